@@ -1,0 +1,1 @@
+"""QoS classes and the cgroup values the kubelet writes for pods, containers and levels."""

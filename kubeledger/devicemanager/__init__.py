@@ -1,0 +1,1 @@
+"""Device plugins, their devices, and which container holds which."""

@@ -1,0 +1,1 @@
+"""Image garbage collection, and the disk readings that set it off."""

@@ -1,0 +1,1 @@
+"""From a node's files to records."""

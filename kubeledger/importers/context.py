@@ -1,0 +1,124 @@
+"""What a first look over the small files of a bundle finds, before the log is read.
+
+Pod specs, container names, API events and checkpoint entries are looked up here by the
+assemblers, so that a log line can be told apart and completed by what other files hold.
+Everything is bounded by the number of API objects, not by the length of the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeledger.machine import Evidence
+
+__all__ = ["AllocationEntry", "BundleContext", "ContainerRef", "IndexedEvent", "KnownPod"]
+
+
+class KnownPod(msgspec.Struct):
+    """A pod that some file of the bundle shows whole.
+
+    Attributes:
+        uid: as the kubelet uses it.
+        spec: the API's JSON (the last one seen).
+        first_seen_ts_ns: creation time if the object tells it, else the list's time.
+        statuses: (n,) pod status JSONs in the order of time, distinct ones only.
+        listed_by: as in ``PodList``.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    spec: dict[str, Any]
+    first_seen_ts_ns: int
+    listed_by: str
+    evidence: Evidence
+
+
+class ContainerRef(msgspec.Struct, frozen=True):
+    """Whose container an ID is; ``container`` None and ``sandbox`` True for a sandbox."""
+
+    pod_uid: str
+    container: str | None
+    sandbox: bool = False
+
+
+class AllocationEntry(msgspec.Struct, frozen=True):
+    """A checkpoint entry where it was first seen."""
+
+    ts_ns: int
+    numa: dict[str, tuple[str, ...]]
+    evidence: Evidence
+
+
+class IndexedEvent(msgspec.Struct):
+    """An API event that log lines may match.
+
+    Attributes:
+        count: the highest count seen.
+        first_ts_ns, last_ts_ns: as in the event (whole seconds).
+        matched: log lines that said the same.
+    """
+
+    event: dict[str, Any]
+    count: int
+    first_ts_ns: int
+    last_ts_ns: int
+    evidence: tuple[Evidence, ...]
+    matched: int = 0
+
+
+class BundleContext(msgspec.Struct):
+    """The first look over one bundle.
+
+    Attributes:
+        node: node name.
+        kubelet_version: ``1.36.2``; None when unknown.
+        pods: pod UID -> pod.
+        uids_by_name: (namespace, name) -> UIDs in the order they were first seen.
+        containers: bare container ID -> whose.
+        events: (object kind, namespace, name, reason, message) -> event.
+        allocations: (pod UID, container, resource) -> first checkpoint entry.
+        first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
+    """
+
+    node: str
+    kubelet_version: str | None = None
+    pods: dict[str, KnownPod] = {}
+    uids_by_name: dict[tuple[str, str], list[str]] = {}
+    containers: dict[str, ContainerRef] = {}
+    events: dict[tuple[str, str, str, str, str], IndexedEvent] = {}
+    allocations: dict[tuple[str, str, str], AllocationEntry] = {}
+    first_ts_ns: int = 0
+    last_ts_ns: int = 0
+
+    def uid_of(self, namespace: str, name: str, ts_ns: int) -> str | None:
+        """UID of the pod that had this name at ``ts_ns``; None when no file tells.
+
+        Of several pods with one name the newest that existed by then is taken; a log line
+        that names a UID is to be believed over this.
+        """
+        uids = self.uids_by_name.get((namespace, name))
+        if not uids:
+            return None
+        existing = [uid for uid in uids if self.pods[uid].first_seen_ts_ns <= ts_ns]
+        return existing[-1] if existing else uids[0]
+
+    def learn_uid(
+        self, namespace: str, name: str, uid: str, ts_ns: int, evidence: Evidence
+    ) -> None:
+        """Take down a UID that a log line told, for later lines that hold only the name."""
+        uids = self.uids_by_name.setdefault((namespace, name), [])
+        if uid in self.pods:
+            return
+        self.pods[uid] = KnownPod(
+            namespace=namespace,
+            name=name,
+            uid=uid,
+            spec={},
+            first_seen_ts_ns=ts_ns,
+            listed_by="log",
+            evidence=evidence,
+        )
+        uids.append(uid)

@@ -1,0 +1,168 @@
+"""What the readers hand to the assemblers: pieces of input in the order of their time.
+
+A reader knows a file format and nothing about decisions; an assembler knows what the
+kubelet means and nothing about files. These types stand between them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from kubeledger.machine import Evidence
+
+__all__ = [
+    "ApiEvent",
+    "CgroupFiles",
+    "Checkpoint",
+    "CpuManagerState",
+    "Item",
+    "KubeletConfigFile",
+    "LogLine",
+    "NodeObject",
+    "PodList",
+    "ProbeCounters",
+    "StatsSummary",
+]
+
+
+class LogLine(msgspec.Struct):
+    """One klog entry, its continuation lines included.
+
+    Attributes:
+        ts_ns: UTC, the year supplied by the reader.
+        severity: ``I``, ``W``, ``E`` or ``F``.
+        pid: klog's thread id column (the kubelet writes its process ID), None in JSON.
+        file: the caller's file, ``prober.go``; ``caller_line`` its line (0 when absent).
+        message: free text after ``] ``, or the quoted message of a structured line,
+            unquoted; without trailing newline. Continuation lines are joined by newlines.
+        values: key -> value of a structured line, None for free text. Strings are unquoted;
+            values klog wrote as JSON are decoded; other bare values stay text.
+        source: path of the log within the bundle.
+        line, offset: 1-based line and byte offset of the entry's first line.
+        text: the entry's first line, raw.
+    """
+
+    ts_ns: int
+    severity: str
+    pid: int | None
+    file: str
+    caller_line: int
+    message: str
+    values: dict[str, Any] | None
+    source: str
+    line: int
+    offset: int
+    text: str
+
+    @property
+    def evidence(self) -> Evidence:
+        """Where this entry stands."""
+        return Evidence(file=self.source, line=self.line, offset=self.offset, text=self.text[:4096])
+
+
+class PodList(msgspec.Struct):
+    """A list of pods as one file showed it.
+
+    Attributes:
+        listed_by: as in ``lifecycle.PodListed``.
+        pods: the API's own JSON objects.
+        complete: the list is whole, so a pod that is missing is gone (False: manifests).
+    """
+
+    ts_ns: int
+    listed_by: Literal["kubelet", "api", "manifest"]
+    pods: list[dict[str, Any]]
+    complete: bool
+    evidence: Evidence
+
+
+class Checkpoint(msgspec.Struct):
+    """``kubelet_internal_checkpoint``: the decoded JSON, and the bytes it came from."""
+
+    ts_ns: int
+    data: dict[str, Any]
+    raw: bytes
+    evidence: Evidence
+
+
+class CpuManagerState(msgspec.Struct):
+    """``cpu_manager_state``: the decoded JSON."""
+
+    ts_ns: int
+    data: dict[str, Any]
+    evidence: Evidence
+
+
+class CgroupFiles(msgspec.Struct):
+    """One snapshot of the cgroup files.
+
+    Attributes:
+        values: cgroup path below the controller -> file name -> text.
+        evidence: path -> where its lines stand.
+    """
+
+    ts_ns: int
+    values: dict[str, dict[str, str]]
+    evidence: dict[str, tuple[Evidence, ...]]
+
+
+class StatsSummary(msgspec.Struct):
+    """``/stats/summary``: the decoded JSON."""
+
+    ts_ns: int
+    data: dict[str, Any]
+    evidence: Evidence
+
+
+class ProbeCounters(msgspec.Struct):
+    """``/metrics/probes``: one reading of ``prober_probe_total``.
+
+    Attributes:
+        totals: (namespace, pod, pod UID or "", container, probe type, result) -> count, all
+            as labelled, in file order.
+        evidence: same keys -> the line.
+    """
+
+    ts_ns: int
+    totals: dict[tuple[str, str, str, str, str, str], int]
+    evidence: dict[tuple[str, str, str, str, str, str], Evidence]
+
+
+class NodeObject(msgspec.Struct):
+    """A Node object of the API."""
+
+    ts_ns: int
+    node: dict[str, Any]
+    evidence: Evidence
+
+
+class ApiEvent(msgspec.Struct):
+    """One Kubernetes event object, from a list or a watch."""
+
+    ts_ns: int
+    event: dict[str, Any]
+    evidence: Evidence
+
+
+class KubeletConfigFile(msgspec.Struct):
+    """A KubeletConfiguration document."""
+
+    ts_ns: int
+    config: dict[str, Any]
+    evidence: Evidence
+
+
+Item = (
+    LogLine
+    | PodList
+    | Checkpoint
+    | CpuManagerState
+    | CgroupFiles
+    | StatsSummary
+    | ProbeCounters
+    | NodeObject
+    | ApiEvent
+    | KubeletConfigFile
+)

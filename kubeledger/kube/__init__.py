@@ -1,0 +1,1 @@
+"""The slice of the Kubernetes API that kubeledger reads."""

@@ -1,0 +1,1 @@
+"""The ledger directory: segments on disk, durability, recovery, snapshots."""

@@ -1,0 +1,105 @@
+"""What the ledger says about itself: imports, line accounts, findings.
+
+Their ``ts_ns`` is the time of the source's first (or last) fact, never the clock of the
+machine that imports: the same sources give the same bytes anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from kubeledger.machine import Observation
+
+__all__ = [
+    "FindingReported",
+    "ImportCompleted",
+    "ImportStarted",
+    "LinesNotUnderstood",
+    "Source",
+    "SourceAccount",
+]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One file of a bundle.
+
+    Attributes:
+        file: path relative to the bundle.
+        format: the importer's name, e.g. ``klog-text``.
+        size_bytes, digest: of the decompressed content; BLAKE2b-256, hex.
+    """
+
+    file: str
+    format: str
+    size_bytes: int
+    digest: str
+
+
+class ImportStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An import begins. Records up to the matching ``ImportCompleted`` are its own.
+
+    Attributes:
+        digest: BLAKE2b-256 over the sources' digests and options: the import's identity.
+        year: the year given to klog lines, which hold none.
+        year_source: ``option``, ``bundle`` (another file tells) or ``guessed`` (file time).
+    """
+
+    kind: ClassVar[str] = "ledger.ImportStarted"
+    digest: str
+    kubeledger_version: str
+    sources: tuple[Source, ...]
+    year: int | None = None
+    year_source: Literal["option", "bundle", "log", "guessed"] | None = None
+
+
+class SourceAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the lines of one source went; understood + noise + not understood = lines."""
+
+    file: str
+    lines: int
+    understood: int
+    noise: int
+    not_understood: int
+    records: dict[str, int] = {}
+
+
+class ImportCompleted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of an import is in the ledger."""
+
+    kind: ClassVar[str] = "ledger.ImportCompleted"
+    digest: str
+    accounts: tuple[SourceAccount, ...]
+
+
+class LinesNotUnderstood(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Lines of one source with one shape that no importer knows; the first is the evidence.
+
+    Attributes:
+        shape: ``file.go`` and the message up to its first variable part.
+        count: how many.
+        lines: 1-based line numbers, at most 1000 a record; a longer list continues in
+            another record of the same shape.
+    """
+
+    kind: ClassVar[str] = "ledger.LinesNotUnderstood"
+    file: str
+    shape: str
+    count: int
+    lines: tuple[int, ...]
+
+
+class FindingReported(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something about a source that a reader of the ledger must know.
+
+    Attributes:
+        finding: ``checksum_mismatch``, ``truncated``, ``not_text``, ``clock_stepped_back``,
+            ``contradiction``, ``year_guessed``, ``version_unknown``, ``half_written`` ...
+        message: one sentence.
+    """
+
+    kind: ClassVar[str] = "ledger.FindingReported"
+    finding: str
+    file: str | None
+    message: str

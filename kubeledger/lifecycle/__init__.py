@@ -1,0 +1,1 @@
+"""Pods and containers as the kubelet's sync loop, admission and runtime manager see them."""

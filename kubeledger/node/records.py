@@ -1,0 +1,90 @@
+"""Observations about the node and its kubelet process."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from kubeledger.machine import Observation
+
+__all__ = ["ClockStepped", "KubeletStarted", "NodeObserved", "Setting", "SettingsObserved"]
+
+
+class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kubelet process began (the first line of a new process ID counts when nothing else does).
+
+    Attributes:
+        pid: process ID in the log; None when the form of the log has none.
+        kubelet_version: ``1.36.2``; None when nothing in the bundle tells.
+        version_source: ``option``, ``log``, ``metrics``, ``node``, ``caller`` (file and line
+            numbers of log lines that only that version has) or ``name`` (the bundle's name).
+        restart: another kubelet process ran before it in the same log.
+    """
+
+    kind: ClassVar[str] = "node.KubeletStarted"
+    pid: int | None
+    kubelet_version: str | None
+    version_source: Literal["option", "log", "metrics", "node", "caller", "name"] | None
+    version_text: str | None = None
+    restart: bool = False
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One effective setting.
+
+    Attributes:
+        value: the value as JSON text of the KubeletConfiguration field
+            (``5``, ``"10s"``, ``{"cpu":"200m"}``).
+        source: ``config`` (the configuration file, or the dump of it in the log),
+            ``flag`` (a flag that differs from its default or has no config field),
+            ``default`` (flag's default) or ``log`` (a line that states it).
+    """
+
+    value: str
+    source: Literal["config", "flag", "default", "log"]
+
+
+class SettingsObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet's effective settings, by KubeletConfiguration field name.
+
+    Attributes:
+        settings: field name (``imageGCHighThresholdPercent``) or ``--flag`` for a flag
+            without such a field -> setting.
+        conflicts: (n,) sentences, where two sources of the bundle disagree.
+    """
+
+    kind: ClassVar[str] = "node.SettingsObserved"
+    settings: dict[str, Setting]
+    conflicts: tuple[str, ...] = ()
+
+
+class NodeObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The node object, or the part of it that a source shows; recorded when it changed.
+
+    Attributes:
+        capacity, allocatable: resource -> quantity as written; None when not known.
+        memory_capacity_bytes, cpus: the machine, as cadvisor logged it.
+        numa_nodes: sorted NUMA nodes of the machine; None when not known.
+    """
+
+    kind: ClassVar[str] = "node.NodeObserved"
+    labels: dict[str, str] = {}
+    taints: tuple[dict[str, str], ...] = ()
+    capacity: dict[str, str] | None = None
+    allocatable: dict[str, str] | None = None
+    cpus: int | None = None
+    memory_capacity_bytes: int | None = None
+    numa_nodes: tuple[int, ...] | None = None
+
+
+class ClockStepped(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The node's clock went back between two lines of one log.
+
+    Attributes:
+        from_ts_ns, to_ts_ns: the readings before and after.
+    """
+
+    kind: ClassVar[str] = "node.ClockStepped"
+    from_ts_ns: int
+    to_ts_ns: int

@@ -1,0 +1,1 @@
+"""Preemption: which pods the kubelet evicts so that a critical pod fits."""

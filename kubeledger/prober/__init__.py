@@ -1,0 +1,1 @@
+"""Probes: workers, results and what follows from them."""

@@ -1,0 +1,88 @@
+"""Observations and decisions of the prober (pkg/kubelet/prober)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from kubeledger.machine import Decision, Observation
+
+__all__ = [
+    "ProbeCountersRead",
+    "ProbeExecuted",
+    "ProbeResult",
+    "ProbeTransitioned",
+    "ProbeType",
+    "TickResult",
+]
+
+ProbeType = Literal["liveness", "readiness", "startup"]
+TickResult = Literal["success", "failure", "warning", "unknown", "error"]
+ProbeResult = Literal["success", "failure", "unknown"]
+
+
+class ProbeExecuted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One tick of a probe worker that ran the probe.
+
+    Attributes:
+        container_id: the container probed; None when the source does not tell.
+        result: what the probe returned, before thresholds.
+        output: what it said; None when the source holds none.
+        handler: ``exec``, ``http``, ``tcp`` or ``grpc``; None when not known.
+    """
+
+    kind: ClassVar[str] = "prober.ProbeExecuted"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    container: str
+    container_id: str | None
+    probe_type: ProbeType
+    result: TickResult
+    output: str | None
+    handler: Literal["exec", "http", "tcp", "grpc"] | None = None
+
+
+class ProbeCountersRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet's own count of ticks of one worker (``prober_probe_total``).
+
+    Recorded when it changed since the last reading.
+
+    Attributes:
+        successful, failed, unknown: ticks so far since the kubelet started.
+    """
+
+    kind: ClassVar[str] = "prober.ProbeCountersRead"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    container: str
+    probe_type: ProbeType
+    successful: int
+    failed: int
+    unknown: int = 0
+
+
+class ProbeTransitioned(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The cached result of a worker changed, because its threshold was reached.
+
+    Attributes:
+        from_result: the result before: the initial value of that probe type for a new
+            container (liveness success, readiness failure, startup unknown).
+        run: consecutive ticks with the new result; None when not known.
+        threshold: the probe spec's threshold; None when no pod spec is at hand.
+        inferred: True when no line names the change and it was computed from ticks and
+            threshold; False when the kubelet logged it.
+    """
+
+    kind: ClassVar[str] = "prober.ProbeTransitioned"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    container: str
+    container_id: str | None
+    probe_type: ProbeType
+    from_result: ProbeResult
+    to_result: ProbeResult
+    run: int | None = None
+    threshold: int | None = None
+    inferred: bool = False

@@ -1,0 +1,1 @@
+"""SQL over a ledger: projections, views, shipped queries."""

@@ -1,0 +1,1 @@
+"""Fold records into state; state at any instant."""

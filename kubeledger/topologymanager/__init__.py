@@ -1,0 +1,1 @@
+"""Topology hints, their merge and admission by NUMA affinity."""

@@ -1,0 +1,95 @@
+"""Time as integers: RFC 3339, Go's layouts and durations to nanoseconds and back."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+__all__ = ["NS_PER_S", "format_ts", "parse_go_duration", "parse_go_time", "parse_ts"]
+
+NS_PER_S = 1_000_000_000
+
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?"
+    r"\s?(Z|z|[+-]\d\d:?\d\d)?"
+)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": NS_PER_S,
+    "m": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+}
+
+
+def parse_ts(text: str) -> int:
+    """Nanoseconds since the epoch of an RFC 3339 time; no zone means UTC.
+
+    Raises:
+        ValueError: the text is no such time.
+    """
+    match = _RFC3339.match(text)
+    if match is None or match.end() != len(text):
+        raise ValueError(f"not an RFC 3339 time: {text!r}")
+    return _from_match(match)
+
+
+def parse_go_time(text: str) -> int:
+    """Nanoseconds of Go's ``time.Time.String()`` (``2026-11-21 02:52:42.07 +0000 UTC m=+0.8``).
+
+    Raises:
+        ValueError: the text is no such time.
+    """
+    match = _RFC3339.match(text)
+    if match is None:
+        raise ValueError(f"not a Go time: {text!r}")
+    return _from_match(match)
+
+
+def _from_match(match: re.Match[str]) -> int:
+    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    seconds = int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp())
+    fraction = match[7]
+    ts_ns = seconds * NS_PER_S + (int(fraction.ljust(9, "0")) if fraction else 0)
+    zone = match[8]
+    if zone and zone not in "Zz":
+        offset_s = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
+        ts_ns -= offset_s * NS_PER_S if zone[0] == "+" else -offset_s * NS_PER_S
+    return ts_ns
+
+
+def format_ts(ts_ns: int) -> str:
+    """RFC 3339 in UTC with as many of nine decimals as are needed (Go's RFC3339Nano)."""
+    seconds, fraction = divmod(ts_ns, NS_PER_S)
+    whole = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    if not fraction:
+        return f"{whole}Z"
+    return f"{whole}.{fraction:09d}".rstrip("0") + "Z"
+
+
+def parse_go_duration(text: str) -> int:
+    """Nanoseconds of a duration in Go's notation (``2m0s``, ``1h30m``, ``-1.5s``, ``0``).
+
+    Raises:
+        ValueError: the text is no such duration.
+    """
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if rest == "0":
+        return 0
+    total, position = 0, 0
+    for match in _DURATION_PART.finditer(rest):
+        if match.start() != position:
+            break
+        number, _, fraction = match[1].partition(".")
+        unit = _DURATION_NS[match[2]]
+        total += int(number or "0") * unit
+        if fraction:
+            total += int(fraction) * unit // 10 ** len(fraction)
+        position = match.end()
+    if not rest or position != len(rest):
+        raise ValueError(f"not a Go duration: {text!r}")
+    return sign * total

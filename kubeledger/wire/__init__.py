@@ -1,0 +1,1 @@
+"""Records as bytes: the catalogue of kinds, the line format, upcasters, the hash chain."""
