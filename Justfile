@@ -1,0 +1,55 @@
+# `just -l` is the manual. All recipes use the virtual environment in .venv.
+set positional-arguments
+python := ".venv/bin/python"
+
+# everything a change must pass
+default: check
+
+# make the virtual environment with all that development needs
+setup:
+    python3 -m venv .venv
+    .venv/bin/pip install -q -e '.[dev]'
+
+# format the code
+fmt:
+    .venv/bin/ruff format .
+    .venv/bin/ruff check --fix .
+
+# lint and formatting, nothing changed
+lint:
+    .venv/bin/ruff check .
+    .venv/bin/ruff format --check .
+
+# strict types, package and tests
+types:
+    .venv/bin/mypy
+
+# the tests; arguments go to pytest
+test *args:
+    {{python}} -m pytest -n 2 "$@"
+
+# the long runs that the daily test run leaves out
+nightly:
+    {{python}} -m pytest -n 2 -m nightly
+
+# rewrite schemas/ from the record types
+schemas:
+    {{python}} -m kubeledger.wire.schema schemas
+
+# rewrite docs/sql.md from the views' column comments
+docs:
+    {{python}} -m kubeledger.query.docs docs/sql.md
+
+# benchmarks: print the ratios of docs/performance.md
+bench:
+    {{python}} -m tests.benchmarks
+
+# everything a change must pass
+check: lint types test
+
+# install without development packages and run the demo
+smoke:
+    rm -rf .smoke && python3 -m venv .smoke
+    .smoke/bin/pip install -q .
+    .smoke/bin/kubeledger demo
+    rm -rf .smoke

@@ -1,0 +1,5 @@
+"""``python -m kubeledger``: the same as the ``kubeledger`` script."""
+
+from kubeledger.cli.main import run
+
+run()

@@ -1,0 +1,70 @@
+"""The command group: names and one-line helps here, the commands in files of their own.
+
+A command's module is imported only when that command runs, so that ``--help`` and
+completion stay as fast as click itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from kubeledger import __version__
+
+__all__ = ["COMMANDS", "cli", "run"]
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("kubeledger.cli.demo:demo", "Run the main job end to end on a bundled recording."),
+    "import": ("kubeledger.cli.import_:import_", "Take in a node's files and append records."),
+    "ls": ("kubeledger.cli.ls:ls", "List records."),
+    "show": ("kubeledger.cli.show:show", "Show one record with its evidence, causes and effects."),
+    "state": ("kubeledger.cli.state:state", "Rebuild the node's state at any instant."),
+    "sql": ("kubeledger.cli.sql:sql", "Ask read-only SQL over the ledger, or run a shipped query."),
+    "audit": ("kubeledger.cli.audit:audit", "Check the ledger's integrity: CRCs and hash chain."),
+}
+"""name -> (module:attribute, one-line help), in the order of a first day's use."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of ``COMMANDS``."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command; None for an unknown name."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry[0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: kubeledger import /path/to/node && kubeledger sql --run preemptions",
+)
+@click.version_option(__version__, prog_name="kubeledger")
+def cli() -> None:
+    """Flight recorder, replay engine and SQL forensics lab for the kubelet's decisions."""
+
+
+def run() -> None:
+    """Entry point of the ``kubeledger`` script; a closed pipe ends it quietly."""
+    try:
+        cli()
+    except BrokenPipeError:
+        # The reader (head, less) has gone: what it wanted it has.
+        sys.stderr.close()
+        sys.exit(0)
