@@ -31,6 +31,7 @@ class ProbeExecuted(Observation, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     kind: ClassVar[str] = "prober.ProbeExecuted"
+    v: ClassVar[int] = 2  # v1 had no handler
     namespace: str
     pod: str
     pod_uid: str | None
