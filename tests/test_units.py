@@ -1,0 +1,70 @@
+"""Times and durations: named rows and properties."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeledger.units import NS_PER_S, format_ts, parse_go_duration, parse_go_time, parse_ts
+
+
+@pytest.mark.parametrize(
+    ("text", "ts_ns"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("1970-01-01T00:00:00.000000001Z", 1),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("1969-12-31T23:59:59.5Z", -NS_PER_S // 2),
+        ("2026-11-21T02:54:06.084219Z", 1_795_229_646_084_219_000),
+        ("2026-11-21 02:54:06", 1_795_229_646_000_000_000),
+    ],
+)
+def test_parse_ts(text: str, ts_ns: int) -> None:
+    """RFC 3339 with zones, fractions and times before the epoch."""
+    assert parse_ts(text) == ts_ns
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "2026-13-01T00:00:00Z", "1Z"])
+def test_parse_ts_refuses(text: str) -> None:
+    """What is no time is refused, not guessed."""
+    with pytest.raises(ValueError, match=r"time|month"):
+        parse_ts(text)
+
+
+def test_parse_go_time_drops_the_monotonic_part() -> None:
+    """Go prints the zone twice and its monotonic clock."""
+    text = "2026-11-21 02:52:42.075004786 +0000 UTC m=+0.856161928"
+    assert format_ts(parse_go_time(text)) == "2026-11-21T02:52:42.075004786Z"
+
+
+@given(st.integers(min_value=-(10**18), max_value=4 * 10**18))
+def test_format_round_trip(ts_ns: int) -> None:
+    """What is written is read back exactly."""
+    assert parse_ts(format_ts(ts_ns)) == ts_ns
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ns"),
+    [
+        ("0", 0),
+        ("0s", 0),
+        ("2m0s", 120 * NS_PER_S),
+        ("1h30m", 5400 * NS_PER_S),
+        ("1.5h", 5400 * NS_PER_S),
+        ("-1.5s", -1_500_000_000),
+        ("+3ms", 3_000_000),
+        ("1µs2ns", 1_002),
+        (".5s", NS_PER_S // 2),
+    ],
+)
+def test_parse_go_duration(text: str, duration_ns: int) -> None:
+    """Every unit, fractions and signs, exactly."""
+    assert parse_go_duration(text) == duration_ns
+
+
+@pytest.mark.parametrize("text", ["", "-", "3", "1x", "s", "1 s", "1s2", "--1s"])
+def test_parse_go_duration_refuses(text: str) -> None:
+    """What Go refuses is refused."""
+    with pytest.raises(ValueError, match="duration"):
+        parse_go_duration(text)
