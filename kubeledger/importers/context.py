@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.importers.links import Links
 from kubeledger.machine import Evidence
 
 __all__ = ["AllocationEntry", "BundleContext", "ContainerRef", "IndexedEvent", "KnownPod"]
@@ -81,6 +82,7 @@ class BundleContext(msgspec.Struct):
         events: (object kind, namespace, name, reason, message) -> event.
         allocations: (pod UID, container, resource) -> first checkpoint entry.
         first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
+        links: what the assemblers of pods, containers, probes and preemption share.
     """
 
     node: str
@@ -92,6 +94,7 @@ class BundleContext(msgspec.Struct):
     allocations: dict[tuple[str, str, str], AllocationEntry] = {}
     first_ts_ns: int = 0
     last_ts_ns: int = 0
+    links: Links = msgspec.field(default_factory=Links)
 
     def uid_of(self, namespace: str, name: str, ts_ns: int) -> str | None:
         """UID of the pod that had this name at ``ts_ns``; None when no file tells.

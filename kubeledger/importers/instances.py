@@ -1,0 +1,73 @@
+"""Container instances as pod statuses tell them: whose an ID is, and how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubeledger.importers.podref import bare_container_id
+from kubeledger.units import parse_ts
+
+if TYPE_CHECKING:  # the context holds what the assemblers share, this index included
+    from kubeledger.importers.context import KnownPod
+
+__all__ = ["Instance", "index_instances"]
+
+_STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+
+
+class Instance(msgspec.Struct):
+    """One container ID in the statuses of its pod.
+
+    Attributes:
+        restart_count: restarts before this instance; None when no status tells.
+        started_ts_ns, finished_ts_ns: whole seconds; None when not known (yet).
+        exit_code: None while no status shows the end.
+    """
+
+    pod_uid: str
+    container: str
+    restart_count: int | None = None
+    started_ts_ns: int | None = None
+    finished_ts_ns: int | None = None
+    exit_code: int | None = None
+
+
+def index_instances(pods: dict[str, KnownPod]) -> dict[str, Instance]:
+    """Bare container ID -> instance, over all statuses of all pods."""
+    instances: dict[str, Instance] = {}
+    for pod in pods.values():
+        for status in pod.statuses:
+            for key in _STATUS_LISTS:
+                for entry in status.get(key) or ():
+                    _add(instances, pod.uid, entry)
+    return instances
+
+
+def _add(instances: dict[str, Instance], uid: str, entry: dict[str, Any]) -> None:
+    current = bare_container_id(entry.get("containerID"))
+    count = entry.get("restartCount")
+    if current is not None:
+        instance = instances.setdefault(current, Instance(uid, entry.get("name", "")))
+        instance.restart_count = count
+        _complete(instance, entry.get("state") or {})
+    last = (entry.get("lastState") or {}).get("terminated") or {}
+    previous = bare_container_id(last.get("containerID"))
+    if previous is None:
+        return
+    instance = instances.setdefault(previous, Instance(uid, entry.get("name", "")))
+    # While a container waits for its restart, both fields hold the instance that ended.
+    if previous != current and instance.restart_count is None and count:
+        instance.restart_count = count - 1
+    _complete(instance, {"terminated": last})
+
+
+def _complete(instance: Instance, state: dict[str, Any]) -> None:
+    running, terminated = state.get("running") or {}, state.get("terminated") or {}
+    started = terminated.get("startedAt") or running.get("startedAt")
+    if started:
+        instance.started_ts_ns = parse_ts(started)
+    if terminated.get("finishedAt"):
+        instance.finished_ts_ns = parse_ts(terminated["finishedAt"])
+        instance.exit_code = terminated.get("exitCode")

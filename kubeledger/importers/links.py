@@ -1,0 +1,188 @@
+"""What the assemblers of pods, containers, probes and preemption know together.
+
+A transition leads to a kill, a kill to a restart, a preemption to its victims' kills.
+Each assembler notes here what another one will name as a cause. One :class:`PodLink` a
+pod instance; the log of 1.36 mostly holds names only, so a link is found by UID or name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kubeledger.importers.facts import Fact
+from kubeledger.importers.holdback import Holdback, Waiting
+from kubeledger.importers.instances import Instance, index_instances
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.podref import PodRef
+from kubeledger.machine import Evidence
+
+if TYPE_CHECKING:  # the context holds the links
+    from kubeledger.importers.context import BundleContext
+
+__all__ = ["ContainerLink", "Links", "PodLink"]
+
+
+class ContainerLink:
+    """One container ID.
+
+    Attributes:
+        name: None while no source tells; ``sandbox`` likewise.
+        kill: the kill decided for it, if any.
+        died: the fact that it died, if it was seen.
+    """
+
+    __slots__ = ("container_id", "died", "kill", "name", "pod", "sandbox")
+
+    def __init__(self, container_id: str, pod: PodLink) -> None:
+        self.container_id = container_id
+        self.pod = pod
+        self.name: str | None = None
+        self.sandbox: bool | None = None
+        self.kill: Fact | None = None
+        self.died: Fact | None = None
+
+
+class PodLink:
+    """One pod instance.
+
+    Attributes:
+        source: config source of its ADD; None before that.
+        added: the fact of its last ADD; ``deleted`` the one of DELETE or REMOVE.
+        removed: REMOVE was seen.
+        admitting: its admission is not decided yet.
+        rejected: the kubelet refused it.
+        victim: the preemption that chose it as a victim.
+        preemptions: what was preempted for it.
+        preemption_failure: why nothing was.
+        evicting: the eviction manager chose it.
+        phase: of the last pod list so far.
+        current: container name -> ID of the last instance seen to start.
+        started: container name -> start event that no PLEG line followed yet.
+        failures: (container, probe type) -> last transition to failure.
+    """
+
+    def __init__(self, ref: PodRef) -> None:
+        self.namespace = ref.namespace
+        self.name = ref.name
+        self.uid = ref.uid
+        self.source: str | None = None
+        self.added: Fact | None = None
+        self.deleted: Fact | None = None
+        self.removed = False
+        self.admitting = False
+        self.rejected: Fact | None = None
+        self.victim: Fact | None = None
+        self.preemptions: list[Fact] = []
+        self.preemption_failure: Fact | None = None
+        self.evicting = False
+        self.phase: str | None = None
+        self.current: dict[str, str] = {}
+        self.started: dict[str, Evidence] = {}
+        self.sandboxes: set[str] = set()
+        self.failures: dict[tuple[str, str], Fact] = {}
+
+
+class Links:
+    """Shared by the assemblers of one bundle.
+
+    Attributes:
+        queue: all their facts leave through it.
+        epoch: kubelet processes seen so far; 0 when the log begins inside one.
+        epoch_ts_ns: when the present one entered its sync loop.
+        admitting: (n,) pods of the last ADD whose admission is not decided, in its order.
+        containers: bare ID -> container.
+    """
+
+    def __init__(self) -> None:
+        self.queue = Holdback()
+        self.epoch = 0
+        self.epoch_ts_ns: int | None = None
+        self.admitting: list[PodLink] = []
+        self.containers: dict[str, ContainerLink] = {}
+        self._by_uid: dict[str, PodLink] = {}
+        self._by_name: dict[tuple[str, str], PodLink] = {}
+        self._instances: dict[str, Instance] | None = None
+        self._open_preemptions: list[Waiting] = []
+
+    def pod(self, context: BundleContext, ref: PodRef, line: LogLine) -> PodLink:
+        """The pod a line names, made when it is new; a UID in the line is learned."""
+        if ref.uid is not None:
+            context.learn_uid(ref.namespace, ref.name, ref.uid, line.ts_ns, line.evidence)
+            return self._by_uid.get(ref.uid) or self._make(ref)
+        named = self._by_name.get((ref.namespace, ref.name))
+        if named is not None:
+            return named
+        uid = context.uid_of(ref.namespace, ref.name, line.ts_ns)
+        if uid is not None and uid in self._by_uid:
+            return self._by_uid[uid]
+        return self._make(ref._replace(uid=uid))
+
+    def added_pod(self, context: BundleContext, ref: PodRef, line: LogLine) -> PodLink:
+        """The pod of an ADD: a new instance when the one of that name was removed."""
+        named = self._by_name.get((ref.namespace, ref.name))
+        if named is not None and named.removed and ref.uid is None:
+            del self._by_name[ref.namespace, ref.name]
+        link = self.pod(context, ref, line)
+        link.removed, link.deleted = False, None
+        return link
+
+    def pod_by_uid(self, context: BundleContext, uid: str) -> PodLink | None:
+        """The pod with that UID; None when neither the log nor the bundle names it."""
+        link = self._by_uid.get(uid)
+        if link is None and uid in context.pods:
+            known = context.pods[uid]
+            link = self._make(PodRef(known.namespace, known.name, uid))
+        return link
+
+    def pods_named(self, namespace: str, name: str) -> list[PodLink]:
+        """All instances that had this name (a static pod and its mirror share one)."""
+        return [
+            link
+            for link in self._by_uid.values()
+            if link.namespace == namespace and link.name == name
+        ]
+
+    def _make(self, ref: PodRef) -> PodLink:
+        name = (ref.namespace, ref.name)
+        link = self._by_name.get(name)
+        if link is None or link.uid is not None:
+            link = PodLink(ref)
+            self._by_name[name] = link
+        link.uid = ref.uid
+        if ref.uid is not None:
+            self._by_uid[ref.uid] = link
+        return link
+
+    def container(self, container_id: str, pod: PodLink) -> ContainerLink:
+        """The container with that ID, made when it is new."""
+        link = self.containers.get(container_id)
+        if link is None:
+            link = self.containers[container_id] = ContainerLink(container_id, pod)
+        return link
+
+    def instance(self, context: BundleContext, container_id: str) -> Instance | None:
+        """What pod statuses tell of a container ID."""
+        return self.instances(context).get(container_id)
+
+    def instances(self, context: BundleContext) -> dict[str, Instance]:
+        """Bare container ID -> what pod statuses tell of it."""
+        if self._instances is None:
+            self._instances = index_instances(context.pods)
+        return self._instances
+
+    def begin_epoch(self, ts_ns: int) -> None:
+        """Another kubelet process entered its sync loop: what was open stays as it is."""
+        self.epoch += 1
+        self.epoch_ts_ns = ts_ns
+        self.sync_loop_turned()
+        self.admitting = []
+
+    def open_preemption(self, preemption: Waiting) -> None:
+        """A preemption whose outcome is awaited; it blocks the sync loop meanwhile."""
+        self._open_preemptions.append(preemption)
+
+    def sync_loop_turned(self) -> None:
+        """The sync loop took its next turn, so no preemption is under way any more."""
+        for preemption in self._open_preemptions:
+            preemption.settle()
+        self._open_preemptions.clear()
