@@ -16,6 +16,7 @@ __all__ = [
     "DifferenceFoundError",
     "KubeledgerError",
     "LedgerBusyError",
+    "LedgerUnavailableError",
 ]
 
 
@@ -91,5 +92,14 @@ class DamagedLedgerError(KubeledgerError):
 
 class LedgerBusyError(KubeledgerError):
     """Another process holds the writer lock of the ledger."""
+
+    exit_code = 4
+
+
+class LedgerUnavailableError(KubeledgerError):
+    """The ledger cannot be written or read now (disk full, read-only, no permission).
+
+    What was acknowledged before is intact.
+    """
 
     exit_code = 4
