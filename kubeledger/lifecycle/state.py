@@ -1,0 +1,128 @@
+"""The pods that are on the node, and their containers.
+
+A pod is kept under its key: its UID, or ``namespace/name`` until a source tells the UID.
+It stays while the kubelet has it, a rejected or terminated one too, and goes when
+
+* no config source has it any more and nothing of it runs, or
+* the kubelet's own pod list no longer holds it, or
+* a whole kubelet process went by without a word of it.
+
+The keys of pods that went are kept in ``gone`` (the newest ``GONE_MAX``), so that a line that
+comes late does not bring them back.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["GONE_MAX", "TERMINAL_PHASES", "ContainerState", "LifecycleState", "PodState"]
+
+GONE_MAX = 512
+"""How many keys of pods that went are remembered."""
+
+TERMINAL_PHASES = ("Succeeded", "Failed")
+"""Phases that a pod never leaves."""
+
+
+class ContainerState(msgspec.Struct, kw_only=True):
+    """One container of a pod, as far as it has come.
+
+    Attributes:
+        container_id: the newest one; None before the first.
+        init: it stands among the init containers; None until a pod list tells.
+        running: the newest one runs.
+        started_ts_ns, finished_ts_ns: of the newest one; None when not known.
+        exit_code: None when not known, and while it runs.
+        restart_count: as a pod list last told, and one for each restart since.
+        kill_reason: why the kubelet killed the newest one (``unknown`` when no source
+            tells); None when it did not.
+        killed_ts_ns: when it decided so.
+        back_off_s: back-off that a restart waits for; None when none does.
+    """
+
+    container_id: str | None = None
+    init: bool | None = None
+    running: bool = False
+    started_ts_ns: int | None = None
+    finished_ts_ns: int | None = None
+    exit_code: int | None = None
+    restart_count: int = 0
+    kill_reason: str | None = None
+    killed_ts_ns: int | None = None
+    back_off_s: int | None = None
+
+
+class PodState(msgspec.Struct, kw_only=True):
+    """One pod on the node.
+
+    Attributes:
+        uid: None until a source tells.
+        phase: as last listed, moved on by what happened since; None when nothing tells.
+        admitted: None until the kubelet decided.
+        reason, message: of a rejection.
+        since_ts_ns: the first record about it.
+        decided_ts_ns: when it was last admitted or rejected.
+        qos_class: None until a list tells.
+        restart_policy: as in the spec; None until a list tells.
+        source: config source, ``api``, ``file`` or ``http``; None when not known.
+        containers: name -> container, init containers included.
+        unnamed: ID -> container that runs but whose name no source tells.
+        sandbox_id: None when not known.
+        deleting: its deletion has begun.
+        removed: no config source has it any more.
+        terminated: all its containers are down for good.
+        reasons: reason of an API event about it -> how many.
+        kubelet_run: number of the kubelet process that last told of it.
+    """
+
+    namespace: str
+    name: str
+    uid: str | None
+    phase: str | None = None
+    admitted: bool | None = None
+    reason: str | None = None
+    message: str | None = None
+    since_ts_ns: int
+    decided_ts_ns: int | None = None
+    qos_class: str | None = None
+    restart_policy: str | None = None
+    source: str | None = None
+    containers: dict[str, ContainerState] = {}
+    unnamed: dict[str, ContainerState] = {}
+    sandbox_id: str | None = None
+    deleting: bool = False
+    removed: bool = False
+    terminated: bool = False
+    terminated_ts_ns: int | None = None
+    reasons: dict[str, int] = {}
+    kubelet_run: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Rejected, terminated or in a final phase: it holds nothing and is probed no more."""
+        return self.terminated or self.admitted is False or self.phase in TERMINAL_PHASES
+
+    def runs(self) -> bool:
+        """Whether any container is known to run (the sandbox does not count)."""
+        return bool(self.unnamed) or any(c.running for c in self.containers.values())
+
+
+class LifecycleState(msgspec.Struct, kw_only=True):
+    """All pods on the node.
+
+    Attributes:
+        pods: pod key -> pod.
+        names: ``namespace/name`` -> key of the newest pod of that name.
+        without_uid: how many pods are kept under their name.
+        gone: (<= GONE_MAX,) keys of pods that went, oldest first.
+        kubelet_run: number of the kubelet process, from 0.
+        counts: what happened (``admitted``, ``rejected``, ``killed``, ``restarted``,
+            ``terminated``) -> how often.
+    """
+
+    pods: dict[str, PodState] = {}
+    names: dict[str, str] = {}
+    without_uid: int = 0
+    gone: list[str] = []
+    kubelet_run: int = 0
+    counts: dict[str, int] = {}
