@@ -1,0 +1,196 @@
+"""Read-only SQL over a ledger, for Python: ``connect(path).sql("SELECT * FROM preemptions")``."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, TypeVar
+
+import duckdb
+
+from kubeledger.errors import BadQuestionError
+from kubeledger.query.guard import check_query, one_line
+from kubeledger.query.loader import load
+from kubeledger.query.segments import fingerprint
+from kubeledger.query.views import Needs, needs_of
+
+__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "connect"]
+
+DEFAULT_TIMEOUT_S = 60.0
+_FETCH_ROWS = 2048
+_T = TypeVar("_T")
+
+
+class Rows:
+    """A result: iterate once over its rows (tuples); they are made as they are taken.
+
+    Attributes:
+        columns: (n,) names, in order; a name may occur twice.
+        types: (n,) DuckDB types as text, e.g. ``VARCHAR[]``.
+    """
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, clock: _TimeLimit) -> None:
+        description = cursor.description or []
+        self.columns: tuple[str, ...] = tuple(str(item[0]) for item in description)
+        self.types: tuple[str, ...] = tuple(str(item[1]) for item in description)
+        self._cursor = cursor
+        self._clock = clock
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Fetch batch after batch.
+
+        Raises:
+            BadQuestionError: the query failed or took too long.
+        """
+        while batch := self._clock.run(lambda: self._cursor.fetchmany(_FETCH_ROWS)):
+            yield from batch
+        self._cursor.close()
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows that are left."""
+        return list(self)
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """All rows that are left, by column name."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self]
+
+
+class Queryable:
+    """A ledger that answers SQL; use it as a context manager.
+
+    Only what the queries name is loaded, at the first query that needs it, and again
+    when records were appended since.
+
+    Attributes:
+        timeout_s: seconds that one query may take in DuckDB, loading left out.
+    """
+
+    def __init__(
+        self,
+        ledger: Path,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        memory_limit: str | None = None,
+    ) -> None:
+        self.timeout_s = timeout_s
+        self._ledger = ledger
+        self._memory_limit = memory_limit
+        self._spill = TemporaryDirectory(prefix="kubeledger-spill-")
+        self._parser = duckdb.connect(":memory:")
+        self._database: duckdb.DuckDBPyConnection | None = None
+        self._needs = Needs(kinds=frozenset(), evidence=False)
+        self._loaded: tuple[Needs, object] | None = None
+
+    def __enter__(self) -> Queryable:
+        """Nothing is read before the first query."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Let go of memory and of spilled files."""
+        if self._database is not None:
+            self._database.close()
+        self._parser.close()
+        self._spill.cleanup()
+
+    def sql(self, query: str, params: Mapping[str, object] | None = None) -> Rows:
+        """Run one query that reads.
+
+        Args:
+            query: one SELECT statement over the views; parameters as ``$name``.
+            params: parameter name -> value.
+
+        Raises:
+            BadQuestionError: no single reading query, or one that DuckDB refuses.
+            BadInputError: there is no ledger.
+            DamagedLedgerError: the ledger cannot be read.
+        """
+        needs = needs_of(check_query(self._parser, query))
+        cursor = self._ready(needs).cursor()
+        clock = _TimeLimit(cursor, self.timeout_s)
+        cursor.execute("BEGIN TRANSACTION READ ONLY")
+        clock.run(lambda: cursor.execute(query, dict(params) if params else None))
+        return Rows(cursor, clock)
+
+    def _ready(self, needs: Needs) -> duckdb.DuckDBPyConnection:
+        self._needs = self._needs.union(needs)
+        wanted = (self._needs, fingerprint(self._ledger))
+        if self._database is None or self._loaded != wanted:
+            # A locked connection loads nothing more, so a wider question makes a new one.
+            self._database = load(
+                self._ledger,
+                self._needs,
+                memory_limit=self._memory_limit,
+                spill=Path(self._spill.name),
+            )
+            self._loaded = wanted
+        return self._database
+
+
+def connect(
+    ledger: Path | str,
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    memory_limit: str | None = None,
+) -> Queryable:
+    """Open a ledger for SQL.
+
+    Args:
+        ledger: its directory.
+        timeout_s: seconds that one query may take.
+        memory_limit: memory for data and queries, as DuckDB writes it (``2GB``); what does
+            not fit goes to a temporary directory. None is DuckDB's default.
+    """
+    return Queryable(Path(ledger), timeout_s=timeout_s, memory_limit=memory_limit)
+
+
+class _TimeLimit:
+    """Counts the time that DuckDB works for one query, not that of who takes its rows."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, limit_s: float) -> None:
+        self._cursor = cursor
+        self._limit_s = limit_s
+        self._left_s = limit_s
+
+    def run(self, work: Callable[[], _T]) -> _T:
+        """Do some of the work.
+
+        Raises:
+            BadQuestionError: DuckDB's refusal in one line, or the time is over.
+        """
+        timer = threading.Timer(max(self._left_s, 0.001), self._cursor.interrupt)
+        timer.daemon = True
+        started = time.monotonic()
+        timer.start()
+        try:
+            return work()
+        except duckdb.InterruptException:
+            raise BadQuestionError(
+                f"the query took longer than {self._limit_s:g} s",
+                advice="narrow it down, or give it more with --timeout",
+            ) from None
+        except duckdb.Error as error:
+            raise BadQuestionError(one_line(str(error)), advice=_advice(str(error))) from error
+        finally:
+            timer.cancel()
+            self._left_s -= time.monotonic() - started
+
+
+def _advice(message: str) -> str:
+    if "pytz" in message:
+        return "a column of the result has a time zone: write it as column::TIMESTAMP"
+    if "does not exist" in message:
+        return "`DESCRIBE view` and `SHOW TABLES` show what there is"
+    return ""

@@ -1,0 +1,130 @@
+"""The SQL views: one ``views/NAME.sql`` each, every column commented in its header.
+
+``records`` is the one table; it is filled by the loader with no more than the kinds that
+the views of a query read. Everything else is a view over it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+
+import msgspec
+
+from kubeledger.query.header import parse_header
+
+__all__ = ["ALL_KINDS", "RECORDS", "Column", "Needs", "View", "load_views", "needs_of"]
+
+ALL_KINDS = "all"
+RECORDS = "records"
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """A column: name, DuckDB type, and what it holds."""
+
+    name: str
+    type: str
+    comment: str
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """One view.
+
+    Attributes:
+        doc: what a row is.
+        kinds: kinds of records it reads; None means all.
+        evidence: it reads the evidence of the records.
+        columns: (n,) in the order of the view.
+        sql: its CREATE VIEW statement; empty for the table ``records``.
+    """
+
+    name: str
+    doc: str
+    kinds: frozenset[str] | None
+    evidence: bool
+    columns: tuple[Column, ...]
+    sql: str
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the ledger must be loaded to answer a query.
+
+    Attributes:
+        kinds: kinds of records; None means all.
+        evidence: the evidence as well.
+    """
+
+    kinds: frozenset[str] | None
+    evidence: bool
+
+    def union(self, other: Needs) -> Needs:
+        """What answers both."""
+        everything = self.kinds is None or other.kinds is None
+        kinds = None if everything else (self.kinds or frozenset()) | (other.kinds or frozenset())
+        return Needs(kinds=kinds, evidence=self.evidence or other.evidence)
+
+
+@cache
+def load_views() -> dict[str, View]:
+    """Name -> view, sorted by name; the table ``records`` is among them."""
+    folder = resources.files(__package__) / "views"
+    views = [_records_table()]
+    for file in folder.iterdir():
+        if file.name.endswith(".sql"):
+            views.append(_parse_view(file.name.removesuffix(".sql"), file.read_text("utf-8")))
+    return {view.name: view for view in sorted(views, key=lambda view: view.name)}
+
+
+def needs_of(tables: Iterable[str]) -> Needs:
+    """What the named tables read; names that are no view of ours need nothing."""
+    needs = Needs(kinds=frozenset(), evidence=False)
+    for name in tables:
+        view = load_views().get(name.lower())
+        if view is not None:
+            needs = needs.union(Needs(kinds=view.kinds, evidence=view.evidence))
+    return needs
+
+
+def _parse_view(name: str, source: str) -> View:
+    header = parse_header(source)
+    kinds = header.text("kinds")
+    return View(
+        name=name,
+        doc=header.prose,
+        kinds=None if kinds == ALL_KINDS else frozenset(kinds.split()),
+        evidence=re.search(r"\bevidence\b", header.sql) is not None,
+        columns=tuple(
+            Column(name=field.name, type=field.type, comment=field.text)
+            for field in header.of("column")
+        ),
+        sql=header.sql,
+    )
+
+
+def _records_table() -> View:
+    columns = (
+        ("node", "VARCHAR", "node the fact is about"),
+        ("seq", "BIGINT", "number of the record on its node, gapless from 1"),
+        ("ts", "TIMESTAMP", "when, UTC, cut to microseconds"),
+        ("ts_ns", "BIGINT", "when, in nanoseconds since the Unix epoch, exact"),
+        ("role", "VARCHAR", "`observation` or `decision`"),
+        ("kind", "VARCHAR", "what kind of record, e.g. `lifecycle.PodAdmitted`"),
+        ("v", "INTEGER", "schema version of the kind, after upcasting"),
+        ("cause_seq", "BIGINT", "seq of the record that led to this one"),
+        (
+            "evidence",
+            'STRUCT(file VARCHAR, line BIGINT, "offset" BIGINT, "text" VARCHAR)[]',
+            "where the fact stands in its sources",
+        ),
+        ("body", "JSON", "the fact itself"),
+    )
+    return View(
+        name=RECORDS,
+        doc="Every record as it is stored. The views read this table.",
+        kinds=None,
+        evidence=True,
+        columns=tuple(Column(name=n, type=t, comment=c) for n, t, c in columns),
+        sql="",
+    )

@@ -1,0 +1,51 @@
+-- Every record, with the pod and container it is about and where it stands in its source.
+-- A preemption is about its victim, a failed preemption about the preemptor.
+-- kinds: all
+-- column node VARCHAR: node the fact is about
+-- column seq BIGINT: number of the record on its node, gapless from 1
+-- column ts TIMESTAMP: when, UTC, cut to microseconds
+-- column ts_ns BIGINT: when, in nanoseconds since the Unix epoch, exact
+-- column role VARCHAR: `observation` (read from the world) or `decision` (what the kubelet did)
+-- column kind VARCHAR: what kind of record, e.g. `lifecycle.PodAdmitted`
+-- column v INTEGER: schema version of the kind
+-- column cause_seq BIGINT: seq of the record that led to this one; NULL when none is known
+-- column namespace VARCHAR: namespace of the pod the record is about; NULL when it is about none
+-- column pod VARCHAR: name of that pod; NULL when the record holds only its UID or is about none
+-- column pod_uid VARCHAR: UID of that pod as the kubelet uses it
+-- column container VARCHAR: name of the container the record is about
+-- column source_file VARCHAR: file of the first piece of evidence, relative to the bundle
+-- column source_line BIGINT: 1-based line of it; NULL when the evidence is a whole file
+-- column body JSON: the fact itself
+CREATE VIEW events AS
+SELECT
+    node,
+    seq,
+    ts,
+    ts_ns,
+    role,
+    kind,
+    v,
+    cause_seq,
+    CASE WHEN about_pod
+        THEN coalesce(body ->> 'namespace', body ->> 'victim_namespace', body ->> 'preemptor_namespace')
+    END AS namespace,
+    CASE WHEN about_pod
+        THEN coalesce(body ->> 'pod', body ->> 'victim_pod', body ->> 'preemptor_pod')
+    END AS pod,
+    CASE
+        WHEN NOT about_pod THEN NULL
+        WHEN kind = 'preemption.PodPreempted' THEN body ->> 'victim_uid'
+        WHEN kind = 'preemption.PreemptionFailed' THEN body ->> 'preemptor_uid'
+        ELSE body ->> 'pod_uid'
+    END AS pod_uid,
+    body ->> 'container' AS container,
+    evidence[1].file AS source_file,
+    evidence[1].line AS source_line,
+    body
+FROM (
+    SELECT
+        *,
+        -- A reason may be about the node; then `pod` in the body holds the node's name.
+        kind <> 'lifecycle.ReasonReported' OR (body ->> 'object_kind') = 'Pod' AS about_pod
+    FROM records
+);

@@ -1,0 +1,26 @@
+-- Critical pods that did not fit, where no set of victims would have helped.
+-- kinds: preemption.PreemptionFailed
+-- column node VARCHAR: node the fact is about
+-- column seq BIGINT: number of the record on its node, gapless from 1
+-- column ts TIMESTAMP: when, UTC, cut to microseconds
+-- column namespace VARCHAR: namespace of the critical pod
+-- column pod VARCHAR: its name
+-- column pod_uid VARCHAR: its UID
+-- column insufficient VARCHAR: what was missing, as `resource=amount` joined by `, ` (cpu in millicores, memory in bytes)
+-- column error VARCHAR: the kubelet's error text
+CREATE VIEW preemption_failures AS
+SELECT
+    node,
+    seq,
+    ts,
+    body ->> 'preemptor_namespace' AS namespace,
+    body ->> 'preemptor_pod' AS pod,
+    body ->> 'preemptor_uid' AS pod_uid,
+    list_aggregate(
+        [(i ->> 'resource') || '=' || (i ->> 'quantity') FOR i IN (body -> 'insufficient')::JSON[]],
+        'string_agg',
+        ', '
+    ) AS insufficient,
+    body ->> 'error' AS error
+FROM records
+WHERE kind = 'preemption.PreemptionFailed';
