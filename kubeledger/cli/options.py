@@ -1,0 +1,147 @@
+"""What commands share: options, TIME, and how an error reaches the user.
+
+    @click.command
+    @ledger_option
+    @node_option
+    @output_option("table", "json")
+    @reports_errors
+    def state(ledger: Path, node: str | None, output: str) -> None: ...
+
+``reports_errors`` stands anywhere below ``click.command``; it adds ``--debug`` and keeps it
+from the function.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kubeledger.errors import BadQuestionError, KubeledgerError
+from kubeledger.units import parse_go_duration, parse_ts
+
+__all__ = [
+    "BUG_EXIT_CODE",
+    "ledger_option",
+    "node_option",
+    "output_option",
+    "parse_time",
+    "reports_errors",
+]
+
+BUG_EXIT_CODE = 70
+"""Exit code of an error that is ours (EX_SOFTWARE of sysexits)."""
+
+_DEFAULT_LEDGER = ".kubeledger"
+_DAYS = re.compile(r"-(\d{1,6})d")
+_NS_PER_DAY = 24 * 3600 * 1_000_000_000
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+ledger_option = click.option(
+    "--ledger",
+    envvar="KUBELEDGER",
+    default=_DEFAULT_LEDGER,
+    show_default=f"$KUBELEDGER, else ./{_DEFAULT_LEDGER}",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Directory of the ledger.",
+)
+"""``--ledger DIR``, passed as ``ledger: Path``; it need not exist."""
+
+node_option = click.option(
+    "--node", metavar="NAME", help="Node to look at, where the ledger holds several."
+)
+"""``--node NAME``, passed as ``node: str | None``."""
+
+
+def output_option(*formats: str) -> Callable[[_F], _F]:
+    """``-o FORMAT``, passed as ``output: str``; the first of ``formats`` is the default."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="Form of the output.",
+    )
+
+
+def parse_time(text: str) -> int:
+    """Nanoseconds since the epoch of a TIME as users write it.
+
+    Args:
+        text: RFC 3339 (no zone means UTC), ``now``, or a span before now: ``-2h``,
+            ``-1h30m``, ``-3d``.
+
+    Raises:
+        BadQuestionError: it is none of these.
+    """
+    word = text.strip()
+    if word == "now":
+        return time.time_ns()
+    try:
+        if word.startswith("-"):
+            days = _DAYS.match(word)
+            span_ns = -int(days[1]) * _NS_PER_DAY if days else 0
+            rest = word[days.end() :] if days else word[1:]
+            if rest or not days:
+                span_ns -= parse_go_duration(rest)
+            return time.time_ns() + span_ns
+        return parse_ts(word)
+    except ValueError:
+        raise BadQuestionError(
+            f"{text!r} is no time",
+            advice="give RFC 3339 (2026-11-21T03:07:53Z), `now`, or a span before now (-2h)",
+        ) from None
+
+
+def reports_errors(function: _F) -> _F:
+    """Turn an error of a command into one or two lines on stderr and an exit code.
+
+    A :class:`KubeledgerError` prints ``error: place: message`` and ``hint: advice`` and exits
+    with its own code. Anything else that is not click's is a bug of ours: one line, exit code
+    70; its traceback with ``--debug``.
+    """
+
+    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+    @functools.wraps(function)
+    def wrapper(*args: object, debug: bool, **kwargs: object) -> object:
+        try:
+            return function(*args, **kwargs)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except KubeledgerError as error:
+            _show(error, debug=debug)
+            sys.exit(error.exit_code)
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            else:
+                hint = "(run with --debug for the traceback)"
+                click.echo(f"bug in kubeledger: {_one_line(error)} {hint}", err=True)
+            sys.exit(BUG_EXIT_CODE)
+
+    # The wrapper takes what the function takes, and --debug, which click passes by name.
+    return wrapper  # type: ignore[return-value] # see above
+
+
+def _show(error: KubeledgerError, *, debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+    place = f"{error.place}: " if error.place else ""
+    click.echo(f"error: {place}{error.message}", err=True)
+    if error.advice:
+        click.echo(f"hint: {error.advice}", err=True)
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
