@@ -1,0 +1,208 @@
+"""Pods that the device manager refused.
+
+A refusal stands in up to six lines and objects: the topology manager's result, the denied
+admission, the API event, the status updates, and the shortage that the device manager
+noticed while it made topology hints. The first of them opens the fact, the others join.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.devicemanager.records import AllocationFailed
+from kubeledger.importers.device_desk import DeviceDesk
+from kubeledger.importers.device_errors import DeviceError, device_error, is_topology_refusal
+from kubeledger.importers.device_grants import GrantLines
+from kubeledger.importers.facts import Fact
+from kubeledger.importers.holdback import Waiting
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.line_values import split_pod
+from kubeledger.machine import Evidence
+from kubeledger.units import NS_PER_S
+
+__all__ = ["PodName", "RefusalLines"]
+
+_SAME_REFUSAL_NS = 5 * NS_PER_S
+_EVENT_WAIT_NS = 2 * NS_PER_S
+_SHORTAGE_LIFE_NS = 5 * NS_PER_S
+_MAX_SHORTAGES = 64
+_HINT_ERROR = "Unable to generate topology hints: requested number of devices unavailable"
+
+
+class PodName(msgspec.Struct, frozen=True):
+    """A pod as far as a source names it."""
+
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class _Shortage(msgspec.Struct):
+    """Too few devices for topology hints."""
+
+    ts_ns: int
+    error: DeviceError
+    pod: tuple[str | None, str | None]
+    evidence: Evidence
+
+
+class _Refusal(msgspec.Struct):
+    """The newest refusal of a pod."""
+
+    ts_ns: int
+    error: str
+    waiting: Waiting
+    from_event: bool
+
+
+class RefusalLines:
+    """Handlers of what tells of a refusal."""
+
+    def __init__(self, desk: DeviceDesk, grants: GrantLines) -> None:
+        self._desk = desk
+        self._grants = grants
+        self._refusals: dict[str, _Refusal] = {}
+        self._shortages: list[_Shortage] = []
+
+    def shortage(
+        self,
+        line: LogLine,
+        resource: str,
+        counts: tuple[int | None, int | None],
+        pod: str | None = None,
+        container: str | None = None,
+    ) -> None:
+        """The device manager cannot make hints; ``counts`` are requested and available."""
+        error = DeviceError(
+            error=_HINT_ERROR,
+            container=container,
+            resource=resource,
+            requested=counts[0],
+            available=counts[1],
+        )
+        alive = [s for s in self._shortages if line.ts_ns - s.ts_ns <= _SHORTAGE_LIFE_NS]
+        self._shortages = alive[-_MAX_SHORTAGES:]
+        self._shortages.append(_Shortage(line.ts_ns, error, split_pod(pod), line.evidence))
+
+    def refused(
+        self,
+        ts_ns: int,
+        evidence: Evidence,
+        pod: PodName,
+        message: str,
+        *,
+        repeats: bool = False,
+        from_event: bool = False,
+    ) -> None:
+        """A source says that a pod was refused.
+
+        Args:
+            ts_ns: when it says so.
+            evidence: where.
+            pod: the pod, as far as the source names it.
+            message: the admission message; one that is not about devices is ignored.
+            repeats: the source repeats an old refusal (a status), so a later one is no news.
+            from_event: the time is one of whole seconds, so a log line may still follow.
+        """
+        error = device_error(message)
+        if error is None and not is_topology_refusal(message):
+            return
+        pod = self._complete(pod, ts_ns)
+        key = pod.uid or f"{pod.namespace}/{pod.name}"
+        text = error.error if error is not None else _HINT_ERROR
+        previous = self._refusals.get(key)
+        if previous is not None and previous.error == text:
+            near = abs(ts_ns - previous.ts_ns) <= _SAME_REFUSAL_NS
+            event = previous.waiting.fact if previous.from_event else None
+            if near and event is not None and not from_event:
+                # The log's own line takes the place of an event, whose time is less exact.
+                previous.waiting.drop()
+                opened = self._open(ts_ns, evidence, pod, error, from_event)
+                if opened is not None:
+                    opened.join(*event.evidence)
+                return
+            if near or repeats or from_event:
+                previous.waiting.join(evidence)
+                return
+        self._open(ts_ns, evidence, pod, error, from_event)
+
+    def _complete(self, pod: PodName, ts_ns: int) -> PodName:
+        uid, namespace, name = pod.uid, pod.namespace, pod.name
+        if uid is None and namespace and name:
+            uid = self._desk.context.uid_of(namespace, name, ts_ns)
+        if namespace is None or name is None:
+            namespace, name = self._desk.name_of(uid)
+        return PodName(namespace, name, uid)
+
+    def _open(
+        self,
+        ts_ns: int,
+        evidence: Evidence,
+        pod: PodName,
+        error: DeviceError | None,
+        from_event: bool,
+    ) -> Waiting | None:
+        key = pod.uid or f"{pod.namespace}/{pod.name}"
+        shortage = self._take_shortage(ts_ns, pod, error)
+        if error is None:
+            if shortage is None:
+                return None
+            error = shortage.error
+        called = self._grants.call_failed(key) if error.undoes_call else None
+        asking = called or self._desk.asking.get(key)
+        if asking is not None and error.resource not in (None, asking[2]):
+            asking = None
+        body = AllocationFailed(
+            namespace=pod.namespace,
+            pod=pod.name,
+            pod_uid=pod.uid,
+            container=error.container or (asking[1] if asking else self._container_of(shortage)),
+            resource=error.resource or (asking[2] if asking else None),
+            requested=error.requested,
+            available=error.available,
+            error=error.error,
+        )
+        seen = (shortage.evidence,) if shortage is not None else ()
+        cause = self._desk.requests.pop(asking, None) if asking else None
+        fact = Fact(ts_ns, body, (*seen, evidence, *self._event(pod, error, ts_ns)), cause)
+        waiting = self._desk.queue.hold(fact, _EVENT_WAIT_NS if from_event else NS_PER_S)
+        self._refusals[key] = _Refusal(ts_ns, error.error, waiting, from_event)
+        return waiting
+
+    def _take_shortage(
+        self, ts_ns: int, pod: PodName, error: DeviceError | None
+    ) -> _Shortage | None:
+        """The oldest shortage that can have led here, best one with the same counts."""
+        fitting = [
+            shortage
+            for shortage in self._shortages
+            if ts_ns - shortage.ts_ns <= _SHORTAGE_LIFE_NS
+            and shortage.pod in ((None, None), (pod.namespace, pod.name))
+            and (error is None or error.resource == shortage.error.resource)
+        ]
+        if not fitting:
+            return None
+        same = [
+            shortage
+            for shortage in fitting
+            if error is not None
+            and (error.requested, error.available)
+            == (shortage.error.requested, shortage.error.available)
+        ]
+        chosen = (same or fitting)[0]
+        self._shortages.remove(chosen)
+        return chosen
+
+    def _container_of(self, shortage: _Shortage | None) -> str | None:
+        return shortage.error.container if shortage is not None else None
+
+    def _event(self, pod: PodName, error: DeviceError, ts_ns: int) -> tuple[Evidence, ...]:
+        """The API server's event about this refusal, when the bundle has it."""
+        message = f"Allocate failed due to {error.error}, which is unexpected"
+        key = ("Pod", pod.namespace or "", pod.name or "", "UnexpectedAdmissionError", message)
+        event = self._desk.context.events.get(key)
+        if event is None or not (
+            event.first_ts_ns - _SAME_REFUSAL_NS <= ts_ns <= event.last_ts_ns + _SAME_REFUSAL_NS
+        ):
+            return ()
+        return event.evidence
