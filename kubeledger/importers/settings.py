@@ -1,0 +1,294 @@
+"""A kubelet's effective settings, recovered from all that a bundle holds of them.
+
+What the kubelet does: defaults, then the configuration file (and its drop-ins), then the
+flags that were given. What is left of that, from the surest on:
+
+1. lines in which it says that it replaces a setting (``log``);
+2. its dump of the whole configuration, after files and flags, at verbosity 5;
+3. the container manager's ``NodeConfig``, a part of it, at every verbosity (``log``);
+4. ``FLAG:`` lines: every flag as parsed, *before* the file is applied, so the value of a
+   flag that was not given (one equal to the default) says nothing when there is a file;
+5. the configuration file in the bundle, which may be younger than the process.
+
+Where 2 or 3 contradict what follows from 4 and 5, they are believed and it is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from kubeledger.importers.settings_flags import FLAGS, FLAGS_BY_NAME, FlagField
+from kubeledger.importers.settings_text import STRUCT_FIELDS, parse_flag
+from kubeledger.machine import Evidence
+from kubeledger.node.records import Setting, SettingsObserved
+from kubeledger.units import parse_go_duration
+
+__all__ = ["SettingsSources", "Statement", "effective_settings", "evidence_of"]
+
+_JSON = msgspec.json.Encoder(order="sorted")
+_MASKED = frozenset({"staticPodURLHeader"})
+"""Fields whose values the dump hides."""
+
+
+class Statement(msgspec.Struct):
+    """Something a source says, and where."""
+
+    value: Any
+    evidence: Evidence
+
+
+class SettingsSources(msgspec.Struct):
+    """What is known of one kubelet process.
+
+    Attributes:
+        minor: ``36`` of version 1.36.2; None when not known.
+        files: configuration documents, in the order in which they are merged.
+        flags: flag name -> its text.
+        dump: the configuration's fields as the process dumped them.
+        node_config: KubeletConfiguration fields that ``NodeConfig`` tells.
+        replaced: fields that a line says were replaced -> new value.
+    """
+
+    minor: int | None = None
+    files: list[Statement] = []
+    flags: dict[str, Statement] = {}
+    dump: Statement | None = None
+    node_config: Statement | None = None
+    replaced: dict[str, Statement] = {}
+
+
+class _Chosen(msgspec.Struct):
+    """Settings as they are pieced together; values are JSON values."""
+
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    conflicts: list[str] = []
+
+    def put(self, field: str, value: Any, source: str) -> None:  # noqa: ANN401  (any JSON value)
+        self.values[field] = value
+        self.sources[field] = source
+
+
+def effective_settings(sources: SettingsSources) -> SettingsObserved:
+    """Piece the settings together; contradictions become ``conflicts``."""
+    chosen = _Chosen()
+    file = _merged_files(sources, chosen)
+    for field, value in file.items():
+        chosen.put(field, value, "config")
+    _apply_defaults(sources, file, chosen)
+    _apply_flags(sources, file, chosen)
+    _apply_dump(sources, file, chosen)
+    _apply_node_config(sources, chosen)
+    for field, statement in sources.replaced.items():
+        chosen.put(field, statement.value, "log")
+    for flag, statement in sources.flags.items():
+        row = FLAGS_BY_NAME.get(flag)
+        if row is None or not row.has_field(sources.minor):
+            chosen.put(f"--{flag}", statement.value, "flag")
+    return SettingsObserved(
+        settings={
+            field: msgspec.convert(
+                {"value": _text(chosen.values[field]), "source": chosen.sources[field]}, Setting
+            )
+            for field in sorted(chosen.values)
+        },
+        conflicts=tuple(chosen.conflicts),
+    )
+
+
+def evidence_of(sources: SettingsSources) -> tuple[Evidence, ...]:
+    """Where the settings stand: files, flags that were given, dump, replacements."""
+    given = [statement for _, statement, _ in _given_flags(sources)]
+    # All flags at their defaults is a statement too; one line stands for them.
+    flags = given or list(sources.flags.values())[:1]
+    single = [each for each in (sources.dump, sources.node_config) if each is not None]
+    every = [*sources.files, *flags, *single, *sources.replaced.values()]
+    return tuple(dict.fromkeys(statement.evidence for statement in every))
+
+
+def _merged_files(sources: SettingsSources, chosen: _Chosen) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    owner: dict[str, str] = {}
+    for statement in sources.files:
+        name = statement.evidence.file
+        patch = {k: v for k, v in statement.value.items() if k not in {"apiVersion", "kind"}}
+        # Only a drop-in (``*.conf``) is meant to replace what another file says.
+        for field in patch.keys() & merged.keys() if not name.endswith(".conf") else ():
+            if not _same(patch[field], merged[field]):
+                chosen.conflicts.append(
+                    f"{field}: {owner[field]} says {_text(merged[field])}, "
+                    f"{name} says {_text(patch[field])}"
+                )
+        merged = _merge_patch(merged, patch)
+        owner |= dict.fromkeys(patch, name)
+    return merged
+
+
+def _merge_patch(base: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """RFC 7396, as the kubelet merges drop-ins; null takes a field away."""
+    merged = dict(base)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict) and isinstance(merged.get(name), dict):
+            merged[name] = _merge_patch(merged[name], value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _given_flags(sources: SettingsSources) -> Iterator[tuple[FlagField, Statement, Any]]:
+    """Flags with a field whose value is not the default."""
+    for flag, statement in sources.flags.items():
+        row = FLAGS_BY_NAME.get(flag)
+        if row is None or not row.has_field(sources.minor):
+            continue
+        if not row.is_default(statement.value, sources.minor):
+            yield row, statement, _flag_value(row, statement.value)
+
+
+def _flag_value(row: FlagField, text: str) -> Any:  # noqa: ANN401  (any JSON value)
+    try:
+        return parse_flag(row.kind, text)
+    except ValueError:
+        return text
+
+
+def _apply_defaults(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen) -> None:
+    """Defaults of the fields that no file sets; a flag not printed might have been given."""
+    config = sources.flags.get("config")
+    file_missing = config is not None and config.value and not sources.files
+    for row in FLAGS:
+        statement = sources.flags.get(row.flag)
+        if statement is None or file_missing or not row.has_field(sources.minor):
+            continue
+        text = statement.value
+        if sources.files:
+            if sources.minor is None and row.is_file_dependent:
+                continue
+            text = row.file_default(sources.minor or 0) if row.is_file_dependent else text
+        if _get(file, row.field) is None:
+            _set(chosen, row.field, _flag_value(row, text), "default")
+
+
+def _apply_flags(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen) -> None:
+    for row, _, value in _given_flags(sources):
+        if row.kind == "gates" and isinstance(value, dict):
+            value = {**file.get(row.field, {}), **value}
+        _set(chosen, row.field, value, "flag")
+
+
+def _apply_dump(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen) -> None:
+    if sources.dump is None:
+        return
+    for field, dumped in sources.dump.value.items():
+        value = _filled(field, dumped)
+        if field not in chosen.values:
+            known = bool(sources.files) or _is_default(field, value, sources.minor)
+            chosen.put(field, value, "default" if known else "config")
+            continue
+        expected, source = chosen.values[field], chosen.sources[field]
+        if _same(expected, value) or field in _MASKED:
+            continue
+        if field in STRUCT_FIELDS and _within(expected, value):
+            chosen.put(field, value, source)
+            continue
+        if source != "default":
+            chosen.conflicts.append(
+                f"{field}: {_named(source)} says {_text(expected)}, "
+                f"the kubelet's dump of its configuration says {_text(value)}"
+            )
+        chosen.put(field, value, "config")
+
+
+def _apply_node_config(sources: SettingsSources, chosen: _Chosen) -> None:
+    if sources.node_config is None:
+        return
+    for field, value in sources.node_config.value.items():
+        expected = chosen.values.get(field)
+        # Quantities and maps are normalised on their way there: nothing to compare.
+        if field in chosen.values and (isinstance(value, dict | list) or _same(expected, value)):
+            continue
+        source = chosen.sources.get(field)
+        if source in {"config", "flag"} and expected and field not in sources.replaced:
+            chosen.conflicts.append(
+                f"{field}: {_named(source)} says {_text(expected)}, "
+                f"the container manager's NodeConfig says {_text(value)}"
+            )
+        if expected is None or value != "":
+            chosen.put(field, value, "log")
+
+
+def _named(source: str) -> str:
+    return "the flag" if source == "flag" else "the configuration"
+
+
+def _is_default(field: str, value: Any, minor: int | None) -> bool:  # noqa: ANN401  (any JSON value)
+    rows = [row for row in FLAGS if row.field == field]
+    return any(
+        _same(_flag_value(row, text), value) for row in rows for text in row.file_defaults(minor)
+    )
+
+
+def _filled(field: str, value: Any) -> Any:  # noqa: ANN401  (any JSON value)
+    """Go's nil map or slice is an empty one."""
+    if value is not None:
+        return value
+    row = next((row for row in FLAGS if row.field == field), None)
+    match row.kind if row is not None else None:
+        case "map" | "gates" | "thresholds" | "headers":
+            return {}
+        case "list" | "taints" | "memory":
+            return []
+        case _:
+            return None
+
+
+def _get(tree: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401  (any JSON value)
+    value: Any = tree
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _set(chosen: _Chosen, path: str, value: Any, source: str) -> None:  # noqa: ANN401  (any JSON value)
+    """Set a field, or a part of one; a part at its default does not change the whole's source."""
+    field, *below = path.split(".")
+    if not below:
+        chosen.put(field, value, source)
+        return
+    patch: Any = value
+    for name in reversed(below):
+        patch = {name: patch}
+    merged = _merge_patch(chosen.values.get(field, {}), patch)
+    kept = chosen.sources.get(field) if source == "default" else None
+    chosen.put(field, merged, kept or source)
+
+
+def _same(left: Any, right: Any) -> bool:  # noqa: ANN401  (any JSON value)
+    """Equal as settings: ``1m`` is ``60s``."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same(left[k], right[k]) for k in left)
+    if isinstance(left, str) and isinstance(right, str) and left != right:
+        try:
+            return parse_go_duration(left) == parse_go_duration(right)
+        except ValueError:
+            return False
+    return bool(left == right)
+
+
+def _within(part: Any, whole: Any) -> bool:  # noqa: ANN401  (any JSON value)
+    """Every member of ``part`` stands in ``whole`` too; Go leaves empty ones out."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(
+            _within(value, whole[name]) if name in whole else not value
+            for name, value in part.items()
+        )
+    return _same(part, whole)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401  (any JSON value)
+    return _JSON.encode(value).decode()

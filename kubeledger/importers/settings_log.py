@@ -1,0 +1,154 @@
+"""Collects what the log says about a kubelet's settings; one process at a time.
+
+Not an assembler of its own: ``assemble_node`` feeds it and emits what it makes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from kubeledger.importers.facts import Fact, Facts
+from kubeledger.importers.goliteral import unquote_go
+from kubeledger.importers.items import KubeletConfigFile, LogLine
+from kubeledger.importers.settings import (
+    SettingsSources,
+    Statement,
+    effective_settings,
+    evidence_of,
+)
+from kubeledger.importers.settings_flags import minor_version
+from kubeledger.importers.settings_text import (
+    parse_configuration_json,
+    parse_configuration_literal,
+    parse_node_config,
+    parse_node_config_text,
+)
+
+__all__ = ["SettingsCollector"]
+
+_GO_MAP = re.compile(r"([\w./-]+):(\S+?)(?=[\s\]])")
+
+
+class SettingsCollector:
+    """What is known so far of the kubelet process that writes the log.
+
+    The container manager's ``NodeConfig`` is the last that a starting kubelet says about
+    its settings, at every verbosity; it closes a process's account. A log that begins
+    later, or a bundle without one, is closed by the next sign of a running kubelet.
+    """
+
+    def __init__(self, version: str | None) -> None:
+        self._version = version
+        self._files: list[Statement] = []
+        self._log = SettingsSources()
+        self._pid: int | None = None
+        self._closed = False
+
+    def config_file(self, item: KubeletConfigFile) -> None:
+        """A configuration file of the bundle; it holds for every process in it."""
+        self._files.append(Statement(item.config, item.evidence))
+
+    def version(self, text: str) -> None:
+        """The log's own word, for a bundle that tells no version otherwise."""
+        if minor_version(self._version) is None:
+            self._version = text.removeprefix("v")
+
+    def flag(self, line: LogLine, name: str, quoted: str) -> Facts:
+        """One ``FLAG:`` line."""
+        again = name in self._log.flags or self._log.node_config is not None
+        facts = self._process_of(line, again)
+        try:
+            text = unquote_go(quoted)
+        except ValueError:
+            text = quoted
+        self._log.flags[name] = Statement(text, line.evidence)
+        return facts
+
+    def dump(self, line: LogLine, text: str | None, fields: object) -> Facts:
+        """The dump of the whole configuration: Go's literal, or JSON."""
+        configuration = _configuration(text, fields)
+        if configuration is None:
+            return ()
+        facts = self._process_of(line, self._log.dump is not None)
+        self._log.dump = Statement(configuration, line.evidence)
+        return facts
+
+    def node_config(self, line: LogLine, text: str | None, fields: object) -> Facts:
+        """The container manager's ``NodeConfig``; what was collected is emitted."""
+        facts = [*self._process_of(line, self._log.node_config is not None)]
+        if isinstance(fields := _decoded(fields), dict):
+            found = parse_node_config(fields)
+        else:
+            found = parse_node_config_text(text or str(fields))
+        self._log.node_config = Statement(found, line.evidence)
+        return [*facts, *self.close(line.ts_ns)]
+
+    def replaced(self, line: LogLine, fields: dict[str, Any]) -> Facts:
+        """A line that says that settings were replaced."""
+        facts = self._process_of(line, False)
+        for field, value in fields.items():
+            self._log.replaced[field] = Statement(_resource_list(value), line.evidence)
+        return facts
+
+    def running(self, line: LogLine) -> Facts:
+        """A line of a kubelet that is past its start."""
+        return [*self._process_of(line, False), *self.close(line.ts_ns)]
+
+    def close(self, ts_ns: int) -> Facts:
+        """Emit what was collected of this process, if anything, and only once."""
+        if self._closed:
+            return ()
+        self._closed = True
+        sources = msgspec.structs.replace(
+            self._log, files=list(self._files), minor=minor_version(self._version)
+        )
+        body = effective_settings(sources)
+        return (Fact(ts_ns, body, evidence_of(sources)),) if body.settings else ()
+
+    def _process_of(self, line: LogLine, again: bool) -> Facts:
+        """Begin a new account when the line is another process's, or says a thing again."""
+        other = None not in (line.pid, self._pid) and line.pid != self._pid
+        self._pid = line.pid
+        if not other and not again:
+            return ()
+        facts = self.close(line.ts_ns) if self._has_statements() else ()
+        self._log = SettingsSources()
+        self._closed = False
+        return facts
+
+    def _has_statements(self) -> bool:
+        log = self._log
+        return bool(log.flags or log.dump or log.node_config or log.replaced)
+
+
+def _configuration(text: str | None, fields: object) -> dict[str, Any] | None:
+    """Fields of the dump; None when it is in a notation that cannot be read back."""
+    try:
+        if text is not None:
+            return parse_configuration_literal(text)
+        decoded = _decoded(fields)
+        return parse_configuration_json(decoded) if isinstance(decoded, dict) else None
+    except ValueError:
+        return None
+
+
+def _decoded(value: object) -> object:
+    """JSON that a reader left as text."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
+
+
+def _resource_list(value: Any) -> Any:  # noqa: ANN401  (any JSON value)
+    """``map[cpu:1 memory:1Gi]``, as Go prints a map, is a JSON object."""
+    value = _decoded(value)
+    if isinstance(value, str) and value.startswith("map["):
+        return dict(_GO_MAP.findall(value[len("map[") :]))
+    return value
