@@ -1,0 +1,205 @@
+"""One admission after another, as the topology manager logs them.
+
+For a container (or, in pod scope, a pod) each hint provider's hints are logged, then what
+the policy finds in them, then the merged hint twice, and then, if the policy admits it, the
+affinity that is stored. Admission is serial, so at most one is open. That no affinity
+follows is how a refusal shows in the log of old versions.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.importers.context import BundleContext
+from kubeledger.importers.facts import Fact
+from kubeledger.importers.holdback import Holdback, Waiting
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.topology_hints import Hints
+from kubeledger.machine import Evidence
+from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+
+__all__ = ["Admissions", "Subject"]
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """Whom an admission line is about, as far as it says; ``container`` None in pod scope."""
+
+    namespace: str | None = None
+    pod: str | None = None
+    uid: str | None = None
+    container: str | None = None
+
+    def may_be(self, other: Subject) -> bool:
+        """No part that both name differs; of a pod's container, the pod alone will do."""
+        pairs = (
+            (self.namespace, other.namespace),
+            (self.pod, other.pod),
+            (self.uid, other.uid),
+            (self.container, other.container),
+        )
+        return all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+    def with_parts_of(self, other: Subject) -> Subject:
+        """This subject, completed by the other; the container stays as it is."""
+        return Subject(
+            self.namespace or other.namespace,
+            self.pod or other.pod,
+            self.uid or other.uid,
+            self.container,
+        )
+
+
+class _Open(msgspec.Struct):
+    """The open admission.
+
+    Attributes:
+        unclear: resources whose empty list may be nil.
+        generated: the fact of the hints, once they are complete.
+        decided: the place of the decision, once there is one.
+        refused: a line said that the pod was refused.
+    """
+
+    subject: Subject
+    ts_ns: int
+    hints: Hints = {}
+    unclear: set[str] = set()
+    evidence: tuple[Evidence, ...] = ()
+    generated: Fact | None = None
+    decided: Waiting | None = None
+    refused: bool = False
+
+
+class Admissions:
+    """What the lines add up to.
+
+    Attributes:
+        policy: name of the topology policy; None when no source tells it.
+    """
+
+    def __init__(self, context: BundleContext, queue: Holdback) -> None:
+        self.policy: str | None = None
+        self._context = context
+        self._queue = queue
+        self._open: _Open | None = None
+
+    def offered(
+        self, line: LogLine, subject: Subject, hints: Hints, unclear: frozenset[str]
+    ) -> None:
+        """A provider's hints."""
+        current = self._open
+        if current is None or current.generated or current.subject != subject:
+            self._generate()
+            current = self._open = _Open(subject, line.ts_ns)
+        current.hints.update(hints)
+        current.unclear |= unclear
+        current.evidence += (line.evidence,)
+
+    def found(self, line: LogLine, resource: str, *, possible: bool) -> None:
+        """The policy finds no preference for a resource, or no possible affinity."""
+        current = self._open
+        if current is None or current.generated or resource not in current.unclear:
+            return
+        current.unclear.discard(resource)
+        current.hints[resource] = None if possible else ()
+        current.evidence += (line.evidence,)
+
+    def merged(self, line: LogLine, subject: Subject, hint: Hint) -> None:
+        """The merged hint; the first of several lines that say it makes the decision."""
+        current = self._open
+        if current is None or not current.subject.may_be(subject):
+            if subject == Subject(container=subject.container):
+                # Free text that names nobody, after hints that were not logged.
+                return
+            self._generate()
+            current = self._open = _Open(subject, line.ts_ns)
+        self._generate()
+        if current.decided is None:
+            current.decided = self._decide(line, current, hint)
+        else:
+            current.decided.join(line.evidence)
+
+    def stored(self, line: LogLine, subject: Subject, hint: Hint) -> None:
+        """The affinity is stored for a container: the policy admits it.
+
+        In pod scope one decision is followed by one such line a container.
+        """
+        current = self._open
+        scope = subject
+        if current is not None and current.subject.container is None:
+            scope = Subject(subject.namespace, subject.pod, subject.uid)
+        if current is None or not current.subject.may_be(scope):
+            self.merged(line, subject, hint)
+        elif current.decided is None:
+            self.merged(line, scope, hint)
+        self._settle(line, scope)
+
+    def _settle(self, line: LogLine, subject: Subject) -> None:
+        current = self._open
+        if current is None or current.decided is None or current.decided.fact is None:
+            return
+        body = current.decided.fact.body
+        assert isinstance(body, AffinityDecided)
+        named = self._named(current.subject.with_parts_of(subject), line.ts_ns)
+        current.decided.fact.body = msgspec.structs.replace(
+            body, admit=True, namespace=named.namespace, pod=named.pod, pod_uid=named.uid
+        )
+        current.decided.join(line.evidence)
+        current.decided.settle()
+
+    def refused(self, line: LogLine, subject: Subject) -> None:
+        """The pod was refused for its topology: one more line about the open decision."""
+        current = self._open
+        if current is None or current.decided is None:
+            return
+        pod = msgspec.structs.replace(current.subject, container=None)
+        if self._named(pod, line.ts_ns).may_be(subject):
+            current.decided.join(line.evidence)
+            current.refused = True
+
+    def finish(self) -> None:
+        """The log ends: what was not decided by then stays open."""
+        self._generate()
+        current = self._open
+        if current is None or current.decided is None or current.decided.fact is None:
+            return
+        body = current.decided.fact.body
+        if isinstance(body, AffinityDecided) and not body.admit and not current.refused:
+            current.decided.fact.body = msgspec.structs.replace(body, admit=None)
+
+    def _generate(self) -> None:
+        """The hints are complete."""
+        current = self._open
+        if current is None or current.generated is not None or not current.evidence:
+            return
+        subject = self._named(current.subject, current.ts_ns)
+        body = HintsGenerated(
+            namespace=subject.namespace,
+            pod=subject.pod,
+            pod_uid=subject.uid,
+            container=subject.container,
+            hints=dict(sorted(current.hints.items())),
+        )
+        current.generated = self._queue.add(Fact(current.ts_ns, body, current.evidence))
+
+    def _decide(self, line: LogLine, current: _Open, hint: Hint) -> Waiting:
+        subject = self._named(current.subject, line.ts_ns)
+        body = AffinityDecided(
+            namespace=subject.namespace,
+            pod=subject.pod,
+            pod_uid=subject.uid,
+            container=subject.container,
+            hint=hint,
+            policy=self.policy,
+            admit=False,
+        )
+        return self._queue.hold(Fact(line.ts_ns, body, (line.evidence,), current.generated))
+
+    def _named(self, subject: Subject, ts_ns: int) -> Subject:
+        """The subject, with what the rest of the bundle knows of its pod."""
+        namespace, pod, uid = subject.namespace, subject.pod, subject.uid
+        if uid is None and namespace and pod:
+            uid = self._context.uid_of(namespace, pod, ts_ns)
+        known = self._context.pods.get(uid or "")
+        if known is not None:
+            namespace, pod = known.namespace, known.name
+        return Subject(namespace, pod, uid, subject.container)
