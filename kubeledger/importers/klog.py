@@ -1,0 +1,448 @@
+"""The reader of kubelet logs: bytes to log lines that an assembler asked for.
+
+Theory of operation. Nearly all lines of a log are noise, so the loop over a chunk looks
+at three slices of a line and no more: the bytes from the pid to ``] `` (the caller, whose
+verdict was learned from an earlier line), for structured lines those to the end of the
+quoted message, and the stamp, to see that time does not go back. Only lines that some
+assembler handles, or nobody knows, are decoded; values are parsed for handled lines only.
+
+An entry is finished when the next one begins, because lines without a header may belong
+to it (see ``multiline``). Each physical line is counted once, with its entry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from kubeledger.importers.account import Account, shape_of
+from kubeledger.importers.facts import Fact
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.klog_forms import (
+    Place,
+    json_line,
+    json_stamp,
+    plain_evidence_line,
+    text_line,
+)
+from kubeledger.importers.klog_lines import PARTIAL, Bodies, LineCutter, is_bare_log
+from kubeledger.importers.klog_prefix import HEADER, JSON_START
+from kubeledger.importers.klog_time import Clock, exact_json_ns
+from kubeledger.importers.klog_values import normal_message, split_structured, text_values
+from kubeledger.importers.multiline import continues_free_text, opens_block
+from kubeledger.importers.router import PREFIX_LENGTH, Call, Route, Router, Verdict
+from kubeledger.machine import Evidence
+
+__all__ = ["ClockStep", "KlogReader", "LogEntry", "LogOutput", "NewProcess"]
+
+VERDICTS_MAX = 100_000
+JOINED_MAX = 1 << 20
+"""Bytes of continuation lines that an entry takes; more are counted but not kept."""
+
+_NEVER = b"~"
+"""Later than any stamp: the loop passes over no line before one has been read whole."""
+_NO_PID = -1
+
+
+class LogEntry(msgspec.Struct):
+    """A log line and the handlers that asked for it."""
+
+    line: LogLine
+    calls: tuple[Call, ...]
+
+
+class NewProcess(msgspec.Struct):
+    """The first line of a log, or of another process ID in it."""
+
+    line: LogLine
+
+
+class ClockStep(msgspec.Struct):
+    """The clock went back before this line."""
+
+    line: LogLine
+    from_ts_ns: int
+    to_ts_ns: int
+
+
+LogOutput = LogEntry | NewProcess | ClockStep | Fact
+"""What the reader hands on; facts are those about lines that nobody understands."""
+
+
+class _Pending(msgspec.Struct):
+    """An entry whose last line may not have been seen.
+
+    Attributes:
+        calls: handlers, known at once for structured lines; None: free text, known when whole.
+        rest: what follows the message of a structured text line; None for JSON.
+        continuation: its further lines; ``numbers`` where they stand, ``kept`` their bytes.
+    """
+
+    line: LogLine
+    calls: tuple[Call, ...] | None
+    rest: str | None = None
+    continuation: list[str] = []
+    numbers: list[int] = []
+    kept: int = 0
+
+
+class KlogReader:
+    """Reads one log; the clock is shared by the logs of a node, in their order.
+
+    Attributes:
+        account: where each line went.
+        cutter: its ``stats`` say what was odd about the bytes.
+    """
+
+    def __init__(self, source: str, router: Router, clock: Clock) -> None:
+        self.account = Account(source)
+        self.cutter = LineCutter()
+        self._source = source
+        self._router = router
+        self._clock = clock
+        self._verdicts: dict[bytes, Route] = {}
+        self._bodies = Bodies()
+        self._wrapped: bool | None = None
+        self._pid: int | None = _NO_PID
+        self._pending: _Pending | None = None
+        self._tail: Place | bytes = b""
+        self._tail_kind: Verdict = Verdict.UNKNOWN
+        self._in_block = False
+        self._tag: bytes | None = None
+        self._latest = _NEVER
+        self._split_lines = 0
+        self._out: list[LogOutput] = []
+        self._ts_ns = clock.last_ns or 0
+
+    def read(self, chunks: Iterable[bytes]) -> Iterator[LogOutput]:
+        """What the log holds, in its own order."""
+        number = offset = 0
+        for lines, lengths in self.cutter.batches(chunks):
+            if not lines:
+                continue
+            if self._wrapped is None:
+                self._wrapped = not is_bare_log(lines)
+            lengths = lengths or list(map(len, lines))
+            yield from self._batch(lines, lengths, number, offset)
+            number += len(lines)
+            offset += sum(lengths) + len(lines)
+        self._flush()
+        self._clock.finish()
+        yield from self._take()
+        self.account.lines = number
+        yield from self.account.drain(self._ts_ns)
+
+    def _batch(
+        self, lines: list[bytes], lengths: list[int], number: int, offset: int
+    ) -> Iterator[LogOutput]:
+        """The loop that decides how fast an import is: slices and look-ups only."""
+        bodies = self._bodies.of(lines) if self._wrapped else lines
+        verdict_of = self._verdicts.get
+        noise_verdict, known_verdict, mixed = Verdict.NOISE, Verdict.UNDERSTOOD, Verdict.MIXED
+        noise = known = seen = 0
+        latest = self._latest
+        tail: bytes | None = None
+        for index, body in enumerate(bodies):
+            end = body.find(b"] ", 22, 200)
+            verdict = verdict_of(body[21:end])
+            if verdict is mixed:
+                if body[end + 2 : end + 3] == b'"':
+                    verdict = verdict_of(body[21 : body.find(b'"', end + 3)])
+                else:
+                    verdict = verdict_of(body[21 : end + 2 + PREFIX_LENGTH])
+            if verdict is noise_verdict or verdict is known_verdict:
+                stamp = body[1:21]
+                if stamp >= latest:
+                    latest = stamp
+                    tail = body
+                    if verdict is noise_verdict:
+                        noise += 1
+                    else:
+                        known += 1
+                    if self._pending is not None:
+                        self._flush()
+                        yield from self._take()
+                    continue
+            if tail is not None:
+                self._passed(tail, latest)
+                tail = None
+            offset += sum(lengths[seen:index]) + index - seen
+            seen = index
+            self._line(Place(lines[index], body, number + index + 1, offset))
+            latest = self._latest
+            if self._out:
+                yield from self._take()
+        if tail is not None:
+            self._passed(tail, latest)
+        self.account.noise += noise
+        self.account.understood += known
+
+    def _passed(self, tail: bytes, latest: bytes) -> None:
+        """The loop went over lines that need no look: take down the last of them."""
+        self._tail, self._tail_kind, self._in_block = tail, Verdict.NOISE, opens_block(tail)
+        self._ts_ns = self._clock.read(latest)
+        self._latest = latest
+
+    def _take(self) -> list[LogOutput]:
+        out, self._out = self._out, []
+        return out
+
+    def _line(self, place: Place) -> None:
+        """Any line that the loop could not pass over."""
+        if place.body is PARTIAL:
+            self._split_lines += 1
+            return
+        if self._in_block and self._continue_block(place):
+            return
+        if self._entry(place):
+            return
+        if not self._wrapped:
+            unwrapped = self._bodies.unwrap(place.raw)
+            if unwrapped.wrapped:
+                place.body = unwrapped.body
+                if self._entry(place):
+                    return
+        self._without_header(place)
+
+    def _entry(self, place: Place) -> bool:
+        """Begin an entry when the line has a header; False when it has none."""
+        if place.body.startswith(JSON_START):
+            return self._json(place)
+        header = HEADER.match(place.body.lstrip(b"\0"))
+        return header is not None and self._text(place, header)
+
+    def _text(self, place: Place, header: re.Match[bytes]) -> bool:
+        """An entry in text form; False when its stamp is no time."""
+        try:
+            ts_ns = self._clock.read(header[2])
+        except ValueError:
+            return False
+        place.body = header.string
+        if self._clock.last_ns == ts_ns:
+            self._latest = header[2]
+        self._flush()
+        line = text_line(place, header, ts_ns, self._source)
+        self._begin(line, place)
+        if line.pid != self._pid:
+            self._pid = line.pid
+            self._out.append(NewProcess(line))
+        caller = place.body[21 : place.body.find(b"] ", 22, 200)]
+        if caller not in self._verdicts:
+            self._learn(caller, self._router.file_verdict(line.file))
+        parts = split_structured(line.message)
+        if parts is None:
+            end = len(caller) + 21
+            self._free_text(line, place.body[21 : end + 2 + PREFIX_LENGTH])
+        else:
+            line.message, rest = parts
+            self._structured(line, rest, _message_key(place.body))
+        return True
+
+    def _json(self, place: Place) -> bool:
+        """An entry in JSON form; False when it is cut short."""
+        body = place.body
+        caller, message = _json_keys(body)
+        verdict = self._verdicts.get(caller)
+        if message is not None and verdict in (None, Verdict.MIXED):
+            verdict = self._verdicts.get(message)
+        try:
+            ts_ns = exact_json_ns(json_stamp(body))
+        except ValueError:
+            return False
+        line = None
+        if not isinstance(verdict, Verdict) or verdict is Verdict.MIXED or self._clock.step:
+            line = json_line(place, ts_ns, self._source)
+            if line is None:
+                return False
+        self._flush()
+        self._clock.observe(ts_ns)
+        if line is None and self._clock.step is None:
+            assert isinstance(verdict, Verdict)
+            self._ts_ns, self._tail, self._in_block = ts_ns, body, False
+            self._count(verdict)
+            return True
+        self._json_entry(line or json_line(place, ts_ns, self._source), place, caller, message)
+        return True
+
+    def _json_entry(
+        self, line: LogLine | None, place: Place, caller: bytes, message: bytes | None
+    ) -> None:
+        if line is None:  # the cached verdict was for a line that is cut short here
+            self._without_header(place)
+            return
+        self._begin(line, place)
+        self._in_block = False
+        if self._pid == _NO_PID:
+            self._pid = None
+            self._out.append(NewProcess(line))
+        if caller:
+            self._learn(caller, self._router.file_verdict(line.file))
+        if line.values or self._router.structured(line.file, line.message) is not Verdict.UNKNOWN:
+            self._structured(line, None, message)
+        else:
+            line.values = None
+            self._free_text(line)
+
+    def _begin(self, line: LogLine, place: Place) -> None:
+        """State for the lines that may follow this entry's first one."""
+        self._ts_ns = line.ts_ns
+        self._tail = place.body
+        self._in_block = opens_block(place.body)
+        self._tag = self._bodies.unwrap(place.raw).tag if self._wrapped else None
+        step = self._clock.take_step()
+        if step is not None:
+            self._out.append(ClockStep(line, *step))
+
+    def _learn(self, key: bytes, verdict: Route) -> None:
+        if len(self._verdicts) >= VERDICTS_MAX:
+            self._verdicts.clear()
+        self._verdicts[key] = verdict
+
+    def _structured(self, line: LogLine, rest: str | None, key: bytes | None) -> None:
+        route = self._router.structured(line.file, line.message)
+        if key is not None and route is not Verdict.UNKNOWN:
+            self._learn(key, route)
+        if isinstance(route, tuple):
+            self._pending = _Pending(line, route, rest)
+            self._count(Verdict.UNDERSTOOD)
+        elif route is Verdict.UNKNOWN:
+            self._reject(shape_of(line.file, line.message, True), line.line, line.evidence)
+        else:
+            self._count(route)
+
+    def _free_text(self, line: LogLine, key: bytes | None = None) -> None:
+        if self._router.file_verdict(line.file) is Verdict.NOISE:
+            self._count(Verdict.NOISE)
+        elif self._router.prefix_verdict(line.file, line.message) is not None:
+            if key is not None:
+                self._learn(key, Verdict.NOISE)
+            self._count(Verdict.NOISE)
+        else:
+            self._pending = _Pending(line, None)
+
+    def _count(self, verdict: Verdict, lines: int = 1) -> None:
+        lines += self._split_lines
+        self._split_lines = 0
+        self._tail_kind = verdict
+        if verdict is Verdict.NOISE:
+            self.account.noise += lines
+        else:
+            self.account.understood += lines
+
+    def _reject(self, shape: str, number: int, evidence: Evidence) -> None:
+        self._tail_kind = Verdict.UNKNOWN
+        for _ in range(1 + self._split_lines):
+            fact = self.account.reject(shape, number, evidence, self._ts_ns)
+            if fact is not None:
+                self._out.append(fact)
+        self._split_lines = 0
+
+    def _flush(self) -> None:
+        """The entry before this line is whole: route it."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        line = pending.line
+        if pending.calls is not None:
+            if pending.rest is not None:
+                line.values = text_values("\n".join((pending.rest, *pending.continuation)))
+            self._out.append(LogEntry(line, pending.calls))
+            return
+        line.message = normal_message("\n".join((line.message, *pending.continuation)))
+        route = self._router.free_text(line.file, line.message)
+        if isinstance(route, tuple):
+            self._out.append(LogEntry(line, route))
+            route = Verdict.UNDERSTOOD
+        if route is Verdict.UNKNOWN:
+            shape = shape_of(line.file, line.message, False)
+            for number in (line.line, *pending.numbers):
+                self._reject(shape, number, line.evidence)
+        else:
+            self._count(route, 1 + len(pending.numbers))
+
+    # --- lines without a header -------------------------------------------------------
+
+    def _continue_block(self, place: Place) -> bool:
+        """A line inside ``key=<`` ... `` >``; False when it is none of the block."""
+        body = place.body
+        if body.startswith(b"#011"):  # syslog's way to write a tab
+            body = b"\t" + body[4:]
+        closing = body.lstrip(b" ").startswith(b">") and not body.startswith(b"\t")
+        if not closing and not body.startswith(b"\t"):
+            if HEADER.match(body) or body.startswith(JSON_START):
+                self._in_block = False
+            return False
+        if closing:
+            self._in_block = opens_block(body)
+        self._append(place.number, body)
+        return True
+
+    def _append(self, number: int, body: bytes) -> None:
+        """One more line of the entry above."""
+        pending = self._pending
+        if pending is not None:
+            pending.numbers.append(number)
+            pending.kept += len(body)
+            if pending.kept <= JOINED_MAX:
+                pending.continuation.append(body.rstrip(b"\r").decode("utf-8", "replace"))
+            if pending.calls is not None:
+                self._count(Verdict.UNDERSTOOD)
+        elif self._tail_kind is Verdict.UNKNOWN:
+            self._reject_plain(Place(body, body, number, 0), "(continued)")
+        else:
+            self._count(self._tail_kind)
+
+    def _without_header(self, place: Place) -> None:
+        text = place.body.rstrip(b"\r").decode("utf-8", "replace")
+        foreign_tag = self._wrapped and self._bodies.unwrap(place.raw).tag != self._tag
+        noise = not text.strip() or self._router.plain(text)
+        if not foreign_tag and (not noise or not text.strip()) and self._may_continue():
+            self._append(place.number, place.body)
+        elif noise:
+            kind = self._tail_kind
+            self._count(Verdict.NOISE)
+            self._tail_kind = kind
+        else:
+            self._reject_plain(place, shape_of("", text, False))
+
+    def _may_continue(self) -> bool:
+        """The entry above is free text that is known to go on in such lines."""
+        pending = self._pending
+        if pending is not None:
+            line = pending.line
+            return pending.calls is None and continues_free_text(
+                line.severity, line.file, line.message
+            )
+        tail = self._tail
+        header = HEADER.match(tail) if isinstance(tail, bytes) else None
+        if header is None or split_structured(tail[header.end() :].decode("utf-8", "replace")):
+            return False
+        file = header[4].decode("utf-8", "replace").rpartition("/")[2]
+        message = tail[header.end() :].decode("utf-8", "replace")
+        return continues_free_text(header[1].decode(), file, message)
+
+    def _reject_plain(self, place: Place, shape: str) -> None:
+        kind = self._tail_kind
+        line = plain_evidence_line(place, self._ts_ns, self._source)
+        self._reject(shape, place.number, line.evidence)
+        self._tail_kind = kind
+
+
+def _message_key(body: bytes) -> bytes | None:
+    """The key the loop looks up; None where an escaped quote would cut it short."""
+    close = body.find(b'"', body.find(b"] ", 22, 200) + 3)
+    return body[21:close] if body[close - 1 : close] != b"\\" else None
+
+
+def _json_keys(body: bytes) -> tuple[bytes, bytes | None]:
+    """Keys of a JSON entry's verdicts: of its caller, and of caller and message."""
+    begin = body.find(b",", 6)
+    message = body.find(b'"msg":"', begin, begin + 300)
+    if message < 0:
+        return b"", None
+    close = body.find(b'"', message + 7)
+    whole = body[begin:close] if body[close - 1 : close] != b"\\" else None
+    caller = body[begin:message]
+    return (caller if b'"caller"' in caller else b""), whole

@@ -1,0 +1,95 @@
+"""One klog entry in either form, text or JSON, to a log line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.klog_values import json_values, normal_message
+
+__all__ = ["Place", "json_line", "json_stamp", "plain_evidence_line", "text_line"]
+
+_JSON = msgspec.json.Decoder(dict[str, Any])
+_CALLER = re.compile(r"(?:.*/)?([^/:]+):(\d+)\Z")
+
+
+class Place(msgspec.Struct):
+    """A physical line: raw, without its carrier's prefix, and where it stands.
+
+    Attributes:
+        number: 1-based line; ``offset`` of its first byte in the decompressed file.
+    """
+
+    raw: bytes
+    body: bytes
+    number: int
+    offset: int
+
+    @property
+    def text(self) -> str:
+        """The raw line, decoded; bytes that are no UTF-8 replaced."""
+        return self.raw.rstrip(b"\r").decode("utf-8", "replace")
+
+
+def text_line(place: Place, header: re.Match[bytes], ts_ns: int, source: str) -> LogLine:
+    """An entry in text form; all after the header is its message for now."""
+    return LogLine(
+        ts_ns=ts_ns,
+        severity=header[1].decode(),
+        pid=int(header[3]),
+        file=header[4].decode("utf-8", "replace").rpartition("/")[2],
+        caller_line=int(header[5]),
+        message=place.body[header.end() :].rstrip(b"\r").decode("utf-8", "replace"),
+        values=None,
+        source=source,
+        line=place.number,
+        offset=place.offset,
+        text=place.text,
+    )
+
+
+def json_stamp(body: bytes) -> bytes:
+    """The digits of an entry's ``ts``."""
+    return body[6 : body.find(b",", 6)]
+
+
+def json_line(place: Place, ts_ns: int, source: str) -> LogLine | None:
+    """An entry in JSON form; None when the line is no JSON object (cut short)."""
+    try:
+        entry = _JSON.decode(place.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    caller = _CALLER.match(str(entry.get("caller", "")))
+    return LogLine(
+        ts_ns=ts_ns,
+        severity="I" if "v" in entry else "E",
+        pid=None,
+        file=caller[1] if caller else "",
+        caller_line=int(caller[2]) if caller else 0,
+        message=normal_message(str(entry.get("msg", ""))),
+        values=json_values(entry),
+        source=source,
+        line=place.number,
+        offset=place.offset,
+        text=place.text,
+    )
+
+
+def plain_evidence_line(place: Place, ts_ns: int, source: str) -> LogLine:
+    """A line that klog did not write, so that it can be shown as evidence."""
+    return LogLine(
+        ts_ns=ts_ns,
+        severity="I",
+        pid=None,
+        file="",
+        caller_line=0,
+        message=place.body.decode("utf-8", "replace"),
+        values=None,
+        source=source,
+        line=place.number,
+        offset=place.offset,
+        text=place.text,
+    )

@@ -1,0 +1,129 @@
+"""What stands before a klog header when something else carried the log here.
+
+journald and syslog, the container runtimes' log files, ``kubectl logs --prefix`` and
+tables of log viewers put their own text first. ``Unwrapper`` takes it off, line by line,
+and keeps the full times it holds: klog's own have no year.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+__all__ = ["HEADER", "JSON_START", "Unwrapped", "Unwrapper"]
+
+HEADER = re.compile(
+    rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) +(\d+) ([^\s:\]]+):(\d+)\] ?", re.DOTALL
+)
+"""klog's text header: severity, stamp, pid, file, line."""
+
+JSON_START = b'{"ts":'
+
+_TAG = rb"(?P<tag>[\w.@/:-]+?)(?:\[\d+\])?: ?"
+_PREFIXES = (
+    # journald short, short-precise, syslog: Nov 21 02:52:41(.296376) host kubelet[4052]:
+    re.compile(rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \S+ " + _TAG),
+    # journald short-iso(-precise), RFC 5424-like: 2026-11-21T02:52:41+0000 host kubelet[4052]:
+    re.compile(
+        rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) \S+ " + _TAG
+    ),
+    # CRI log files: 2026-11-21T02:52:41.296376000Z stderr F text
+    re.compile(
+        rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))"
+        rb" (?:stdout|stderr) (?P<partial>[FP]) "
+    ),
+    # kubectl logs --timestamps, docker logs -t
+    re.compile(rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) "),
+    # viewers' tables: 2018-05-20 15:34:05.000 | text
+    re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \| "),
+    # kubelet[2298]: text, node-a: text, [pod/x/y] text
+    re.compile(rb"\[[\w./-]+\] |" + _TAG),
+)
+
+
+class Unwrapped(NamedTuple):
+    """A line without its carrier's prefix.
+
+    Attributes:
+        body: the rest of the line.
+        wrapped: there was a prefix.
+        time: the carrier's own full time, if it holds one.
+        tag: the program that syslog or journald names.
+        partial: the carrier says that the line goes on in its next one.
+    """
+
+    body: bytes
+    wrapped: bool = False
+    time: bytes | None = None
+    tag: bytes | None = None
+    partial: bool = False
+
+
+class _DockerLine(msgspec.Struct):
+    log: str
+    time: str = ""
+
+
+_DOCKER = msgspec.json.Decoder(_DockerLine)
+
+
+class Unwrapper:
+    """Takes prefixes off; remembers the last one that fitted and tries it first.
+
+    A prefix counts only when a klog header or JSON entry was seen behind one of its form,
+    so that lines of a bare log are never cut.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[re.Pattern[bytes]] = []
+        self._docker = False
+
+    @property
+    def learned(self) -> bool:
+        """A prefix form was seen in this log."""
+        return self._docker or bool(self._known)
+
+    def unwrap(self, line: bytes) -> Unwrapped:
+        """The line without its prefix; as it is when it has none that is known."""
+        if line.startswith(b'{"log":'):
+            return self._unwrap_docker(line)
+        for pattern in self._known:
+            match = pattern.match(line)
+            if match:
+                return _take(match, line)
+        for pattern in _PREFIXES:
+            match = pattern.match(line)
+            if match and self._is_klog(line[match.end() :]):
+                if pattern not in self._known:
+                    self._known.insert(0, pattern)
+                return _take(match, line)
+        return Unwrapped(line)
+
+    @staticmethod
+    def _is_klog(body: bytes) -> bool:
+        return HEADER.match(body) is not None or body.startswith(JSON_START)
+
+    def _unwrap_docker(self, line: bytes) -> Unwrapped:
+        try:
+            entry = _DOCKER.decode(line)
+        except msgspec.DecodeError:
+            return Unwrapped(line)
+        self._docker = True
+        body = entry.log.encode("utf-8", "replace")
+        ended = body.endswith(b"\n")
+        return Unwrapped(
+            body.rstrip(b"\r\n"), True, entry.time.encode() or None, None, partial=not ended
+        )
+
+
+def _take(match: re.Match[bytes], line: bytes) -> Unwrapped:
+    groups = match.groupdict()
+    return Unwrapped(
+        line[match.end() :],
+        True,
+        groups.get("time"),
+        groups.get("tag"),
+        groups.get("partial") == b"P",
+    )

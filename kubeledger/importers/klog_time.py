@@ -1,0 +1,148 @@
+"""klog's stamps (``1121 02:52:41.296376``) to nanoseconds: year, zone, steps of the clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from kubeledger.units import NS_PER_S
+
+__all__ = ["STEP_NS", "Clock", "exact_json_ns", "stamp_ns"]
+
+STEP_NS = NS_PER_S
+"""A log may be this much out of order (goroutines race for the lock); more is a step."""
+
+_DECEMBER_TO_JANUARY_NS = 183 * 86_400 * NS_PER_S
+_SECONDS_LIMIT = 100_000_000_000
+
+
+def stamp_ns(stamp: bytes, year: int) -> int:
+    """Nanoseconds since the epoch of a stamp read as UTC.
+
+    Raises:
+        ValueError: no such day (29 February in a common year included) or time.
+    """
+    seconds = datetime(
+        year,
+        int(stamp[0:2]),
+        int(stamp[2:4]),
+        int(stamp[5:7]),
+        int(stamp[8:10]),
+        int(stamp[11:13]),
+        tzinfo=UTC,
+    ).timestamp()
+    return int(seconds) * NS_PER_S + int(stamp[14:20]) * 1000
+
+
+class Clock:
+    """Stamps of one node's logs in the order they were written, to UTC.
+
+    Attributes:
+        year: year of the stamps now; grows when December is followed by January.
+        offset_ns: what the node's zone is ahead of UTC.
+        last_ns: latest time seen since the clock last stepped back.
+        step: (from, to) of a step back that has not been taken yet.
+    """
+
+    def __init__(self, year: int, offset_ns: int = 0) -> None:
+        self.year = year
+        self.offset_ns = offset_ns
+        self.last_ns: int | None = None
+        self.step: tuple[int, int] | None = None
+        self._suspect_ns: int | None = None
+        self._minute = b""
+        self._minute_ns = 0
+        self._month = 0
+
+    def read(self, stamp: bytes) -> int:
+        """UTC nanoseconds of a stamp; notes a roll-over of the year and steps back.
+
+        Raises:
+            ValueError: the stamp is no time.
+        """
+        return self.observe(self._to_ns(stamp))
+
+    def observe(self, ts_ns: int) -> int:
+        """Take down a time that is known whole (klog JSON); returns it."""
+        last = self.last_ns
+        if last is None or ts_ns >= last:
+            self.last_ns = ts_ns
+            self._suspect_ns = None
+        elif last - ts_ns > STEP_NS:
+            self._suspect(ts_ns)
+        else:
+            self._suspect_ns = None
+        return ts_ns
+
+    def _suspect(self, ts_ns: int) -> None:
+        """A single line that came late is no step; the next line decides."""
+        if self._suspect_ns is None:
+            self._suspect_ns = ts_ns
+            return
+        assert self.last_ns is not None
+        self.step = (self.last_ns, self._suspect_ns)
+        self.last_ns = max(ts_ns, self._suspect_ns)
+        self._suspect_ns = None
+
+    def finish(self) -> None:
+        """The log ends: a late line that is its last one counts as a step."""
+        if self._suspect_ns is not None and self.last_ns is not None:
+            self.step = (self.last_ns, self._suspect_ns)
+            self.last_ns = self._suspect_ns
+            self._suspect_ns = None
+
+    def take_step(self) -> tuple[int, int] | None:
+        """The step back seen since the last call, if any."""
+        step, self.step = self.step, None
+        return step
+
+    def _to_ns(self, stamp: bytes) -> int:
+        minute = stamp[:10]
+        if minute != self._minute:
+            self._roll_year(int(stamp[0:2]), stamp)
+            self._minute_ns = stamp_ns(minute + b":00.000000", self.year) - self.offset_ns
+            self._minute = minute
+        second = int(stamp[11:13])
+        if second > 60:
+            raise ValueError(f"no time: {stamp!r}")
+        return self._minute_ns + second * NS_PER_S + int(stamp[14:20]) * 1000
+
+    def _roll_year(self, month: int, stamp: bytes) -> None:
+        if month == 1 and self._month == 12:
+            self.year += 1
+        elif month == 12 and self._month == 1:
+            # A late line of the old year, or the clock stepped back over New Year.
+            self.year -= 1
+        if month == 2 and stamp[2:4] == b"29" and not _is_leap(self.year):
+            raise ValueError(f"no 29 February in {self.year}")
+        self._month = month
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+
+def exact_json_ns(text: bytes) -> int:
+    """Nanoseconds of klog JSON's ``ts``: milliseconds since the epoch, or seconds in old ones.
+
+    The digits are taken as they stand, without a floating point number in between.
+
+    Raises:
+        ValueError: the text is no plain decimal number.
+    """
+    whole, _, fraction = text.partition(b".")
+    if b"e" in text or b"E" in text:
+        return _exponent_ns(text)
+    number = int(whole)
+    digits = 9 if abs(number) < _SECONDS_LIMIT else 6
+    padded = fraction[:digits].ljust(digits, b"0")
+    return number * 10**digits + (int(padded) if padded else 0)
+
+
+def _exponent_ns(text: bytes) -> int:
+    """Go writes large floats as ``1.637463161296376e+12``."""
+    mantissa, _, exponent = text.lower().partition(b"e")
+    whole, _, fraction = mantissa.partition(b".")
+    shift = int(exponent)
+    digits = (whole + fraction).ljust(len(whole) + shift, b"0")
+    point = len(whole) + shift
+    return exact_json_ns(digits[:point] + b"." + digits[point:])

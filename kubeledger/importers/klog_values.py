@@ -1,0 +1,202 @@
+"""The values of structured klog lines: ``"msg" key="quoted" key={json} key=<block>``.
+
+klog writes one and the same call in two forms, as text and as JSON; the functions here
+bring both to the same Python values, so that nobody behind them needs to know the form:
+
+* strings are unquoted, and lose one trailing newline (klog's block form cannot tell
+  whether the last line of a value ended with one);
+* an object reference is ``namespace/name`` (JSON has an object with these two keys);
+* what klog wrote as JSON (numbers, true, null, objects, lists) is decoded;
+* any other bare text stays text (Go's ``%v`` of structs, maps and times);
+* times that the JSON form writes as a number become Go's text form, as in text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from kubeledger.units import NS_PER_S, format_ts
+
+__all__ = ["json_values", "normal_message", "split_structured", "text_values", "unquote"]
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_KEY = re.compile(r'\s*([^\s="]+)=')
+_KEY_AHEAD = re.compile(r'\s+[^\s="]+=')
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.))", re.DOTALL
+)
+_SIMPLE_ESCAPES = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
+_BRACKETS = {"{": "}", "[": "]", "(": ")"}
+_JSON_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_DECODER = json.JSONDecoder()
+
+_TIME_KEYS = frozenset({"detectTime", "firstDetected", "freeTime", "lastUsed", "startTime", "time"})
+_HEADER_KEYS = frozenset({"ts", "caller", "msg", "v"})
+_ZERO_TIME = "0001-01-01 00:00:00 +0000 UTC"
+_MS_OF_YEAR_2000 = 946_684_800_000
+
+
+def unquote(text: str) -> str:
+    """The string between the quotes of Go's ``strconv.Quote``, escapes undone."""
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_unescape, text)
+
+
+def _unescape(match: re.Match[str]) -> str:
+    byte, short, long, octal, simple = match.groups()
+    if byte is not None:
+        value = int(byte, 16)
+        # Quote writes \x only for bytes that are no UTF-8, and for control characters.
+        return chr(value) if value < 0x80 else "\ufffd"
+    if octal is not None:
+        return chr(int(octal, 8))
+    code = short or long
+    if code is not None:
+        point = int(code, 16)
+        return chr(point) if point <= 0x10FFFF else "\ufffd"
+    return _SIMPLE_ESCAPES.get(simple, simple)
+
+
+def normal_message(text: str) -> str:
+    """A message without the newline that ``Infof("...\\n")`` leaves at its end."""
+    return text[:-1] if text.endswith("\n") else text
+
+
+def split_structured(text: str) -> tuple[str, str] | None:
+    """Message (unquoted) and the rest of a structured line; None for free text.
+
+    Free text may begin with a quoted word too: a structured line ends after its message,
+    or goes on with a key.
+    """
+    match = _QUOTED.match(text)
+    if match is None:
+        return None
+    rest = text[match.end() :]
+    if rest and not _KEY_AHEAD.match(rest):
+        return None
+    return normal_message(unquote(match[1])), rest
+
+
+def text_values(rest: str) -> dict[str, Any]:
+    """Key -> value of what follows the message of a structured text line."""
+    values: dict[str, Any] = {}
+    position = 0
+    while key := _KEY.match(rest, position):
+        values[key[1]], position = _value(rest, key.end())
+    return values
+
+
+def _value(text: str, start: int) -> tuple[Any, int]:
+    first = text[start : start + 1]
+    if first == '"':
+        quoted = _QUOTED.match(text, start)
+        if quoted is not None:
+            return normal_message(unquote(quoted[1])), quoted.end()
+    elif first == "<" and text.startswith("<\n", start):
+        return _block(text, start + 2)
+    elif first in ("{", "["):
+        return _bracketed(text, start)
+    end = _bare_end(text, start)
+    return _bare(text[start:end]), end
+
+
+def _block(text: str, start: int) -> tuple[str, int]:
+    """A value over several lines: each behind a tab, up to a line that is `` >``."""
+    lines: list[str] = []
+    position = start
+    while position < len(text):
+        end = text.find("\n", position)
+        line = text[position:] if end < 0 else text[position:end]
+        if not line.startswith("\t") and line.lstrip(" ").startswith(">"):
+            return "\n".join(lines), position + line.index(">") + 1
+        lines.append(line.removeprefix("\t"))
+        if end < 0:
+            break
+        position = end + 1
+    return "\n".join(lines), len(text)
+
+
+def _bracketed(text: str, start: int) -> tuple[Any, int]:
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except ValueError:
+        pass
+    else:
+        if end == len(text) or text[end] in " \n":
+            return _normal(value), end
+    end = _balanced_end(text, start)
+    return text[start:end], end
+
+
+def _balanced_end(text: str, start: int) -> int:
+    """End of Go's ``%v`` of a struct, map or list; the end of a bare value if unbalanced."""
+    closers: list[str] = []
+    for position in range(start, len(text)):
+        letter = text[position]
+        if letter in _BRACKETS:
+            closers.append(_BRACKETS[letter])
+        elif closers and letter == closers[-1]:
+            closers.pop()
+            if not closers:
+                return _bare_end(text, position + 1)
+    return _bare_end(text, start)
+
+
+def _bare_end(text: str, start: int) -> int:
+    ahead = _KEY_AHEAD.search(text, start)
+    return ahead.start() if ahead else len(text)
+
+
+def _bare(text: str) -> Any:  # noqa: ANN401 - a JSON scalar or text
+    if text in _JSON_WORDS:
+        return _JSON_WORDS[text]
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        return text
+    return float(text) if number[1] or number[2] else int(text)
+
+
+def json_values(entry: dict[str, Any]) -> dict[str, Any]:
+    """Key -> value of one klog JSON entry, as its text form would have given them."""
+    values: dict[str, Any] = {}
+    for key, value in entry.items():
+        if key not in _HEADER_KEYS:
+            values[key] = _go_time(value) if key in _TIME_KEYS else _normal(value)
+    return values
+
+
+def _normal(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    match value:
+        case str():
+            return normal_message(value)
+        case dict() if value and value.keys() <= {"name", "namespace"} and "name" in value:
+            namespace = value.get("namespace")
+            return f"{namespace}/{value['name']}" if namespace else value["name"]
+        case list():
+            return [_normal(item) for item in value]
+        case _:
+            return value
+
+
+def _go_time(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A time in milliseconds since the epoch as Go's ``Time.String`` in UTC."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _normal(value)
+    if value < 0:
+        return _ZERO_TIME
+    if value < _MS_OF_YEAR_2000:
+        return value
+    ts_ns = round(value * 1000) * (NS_PER_S // 1_000_000)
+    return format_ts(ts_ns).replace("T", " ").replace("Z", " +0000 UTC")

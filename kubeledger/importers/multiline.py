@@ -1,0 +1,51 @@
+"""Which lines without a klog header belong to the entry above them.
+
+Three things put such lines into a log: klog's own block form (``key=<``, then lines
+behind a tab, then `` >``), free text with newlines in it (the output of a failed probe,
+a dumped pod, a runtime's error), and other programs that write to the same file. The
+first is certain. For the second an entry must be one of those below: a file whose
+messages hold text of others, or any warning or error, whose text may come from anywhere.
+A known foreign line (``noise.NOISE_PLAIN``) never continues an entry. All else is a line
+of its own, so that a stray line cannot change what an entry says.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["continues_free_text", "opens_block"]
+
+_MULTI_LINE: dict[str, re.Pattern[str] | None] = {
+    "aws_credentials.go": None,
+    "config.go": None,
+    "container_manager_linux.go": re.compile(r"Creating Container Manager object"),
+    "event.go": re.compile(r"Event\("),
+    "exec.go": None,
+    "file.go": None,
+    "handlers.go": None,
+    "http.go": None,
+    "httplog.go": None,
+    "kubelet_pods.go": None,
+    "kuberuntime_manager.go": re.compile(r"Syncing Pod|computePodActions|createPodSandbox"),
+    "mount_linux.go": None,
+    "pod_workers.go": None,
+    "prober.go": re.compile(r"(?:Readiness|Liveness|Startup) probe for "),
+    "runtime.go": None,
+    "server.go": re.compile(r"KubeletConfiguration"),
+    "status_manager.go": None,
+}
+
+
+def opens_block(body: bytes) -> bool:
+    """The line ends inside a value over several lines."""
+    return body.endswith((b"=<", b"=<\r"))
+
+
+def continues_free_text(severity: str, file: str, message: str) -> bool:
+    """A free-text entry may go on in lines without a header."""
+    if severity in "WEF":
+        return True
+    if file not in _MULTI_LINE:
+        return False
+    pattern = _MULTI_LINE[file]
+    return pattern is None or pattern.match(message) is not None

@@ -1,0 +1,131 @@
+"""Which assembler a log line is for: known, known noise, or not understood.
+
+One look-up a line has to decide this for the millions of lines that nobody asked for, so
+the tables are keyed by what is cheap to cut out of a raw line: the caller's file and,
+for structured lines, the exact message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.importers.harmless import harmless, harmless_free
+from kubeledger.importers.noise import (
+    NOISE_FILES,
+    NOISE_MESSAGES,
+    NOISE_PLAIN,
+    NOISE_PREFIXES,
+    NOISE_TEXTS,
+)
+
+__all__ = ["PREFIX_LENGTH", "Call", "Route", "Router", "Verdict"]
+
+Call = tuple[StructuredHandler, None] | tuple[FreeTextHandler, re.Match[str]]
+"""A handler of a line; with the match of its pattern for free text."""
+
+
+class Verdict(Enum):
+    """What is known of a line before it is read."""
+
+    NOISE = "noise"
+    UNKNOWN = "unknown"
+    UNDERSTOOD = "understood"
+    """Understood, and nothing of it is recorded."""
+    MIXED = "mixed"
+    """The caller's file writes noise and other lines: its messages decide."""
+
+
+Route = tuple[Call, ...] | Verdict
+"""Who gets a line; a verdict when nobody does."""
+
+PREFIX_LENGTH = 16
+"""Letters of a free-text message that a verdict may be remembered by."""
+
+_NO_OPS = frozenset(
+    [harmless(("",))[""], *(handler for _, handler in harmless_free({"": ("",)})[""])]
+)
+
+
+class Router:
+    """The messages that the assemblers of one bundle understand, and the known noise."""
+
+    def __init__(self, assemblers: Iterable[Assembler]) -> None:
+        self._structured: dict[str, tuple[Call, ...]] = {}
+        self._free_text: dict[str, list[Sequence[tuple[re.Pattern[str], FreeTextHandler]]]] = {}
+        for assembler in assemblers:
+            for message, handler in assembler.structured().items():
+                self._structured[message] = (*self._structured.get(message, ()), (handler, None))
+            for file, patterns in assembler.free_text().items():
+                self._free_text.setdefault(file, []).append(patterns)
+
+    def file_verdict(self, file: str) -> Verdict:
+        """NOISE when all lines of the caller's file are noise, else MIXED."""
+        if file in NOISE_FILES and file not in self._free_text:
+            return Verdict.NOISE
+        return Verdict.MIXED
+
+    def structured(self, file: str, message: str) -> Route:
+        """Handlers of a structured message, or UNDERSTOOD, NOISE, UNKNOWN."""
+        calls = self._structured.get(message)
+        if calls:
+            return _effective(calls)
+        if file in NOISE_FILES or message in NOISE_MESSAGES:
+            return Verdict.NOISE
+        return Verdict.NOISE if self._is_noise_text(file, message) else Verdict.UNKNOWN
+
+    def prefix_verdict(self, file: str, message: str) -> Verdict | None:
+        """NOISE when the first letters of a free-text message settle it, else None."""
+        prefixes = NOISE_PREFIXES.get(file)
+        if prefixes and message.startswith(prefixes) and file not in self._free_text:
+            return Verdict.NOISE
+        return None
+
+    def free_text(self, file: str, message: str) -> Route:
+        """Handlers with their matches, or a verdict; ``file`` "" stands for any."""
+        tables = self._tables(file)
+        calls: list[Call] = []
+        for patterns in tables:
+            for pattern, handler in patterns:
+                match = pattern.match(message)
+                if match:
+                    calls.append((handler, match))
+                    break
+        if calls:
+            return _effective(tuple(calls))
+        if message.startswith(NOISE_PREFIXES.get(file, ())):
+            return Verdict.NOISE
+        if file in NOISE_FILES or self._is_noise_text(file, message):
+            return Verdict.NOISE
+        return Verdict.UNKNOWN
+
+    def _tables(
+        self, file: str
+    ) -> Iterable[Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+        if file:
+            return self._free_text.get(file, ())
+        return (table for tables in self._free_text.values() for table in tables)
+
+    @staticmethod
+    def _is_noise_text(file: str, message: str) -> bool:
+        pattern = NOISE_TEXTS.get(file)
+        if pattern is not None and pattern.match(message):
+            return True
+        anywhere = NOISE_TEXTS[""]
+        if anywhere.match(message):
+            return True
+        # klog JSON of old kubelets does not name the caller's file.
+        return not file and any(known.match(message) for known in NOISE_TEXTS.values())
+
+    @staticmethod
+    def plain(line: str) -> bool:
+        """A line that klog did not write is known noise."""
+        return NOISE_PLAIN.match(line) is not None
+
+
+def _effective(calls: tuple[Call, ...]) -> Route:
+    """The handlers that do something; UNDERSTOOD when none does."""
+    effective = tuple(call for call in calls if call[0] not in _NO_OPS)
+    return effective or Verdict.UNDERSTOOD
