@@ -219,9 +219,9 @@ def _start(pod: PodState, name: str, container_id: str, ts_ns: int) -> None:
 
 
 def _find(pod: PodState, container_id: str) -> ContainerState | None:
-    for container in pod.containers.values():
-        if container.container_id == container_id:
-            return container
+    for name in sorted(pod.containers):
+        if pod.containers[name].container_id == container_id:
+            return pod.containers[name]
     return None
 
 

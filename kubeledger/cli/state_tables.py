@@ -1,0 +1,246 @@
+"""The node's state as tables for people; times in UTC, long IDs cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TextIO
+
+from kubeledger.cli.output import printable, write_rows
+from kubeledger.lifecycle.state import ContainerState, PodState
+from kubeledger.node.state import NodeState
+from kubeledger.units import format_ts
+
+__all__ = ["write_tables"]
+
+Rows = Iterable[Sequence[Any]]
+
+_ID_WIDTH = 19  # sha256: and twelve digits, as the runtimes' own tools show them
+_NO_LIMIT_V1 = 9223372036854771712  # what cgroup v1 shows where there is no memory limit
+
+
+def write_tables(state: NodeState, parts: Collection[str], stream: TextIO) -> None:
+    """Write the parts one after the other, each under its name."""
+    at = "nothing recorded" if state.ts_ns is None else format_ts(state.ts_ns)
+    stream.write(f"{printable(state.node)}  after record {state.seq}  {at}\n")
+    for part, write in _PARTS.items():
+        if part in parts:
+            write(state, stream)
+
+
+def _table(title: str, columns: Sequence[str], rows: Rows, stream: TextIO) -> None:
+    rows = list(rows)
+    stream.write(f"\n{title.upper()} ({len(rows)})\n")
+    if rows:
+        write_rows(columns, rows, "table", stream)
+
+
+def _time(ts_ns: int | None) -> str:
+    """To the millisecond: more does not help the eye."""
+    return "" if ts_ns is None else format_ts(ts_ns - ts_ns % 1_000_000)
+
+
+def _short(identifier: str | None) -> str:
+    return (identifier or "")[:_ID_WIDTH]
+
+
+def _yes(value: bool | None) -> str:
+    return "" if value is None else ("yes" if value else "no")
+
+
+def _name(state: NodeState, key: str) -> str:
+    """What people call a pod; its key when nothing tells the name."""
+    pod = state.lifecycle.pods.get(key)
+    return f"{pod.namespace}/{pod.name}" if pod is not None and pod.name else key
+
+
+def _kubelet(state: NodeState, stream: TextIO) -> None:
+    kubelet = state.kubelet
+    row = (kubelet.version, kubelet.pid, _time(kubelet.started_ts_ns), kubelet.restarts)
+    columns = ("version", "pid", "started", "restarts")
+    _table("kubelet", columns, [row] if kubelet.started_ts_ns is not None else [], stream)
+    for conflict in state.conflicts:
+        stream.write(f"conflict: {printable(conflict)}\n")
+
+
+def _machine(state: NodeState, stream: TextIO) -> None:
+    machine = state.machine
+    capacity, allocatable = machine.capacity or {}, machine.allocatable or {}
+    rows = [
+        (name, capacity.get(name), allocatable.get(name))
+        for name in sorted(capacity.keys() | allocatable.keys())
+    ]
+    _table("machine", ("resource", "capacity", "allocatable"), rows, stream)
+    facts = {
+        "cpus": machine.cpus,
+        "memory_bytes": machine.memory_capacity_bytes,
+        "numa_nodes": machine.numa_nodes and ",".join(map(str, machine.numa_nodes)),
+    }
+    told = [f"{name} {value}" for name, value in facts.items() if value is not None]
+    if told:
+        stream.write("  ".join(told) + "\n")
+
+
+def _pods(state: NodeState, stream: TextIO) -> None:
+    pods = sorted(state.lifecycle.pods.items(), key=lambda item: (_name(state, item[0]), item[0]))
+    rows = [
+        (
+            _name(state, key),
+            pod.phase,
+            _admission(pod),
+            pod.qos_class,
+            _time(pod.decided_ts_ns or pod.since_ts_ns),
+            _containers(pod),
+            pod.uid,
+        )
+        for key, pod in pods
+    ]
+    columns = ("pod", "phase", "admitted", "qos", "since", "containers", "uid")
+    _table("pods", columns, rows, stream)
+
+
+def _admission(pod: PodState) -> str:
+    words = [_yes(pod.admitted)]
+    if pod.admitted is False:
+        words = [f"no: {pod.reason}"]
+    words += [w for w, is_so in (("deleting", pod.deleting), ("ended", pod.terminated)) if is_so]
+    return ", ".join(word for word in words if word)
+
+
+def _containers(pod: PodState) -> str:
+    texts = [f"{name} {_container(c)}" for name, c in sorted(pod.containers.items())]
+    texts += [f"{_short(identifier)} running" for identifier in sorted(pod.unnamed)]
+    return "; ".join(texts)
+
+
+def _container(container: ContainerState) -> str:
+    if container.running:
+        text = "running"
+    elif container.container_id is None and container.finished_ts_ns is None:
+        text = "waiting"
+    else:
+        text = "ended" if container.exit_code is None else f"ended {container.exit_code}"
+    if container.kill_reason is not None:
+        text += f", killed: {container.kill_reason}"
+    if container.restart_count:
+        text += f", restarts {container.restart_count}"
+    if container.back_off_s is not None:
+        text += f", back-off {container.back_off_s}s"
+    return text
+
+
+def _devices(state: NodeState, stream: TextIO) -> None:
+    manager = state.devicemanager
+    rows = sorted(
+        (resource, _name(state, key), container, " ".join(held.device_ids),
+         " ".join(sorted(held.numa or ())), _time(held.since_ts_ns))
+        for key, containers in manager.pods.items()
+        for container, resources in containers.items()
+        for resource, held in resources.items()
+    )  # fmt: skip
+    _table("devices", ("resource", "pod", "container", "devices", "numa", "since"), rows, stream)
+    in_use = {
+        name: {d for row in rows if row[0] == name for d in row[3].split(" ")}
+        for name in manager.resources
+    }
+    plugins = [
+        (name, r.total, r.healthy, len(in_use[name]), _time(r.registered_ts_ns),
+         _time(r.stopped_ts_ns))
+        for name, r in sorted(manager.resources.items())
+    ]  # fmt: skip
+    columns = ("resource", "total", "healthy", "in use", "registered", "stopped")
+    _table("device plugins", columns, plugins, stream)
+
+
+def _topology(state: NodeState, stream: TextIO) -> None:
+    rows = sorted(
+        (_name(state, key), container or "(pod)",
+         "any" if a.numa_nodes is None else ",".join(map(str, a.numa_nodes)),
+         _yes(a.preferred), _yes(a.admit), a.policy or "", _time(a.since_ts_ns))
+        for key, containers in state.topologymanager.pods.items()
+        for container, a in containers.items()
+    )  # fmt: skip
+    columns = ("pod", "container", "numa", "preferred", "admitted", "policy", "since")
+    _table("topology", columns, rows, stream)
+
+
+def _probes(state: NodeState, stream: TextIO) -> None:
+    rows = sorted(
+        (_name(state, key), container, probe_type, worker.cached_result,
+         worker.last_result or "", worker.run, "on hold" if worker.on_hold else "",
+         _time(worker.last_tick_ts_ns),
+         " ".join(f"{result} {count}" for result, count in sorted(worker.ticks.items())))
+        for key, containers in state.prober.pods.items()
+        for container, workers in containers.items()
+        for probe_type, worker in workers.items()
+    )  # fmt: skip
+    columns = ("pod", "container", "type", "result", "last", "run", "hold", "last tick", "ticks")
+    _table("probes", columns, rows, stream)
+
+
+def _images(state: NodeState, stream: TextIO) -> None:
+    rows = [
+        (_short(image_id), image.size_bytes, _yes(image.in_use), _yes(image.pinned),
+         _time(image.first_detected_ts_ns), _time(image.last_used_ts_ns))
+        for image_id, image in sorted(state.images.images.items())
+    ]  # fmt: skip
+    columns = ("image", "bytes", "in use", "pinned", "first detected", "last used")
+    _table("images", columns, rows, stream)
+    fs, run = state.images.image_fs, state.images.last_run
+    if fs is not None:
+        stream.write(f"image filesystem: {fs.available_bytes} of {fs.capacity_bytes} bytes free\n")
+    if run is not None:
+        when = _time(run.finished_ts_ns or run.started_ts_ns)
+        outcome = f"{run.outcome or 'running'}, {run.images_removed} images removed"
+        stream.write(f"last garbage collection: {when} {outcome}\n")
+        if run.error:
+            stream.write(f"  {printable(run.error)}\n")
+    signals = [
+        (name, signal.available, signal.capacity, _time(signal.read_ts_ns))
+        for name, signal in sorted(state.images.signals.items())
+    ]
+    _table("eviction signals", ("signal", "available", "capacity", "read"), signals, stream)
+
+
+def _cgroups(state: NodeState, stream: TextIO) -> None:
+    rows = [
+        (path, c.qos_class, c.cpu_shares, c.cpu_quota_us, c.cpu_period_us,
+         "max" if c.memory_limit_bytes == _NO_LIMIT_V1 else c.memory_limit_bytes,
+         " ".join(f"{name}={value}" for name, value in sorted(c.unified.items())))
+        for path, c in sorted(state.cgroups.cgroups.items())
+    ]  # fmt: skip
+    columns = ("cgroup", "qos", "cpu shares", "quota us", "period us", "memory limit", "v2 files")
+    _table("cgroups", columns, rows, stream)
+
+
+def _preemptions(state: NodeState, stream: TextIO) -> None:
+    rows = sorted(
+        (f"{v.namespace}/{v.pod}", v.preemptor or "",
+         " ".join(f"{i.resource}:{i.quantity}" for i in v.insufficient),
+         _yes(v.evicted), _yes(v.awaiting), _time(v.since_ts_ns))
+        for v in state.preemption.victims.values()
+    )  # fmt: skip
+    columns = ("victim", "preemptor", "insufficient", "evicted", "awaited", "since")
+    _table("preemption victims on the node", columns, rows, stream)
+
+
+def _settings(state: NodeState, stream: TextIO) -> None:
+    given = {n: s for n, s in state.settings.items() if s.source != "default"}
+    rows = [(name, setting.value, setting.source) for name, setting in sorted(given.items())]
+    _table("settings", ("setting", "value", "source"), rows, stream)
+    defaults = len(state.settings) - len(given)
+    if defaults:
+        stream.write(f"and {defaults} left at their default (see -o json)\n")
+
+
+_PARTS: dict[str, Callable[[NodeState, TextIO], None]] = {
+    "kubelet": _kubelet,
+    "machine": _machine,
+    "pods": _pods,
+    "devices": _devices,
+    "topology": _topology,
+    "probes": _probes,
+    "images": _images,
+    "cgroups": _cgroups,
+    "preemptions": _preemptions,
+    "settings": _settings,
+}

@@ -1,0 +1,27 @@
+"""Fold records into a state: the one way from history to state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubeledger.machine import Record
+from kubeledger.node.reducer import evolve
+from kubeledger.node.state import NodeState
+
+__all__ = ["fold"]
+
+
+def fold(records: Iterable[Record], state: NodeState | None = None) -> NodeState:
+    """Apply records in the order they come.
+
+    Args:
+        records: of one node.
+        state: the state before the first of them, changed in place; None for a new one.
+
+    Returns:
+        The state after the last of them.
+    """
+    state = NodeState() if state is None else state
+    for record in records:
+        evolve(state, record)
+    return state

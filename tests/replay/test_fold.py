@@ -1,0 +1,136 @@
+"""Folding: total, deterministic, and the same through a snapshot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeledger.machine import Record
+from kubeledger.node.document import PARTS, canonical_json
+from kubeledger.node.state import NodeState
+from kubeledger.replay.encoding import decode_snapshot, encode_snapshot
+from kubeledger.replay.fold import fold
+from kubeledger.wire.codec import GENESIS, decode_line, encode_line
+from tests.replay.strategies import histories, record
+
+ROOT = Path(__file__).parents[2]
+
+
+@given(history=histories())
+@settings(max_examples=300, deadline=None)
+def test_any_history_folds_to_the_same_bytes_again(history: list[Record]) -> None:
+    """No record in any order is too much for a reducer, and none leaves a trace of chance."""
+    first, second = fold(history), fold(history)
+    assert canonical_json(first) == canonical_json(second)
+    assert first.seq == len(history)
+
+
+@given(history=histories(), data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_snapshot_and_tail_equal_full_replay(history: list[Record], data: st.DataObject) -> None:
+    """Wherever a state is stored and read back, what follows comes out the same."""
+    cut = data.draw(st.integers(0, len(history)))
+    restored = decode_snapshot(encode_snapshot(fold(history[:cut])))
+    assert restored is not None
+    full = fold(history)
+    assert encode_snapshot(fold(history[cut:], restored)) == encode_snapshot(full)
+    assert canonical_json(restored) == canonical_json(full)
+
+
+@given(history=histories())
+@settings(max_examples=150, deadline=None)
+def test_state_holds_what_its_types_say(history: list[Record]) -> None:
+    """A state is its own snapshot's: all values are of the declared types."""
+    state = fold(history)
+    assert decode_snapshot(encode_snapshot(state)) == state
+
+
+@given(history=histories())
+@settings(max_examples=150, deadline=None)
+def test_subsystems_hold_only_pods_that_are_on_the_node(history: list[Record]) -> None:
+    """Devices, affinities and workers belong to pods that are there and have not ended."""
+    state = fold(history)
+    pods = state.lifecycle.pods
+    for held in (state.devicemanager.pods, state.topologymanager.pods, state.prober.pods):
+        for key in held:
+            assert key in pods
+            assert not pods[key].ended
+    assert set(state.preemption.victims) <= set(pods)
+    assert state.lifecycle.without_uid == sum(pod.uid is None for pod in pods.values())
+    assert not set(state.lifecycle.gone) & set(pods)
+    assert set(state.lifecycle.names.values()) <= set(pods)
+
+
+def test_a_state_before_the_first_record_is_empty() -> None:
+    """Nothing recorded is a state too."""
+    state = fold([])
+    assert state == NodeState()
+    assert state.ts_ns is None
+
+
+@pytest.mark.parametrize("part", list(PARTS))
+def test_each_part_can_be_had_alone(part: str) -> None:
+    """A part comes with the node and its place in the history, and nothing else."""
+    text = canonical_json(fold([]), [part]).decode()
+    assert f'"{part}":' in text
+    assert not any(f'"{other}":' in text for other in PARTS if other != part)
+
+
+_PROGRAM = """
+import sys
+from kubeledger.node.document import canonical_json
+from kubeledger.replay.encoding import encode_snapshot
+from kubeledger.replay.fold import fold
+from kubeledger.wire.codec import decode_line
+
+state = fold(decode_line(line) for line in open(sys.argv[1], "rb"))
+sys.stdout.buffer.write(canonical_json(state) + encode_snapshot(state).hex().encode())
+"""
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A long random history, the same in every run, as lines of a ledger."""
+    facts: list[Record] = []
+
+    @settings(max_examples=100, derandomize=True, database=None, deadline=None)
+    @given(history=histories())
+    def collect(history: list[Record]) -> None:
+        facts.extend(history)
+
+    collect()
+    digest, encoded = GENESIS, []
+    for seq, fact in enumerate(facts, 1):
+        line, digest = encode_line(record(seq, fact.body, fact.ts_ns), digest)
+        encoded.append(line)
+    assert len(encoded) > 300
+    path = tmp_path_factory.mktemp("history") / "records.jsonl"
+    path.write_bytes(b"".join(encoded))
+    return path
+
+
+def _replayed(path: Path, hash_seed: str, zone: str) -> bytes:
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": hash_seed,
+        "TZ": zone,
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-c", _PROGRAM, str(path)]
+    return subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+
+
+def test_other_processes_give_the_same_bytes(lines: Path) -> None:
+    """Neither the hash seed nor the time zone of a process shows in the state."""
+    outputs = {
+        _replayed(lines, seed, zone)
+        for seed, zone in (("1", "UTC"), ("2", "Pacific/Auckland"), ("3", "America/St_Johns"))
+    }
+    here = fold(decode_line(line) for line in lines.read_bytes().splitlines(keepends=True))
+    assert outputs == {canonical_json(here) + encode_snapshot(here).hex().encode()}
