@@ -35,6 +35,7 @@ class KnownPod(msgspec.Struct):
     first_seen_ts_ns: int
     listed_by: str
     evidence: Evidence
+    statuses: list[dict[str, Any]] = []
 
 
 class ContainerRef(msgspec.Struct, frozen=True):

@@ -103,6 +103,7 @@ class Links:
         self._by_name: dict[tuple[str, str], PodLink] = {}
         self._instances: dict[str, Instance] | None = None
         self._open_preemptions: list[Waiting] = []
+        self._add_line: LogLine | None = None
 
     def pod(self, context: BundleContext, ref: PodRef, line: LogLine) -> PodLink:
         """The pod a line names, made when it is new; a UID in the line is learned."""
@@ -116,6 +117,12 @@ class Links:
         if uid is not None and uid in self._by_uid:
             return self._by_uid[uid]
         return self._make(ref._replace(uid=uid))
+
+    def begin_add(self, line: LogLine) -> None:
+        """An ADD: admission of its pods begins. Again for the same line: nothing."""
+        if line is not self._add_line:
+            self._add_line = line
+            self.admitting = []
 
     def added_pod(self, context: BundleContext, ref: PodRef, line: LogLine) -> PodLink:
         """The pod of an ADD: a new instance when the one of that name was removed."""
@@ -175,6 +182,8 @@ class Links:
         self.epoch += 1
         self.epoch_ts_ns = ts_ns
         self.sync_loop_turned()
+        for pod in self.admitting:
+            pod.admitting = False
         self.admitting = []
 
     def open_preemption(self, preemption: Waiting) -> None:

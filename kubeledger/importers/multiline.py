@@ -26,10 +26,14 @@ _MULTI_LINE: dict[str, re.Pattern[str] | None] = {
     "http.go": None,
     "httplog.go": None,
     "kubelet_pods.go": None,
-    "kuberuntime_manager.go": re.compile(r"Syncing Pod|computePodActions|createPodSandbox"),
+    "kuberuntime_manager.go": re.compile(
+        r"Syncing Pod|computePodActions|createPodSandbox|Backing Off|Creating "
+        r"|(?:init )?[Cc]ontainer &Container"
+    ),
     "mount_linux.go": None,
     "pod_workers.go": None,
-    "prober.go": re.compile(r"(?:Readiness|Liveness|Startup) probe for "),
+    "preemption.go": re.compile(r"preemption: attempting to evict pods "),
+    "prober.go": re.compile(r"(?:Readiness|Liveness|Startup) probe for |Exec-Probe Pod: "),
     "runtime.go": None,
     "server.go": re.compile(r"KubeletConfiguration"),
     "status_manager.go": None,

@@ -130,9 +130,7 @@ def event_line(line: LogLine) -> EventLine | None:
     message = text_value(line, "message")
     path = _FIELD_PATH.match(text_value(line, "fieldPath"))
     container = path[1] if path else _container_in(message)
-    return EventLine(
-        pod, container, text_value(line, "type"), text_value(line, "reason"), message
-    )
+    return EventLine(pod, container, text_value(line, "type"), text_value(line, "reason"), message)
 
 
 def _container_in(message: str) -> str | None:

@@ -1,0 +1,372 @@
+"""Containers that start, die and start again, from the PLEG's events.
+
+The PLEG tells an ID and no name. Names come from pod lists, from log lines that hold both,
+from the start event when only one container can be meant, and from a pod of one container.
+A container ID seen for the first time is a restart when its name ran in the pod before:
+an earlier ID was seen, or the status counts restarts. What the first relist of a kubelet
+process finds already there was not restarted by that process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.importers.context import BundleContext
+from kubeledger.importers.facts import Fact, Facts
+from kubeledger.importers.harmless import harmless
+from kubeledger.importers.holdback import Waiting
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.links import ContainerLink, PodLink
+from kubeledger.importers.podref import (
+    FORMATTED_POD,
+    bare_container_id,
+    event_line,
+    formatted_pod,
+    structured_pod,
+    text_value,
+)
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerRestarted,
+    ContainerStarted,
+    RestartBackedOff,
+)
+from kubeledger.machine import Evidence
+from kubeledger.units import NS_PER_S, parse_go_duration
+
+__all__ = ["ContainersAssembler"]
+
+_PLEG = re.compile(rf'SyncLoop \(PLEG\): "({FORMATTED_POD})", event: (.*)', re.DOTALL)
+_PLEG_GONE = re.compile(r"SyncLoop \(PLEG\): ignore irrelevant event: (.*)", re.DOTALL)
+_PLEG_EVENT = re.compile(r'ID:"?([^\s",]+)"?,? Type:"?(\w+)"?,? Data:"?([^\s",}]+)')
+_SANDBOX = re.compile(rf'Created PodSandbox "([^"]+)" for pod "({FORMATTED_POD})"')
+_BACK_OFF = re.compile(rf"back-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})")
+_BACK_OFF_SYNC = re.compile(r"Error syncing pod .*back-off \S+ restarting failed", re.DOTALL)
+
+_FIRST_RELIST_NS = NS_PER_S * 9 // 10
+"""The PLEG waits a second between relists, so what follows faster is of the first."""
+_BACK_OFF_WAIT_NS = NS_PER_S
+
+
+class ContainersAssembler(Assembler):
+    """Container starts, deaths, restarts and back-offs."""
+
+    def __init__(self, context: BundleContext) -> None:
+        super().__init__(context)
+        self._links = context.links
+        self._first_relist: tuple[int, int] | None = None
+        self._seen: set[str] = set()
+        self._exit_codes: dict[str, int] = {}
+        self._back_offs: dict[tuple[PodLink, str], tuple[Waiting, str]] = {}
+
+    def structured(self) -> Mapping[str, StructuredHandler]:
+        """Messages since 1.21, and the events of 1.20."""
+        handlers = harmless(("Checking backoff for container in pod",))
+        handlers["SyncLoop (PLEG): event for pod"] = self._pleg
+        handlers["SyncLoop (PLEG): pod does not exist, ignore irrelevant event"] = self._pleg_gone
+        handlers["Generic (PLEG): container finished"] = self._finished
+        handlers["Created PodSandbox for pod"] = self._sandbox
+        handlers["Back-off restarting failed container"] = self._back_off
+        handlers["Error syncing pod, skipping"] = self._back_off
+        handlers["Adding new entry to the queue for processing"] = self._labelled
+        handlers["Event occurred"] = self._event
+        return handlers
+
+    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+        """Messages of 1.20 and before."""
+        return {
+            "kubelet.go": [(_PLEG, self._pleg_text), (_PLEG_GONE, self._pleg_gone_text)],
+            "kuberuntime_manager.go": [
+                (_SANDBOX, self._sandbox_text),
+                (_BACK_OFF, lambda line, _: self._back_off_text(line)),
+                (re.compile("checking backoff for container "), lambda line, _: None),
+            ],
+            "pod_workers.go": [(_BACK_OFF_SYNC, lambda line, _: self._back_off_text(line))],
+        }
+
+    def finish(self, ts_ns: int) -> Facts:
+        """What still waited."""
+        return self._links.queue.drain()
+
+    def _release(self, line: LogLine) -> list[Fact]:
+        return self._links.queue.release(line.ts_ns)
+
+    # -- what names an ID -----------------------------------------------------------------
+
+    def _sandbox(self, line: LogLine) -> Facts:
+        ref = structured_pod((line.values or {}).get("pod"))
+        if ref is not None:
+            pod = self._links.pod(self.context, ref, line)
+            self._note_sandbox(pod, text_value(line, "podSandboxID"))
+        return self._release(line)
+
+    def _sandbox_text(self, line: LogLine, match: re.Match[str]) -> Facts:
+        ref = formatted_pod(match[2])
+        if ref is not None:
+            self._note_sandbox(self._links.pod(self.context, ref, line), match[1])
+        return self._release(line)
+
+    def _note_sandbox(self, pod: PodLink, container_id: str) -> None:
+        pod.sandboxes.add(container_id)
+        self._links.container(container_id, pod).sandbox = True
+
+    def _labelled(self, line: LogLine) -> Facts:
+        """The log rotation of newer kubelets writes IDs with their labels."""
+        values = line.values or {}
+        labels = values.get("labels")
+        if isinstance(labels, dict) and values.get("id"):
+            uid = str(labels.get("io.kubernetes.pod.uid") or "")
+            pod = self._links.pod_by_uid(self.context, uid)
+            name = labels.get("io.kubernetes.container.name")
+            if pod is not None and name:
+                self._links.container(str(values["id"]), pod).name = str(name)
+        return self._release(line)
+
+    def _finished(self, line: LogLine) -> Facts:
+        exit_code = (line.values or {}).get("exitCode")
+        container_id = bare_container_id((line.values or {}).get("containerID"))
+        if container_id is not None and str(exit_code).lstrip("-").isdigit():
+            self._exit_codes[container_id] = int(str(exit_code))
+        return self._release(line)
+
+    def _event(self, line: LogLine) -> Facts:
+        event = event_line(line)
+        if event is None:
+            return self._release(line)
+        if event.reason == "Started" and event.container is not None:
+            pod = self._links.pod(self.context, event.pod, line)
+            pod.started[event.container] = line.evidence
+        elif event.reason == "BackOff":
+            pod = self._links.pod(self.context, event.pod, line)
+            self._back_off_event(pod, event.container, line.evidence)
+        return self._release(line)
+
+    def _name(self, container: ContainerLink) -> None:
+        """Find out whose container it is, if that is not known."""
+        if container.name is not None or container.sandbox:
+            return
+        container_id, pod = container.container_id, container.pod
+        known = self.context.containers.get(container_id)
+        instance = self._links.instance(self.context, container_id)
+        if known is not None and known.sandbox:
+            container.sandbox = True
+            pod.sandboxes.add(container_id)
+        elif known is not None and known.container is not None:
+            container.name = known.container
+        elif instance is not None:
+            container.name = instance.container
+        elif pod.sandboxes:
+            # The ID is no sandbox of its pod, so it is a container.
+            container.name = self._only_candidate(pod)
+
+    def _only_candidate(self, pod: PodLink) -> str | None:
+        names = _container_names(self.context, pod)
+        if len(names) == 1:
+            return names[0]
+        return next(iter(pod.started)) if len(pod.started) == 1 else None
+
+    # -- the PLEG -------------------------------------------------------------------------
+
+    def _pleg(self, line: LogLine) -> Facts:
+        event = (line.values or {}).get("event")
+        uid, kind, data = _pleg_event(event)
+        ref = structured_pod((line.values or {}).get("pod"), uid)
+        if ref is not None:
+            self._relisted(self._links.pod(self.context, ref, line), kind, data, line)
+        return self._release(line)
+
+    def _pleg_text(self, line: LogLine, match: re.Match[str]) -> Facts:
+        ref = formatted_pod(match[1])
+        _, kind, data = _pleg_event(match[2])
+        if ref is not None:
+            self._relisted(self._links.pod(self.context, ref, line), kind, data, line)
+        return self._release(line)
+
+    def _pleg_gone(self, line: LogLine) -> Facts:
+        return self._relisted_gone(line, (line.values or {}).get("event"))
+
+    def _pleg_gone_text(self, line: LogLine, match: re.Match[str]) -> Facts:
+        return self._relisted_gone(line, match[1])
+
+    def _relisted_gone(self, line: LogLine, event: Any) -> Facts:  # noqa: ANN401 - decoded
+        """A pod that the kubelet let go; it is known only if it was here before."""
+        uid, kind, data = _pleg_event(event)
+        pod = self._links.pod_by_uid(self.context, uid) if uid else None
+        if pod is not None:
+            self._relisted(pod, kind, data, line)
+        return self._release(line)
+
+    def _relisted(self, pod: PodLink, kind: str, container_id: str, line: LogLine) -> None:
+        self._links.sync_loop_turned()
+        if kind not in ("ContainerStarted", "ContainerDied") or not container_id:
+            return
+        found = self._is_first_relist(line.ts_ns)
+        is_new = container_id not in self._seen
+        container = self._links.container(container_id, pod)
+        self._name(container)
+        self._seen.add(container_id)
+        started = pod.started.pop(container.name, None) if container.name and is_new else None
+        found = found and started is None and not self._began_in_epoch(container_id)
+        previous = pod.current.get(container.name) if container.name else None
+        evidence = (line.evidence,) if started is None else (started, line.evidence)
+        if kind == "ContainerStarted":
+            fact = Fact(line.ts_ns, _started_body(container), evidence)
+        else:
+            cause = container.kill
+            fact = Fact(line.ts_ns, self._died_body(container), (line.evidence,), cause=cause)
+            container.died = fact
+        self._links.queue.add(fact)
+        if container.name and (is_new or kind == "ContainerStarted"):
+            if kind == "ContainerStarted" or not found:
+                pod.current[container.name] = container_id
+            if is_new and not found:
+                self._restarted(container, previous, evidence, line.ts_ns)
+
+    def _is_first_relist(self, ts_ns: int) -> bool:
+        """Whether the event is of the first relist of its kubelet process."""
+        if self._links.epoch == 0:
+            return False
+        if self._first_relist is None or self._first_relist[0] != self._links.epoch:
+            self._first_relist = (self._links.epoch, ts_ns)
+        return ts_ns - self._first_relist[1] < _FIRST_RELIST_NS
+
+    def _began_in_epoch(self, container_id: str) -> bool:
+        """Whether the status says that the present process started it (whole seconds)."""
+        instance = self._links.instance(self.context, container_id)
+        began = None if instance is None else instance.started_ts_ns
+        epoch = self._links.epoch_ts_ns
+        return began is not None and epoch is not None and began > epoch
+
+    def _died_body(self, container: ContainerLink) -> ContainerDied:
+        exit_code = self._exit_codes.pop(container.container_id, None)
+        if exit_code is None:
+            instance = self._links.instance(self.context, container.container_id)
+            exit_code = None if instance is None else instance.exit_code
+        return ContainerDied(
+            namespace=container.pod.namespace,
+            pod=container.pod.name,
+            pod_uid=container.pod.uid,
+            container=container.name,
+            container_id=container.container_id,
+            sandbox=_is_sandbox(container),
+            exit_code=exit_code,
+        )
+
+    def _restarted(
+        self,
+        container: ContainerLink,
+        previous: str | None,
+        evidence: tuple[Evidence, ...],
+        ts_ns: int,
+    ) -> None:
+        instance = self._links.instance(self.context, container.container_id)
+        count = None if instance is None else instance.restart_count
+        if (previous is None and not count) or container.name is None:
+            return
+        before = None if previous is None else self._links.containers.get(previous)
+        reason, cause = _why(before)
+        body = ContainerRestarted(
+            namespace=container.pod.namespace,
+            pod=container.pod.name,
+            pod_uid=container.pod.uid,
+            container=container.name,
+            container_id=container.container_id,
+            previous_container_id=previous,
+            reason=reason,
+            restart_count=count,
+        )
+        self._links.queue.add(Fact(ts_ns, body, evidence, cause=cause))
+
+    # -- back-off -------------------------------------------------------------------------
+
+    def _back_off(self, line: LogLine) -> Facts:
+        return self._backed_off(line, text_value(line, "err"))
+
+    def _back_off_text(self, line: LogLine) -> Facts:
+        return self._backed_off(line, line.message)
+
+    def _backed_off(self, line: LogLine, text: str) -> Facts:
+        for match in _BACK_OFF.finditer(text):
+            ref = formatted_pod(match[3])
+            if ref is None:
+                continue
+            pod = self._links.pod(self.context, ref, line)
+            if self._is_retold(pod, match[2], line):
+                continue
+            body = RestartBackedOff(
+                namespace=pod.namespace,
+                pod=pod.name,
+                pod_uid=pod.uid,
+                container=match[2],
+                back_off_s=parse_go_duration(match[1]) // NS_PER_S,
+            )
+            cause = self._last_end(pod, match[2])
+            fact = Fact(line.ts_ns, body, (line.evidence,), cause=cause)
+            waiting = self._links.queue.hold(fact, _BACK_OFF_WAIT_NS)
+            self._back_offs[pod, match[2]] = (waiting, line.file)
+        return self._release(line)
+
+    def _is_retold(self, pod: PodLink, container: str, line: LogLine) -> bool:
+        """The pod worker repeats what the runtime manager decided, once for each decision."""
+        waiting, told_by = self._back_offs.get((pod, container), (None, ""))
+        if waiting is None or waiting.fact is None or told_by == line.file:
+            return False
+        if line.file == "kuberuntime_manager.go":
+            return False
+        waiting.join(line.evidence)
+        self._back_offs[pod, container] = (waiting, line.file)
+        return True
+
+    def _back_off_event(self, pod: PodLink, container: str | None, evidence: Evidence) -> None:
+        for (owner, name), (waiting, _) in self._back_offs.items():
+            if owner is pod and container in (None, name):
+                waiting.join(evidence)
+
+    def _last_end(self, pod: PodLink, container: str) -> Fact | None:
+        link = self._links.containers.get(pod.current.get(container, ""))
+        return None if link is None else link.died or link.kill
+
+
+def _why(before: ContainerLink | None) -> tuple[str | None, Fact | None]:
+    """Reason of a restart and the fact that led to it, from the instance before."""
+    if before is None:
+        return None, None
+    if before.kill is not None:
+        body = before.kill.body
+        return (body.reason if isinstance(body, ContainerKilled) else None), before.kill
+    return ("exited", before.died) if before.died is not None else (None, None)
+
+
+def _is_sandbox(container: ContainerLink) -> bool | None:
+    return False if container.name is not None else container.sandbox
+
+
+def _started_body(container: ContainerLink) -> ContainerStarted:
+    return ContainerStarted(
+        namespace=container.pod.namespace,
+        pod=container.pod.name,
+        pod_uid=container.pod.uid,
+        container=container.name,
+        container_id=container.container_id,
+        sandbox=_is_sandbox(container),
+    )
+
+
+def _pleg_event(event: Any) -> tuple[str | None, str, str]:  # noqa: ANN401 - decoded value
+    """Pod UID, type and container ID of a ``PodLifecycleEvent``, as JSON or as Go text."""
+    if isinstance(event, dict):
+        uid, data = event.get("ID"), event.get("Data")
+        return uid or None, str(event.get("Type") or ""), data if isinstance(data, str) else ""
+    match = _PLEG_EVENT.search(str(event))
+    return (match[1], match[2], match[3]) if match else (None, "", "")
+
+
+def _container_names(context: BundleContext, pod: PodLink) -> list[str]:
+    known = context.pods.get(pod.uid or "")
+    spec = {} if known is None else known.spec
+    keys = ("initContainers", "containers", "ephemeralContainers")
+    return [entry.get("name", "") for key in keys for entry in spec.get(key) or ()]

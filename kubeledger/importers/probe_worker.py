@@ -1,0 +1,117 @@
+"""What one probe worker of the kubelet remembers, replayed from the ticks in the log.
+
+The results cache is kept by container ID and type. A new ID begins with the type's initial
+value; that is no change of a result, because nothing was cached for that ID before. After
+it, the cache changes when the run of equal results reaches the threshold. The run is not
+reset by a new ID, errors do not count, and a failed liveness or startup worker is on hold:
+a tick of it is proof of a new container.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kubeledger.prober.records import ProbeResult, ProbeType, TickResult
+
+__all__ = ["INITIAL", "Change", "ProbeWorker", "probe_spec", "worker_result"]
+
+INITIAL: dict[ProbeType, ProbeResult] = {
+    "liveness": "success",
+    "readiness": "failure",
+    "startup": "unknown",
+}
+_DEFAULT_FAILURE_THRESHOLD = 3
+_DEFAULT_SUCCESS_THRESHOLD = 1
+_SPEC_LISTS = ("containers", "initContainers", "ephemeralContainers")
+
+
+class Change(NamedTuple):
+    """The cached result changed; ``run`` and ``threshold`` None when not known."""
+
+    before: ProbeResult
+    after: ProbeResult
+    run: int | None
+    threshold: int | None
+
+
+def worker_result(result: TickResult) -> ProbeResult | None:
+    """What a worker makes of a tick: a warning counts as success; None: it is thrown away."""
+    match result:
+        case "success" | "warning":
+            return "success"
+        case "failure" | "unknown":
+            return "failure"
+        case "error":
+            return None
+
+
+def probe_spec(
+    pod_spec: dict[str, Any], container: str, probe_type: ProbeType
+) -> dict[str, Any] | None:
+    """The API's JSON of a probe; None when the pod spec does not hold it."""
+    for key in _SPEC_LISTS:
+        for entry in pod_spec.get(key) or ():
+            if entry.get("name") == container:
+                probe: dict[str, Any] | None = entry.get(f"{probe_type}Probe")
+                return probe
+    return None
+
+
+class ProbeWorker:
+    """One worker: pod, container and probe type.
+
+    Attributes:
+        container_id: the container probed last; None when not known.
+        cached: its result in the cache; None when nothing is cached.
+        result: of the last tick that counted; ``run`` how many of it in a row.
+        on_hold: no probes until there is a new container.
+    """
+
+    def __init__(self, container: str, probe_type: ProbeType, spec: dict[str, Any] | None) -> None:
+        self.container = container
+        self.probe_type = probe_type
+        self.container_id: str | None = None
+        self.cached: ProbeResult | None = INITIAL[probe_type]
+        self.result: ProbeResult = "success"
+        self.run = 0
+        self.on_hold = False
+        self._thresholds: dict[ProbeResult, int] | None = None
+        if spec is not None:
+            self._thresholds = {
+                "failure": spec.get("failureThreshold") or _DEFAULT_FAILURE_THRESHOLD,
+                "success": spec.get("successThreshold") or _DEFAULT_SUCCESS_THRESHOLD,
+            }
+
+    @property
+    def knows_thresholds(self) -> bool:
+        """Whether a pod spec is at hand, so that changes can be told from ticks."""
+        return self._thresholds is not None
+
+    def probes(self, container_id: str | None, *, cached: ProbeResult | None) -> None:
+        """A new container: its result is ``cached``, and probing goes on."""
+        self.container_id = container_id
+        self.cached = cached
+        self.on_hold = False
+
+    def tick(self, result: ProbeResult) -> Change | None:
+        """Count a tick; the change of the cached result that it led to, if any."""
+        self.run = self.run + 1 if result == self.result else 1
+        self.result = result
+        if self._thresholds is None or self.run < self._thresholds[result]:
+            return None
+        return self.settle(result, self.run, self._thresholds[result])
+
+    def settle(self, result: ProbeResult, run: int | None, threshold: int | None) -> Change | None:
+        """Put a result into the cache; the change, if it is one.
+
+        Nothing is cached for a container that runs since before its kubelet: an absent
+        liveness result then counts as success, the others as unknown.
+        """
+        before = self.cached
+        if before is None:
+            before = "success" if self.probe_type == "liveness" else "unknown"
+        self.cached = result
+        if result == "failure" and self.probe_type != "readiness" and run is not None:
+            self.on_hold = True
+            self.run = 0
+        return None if before == result else Change(before, result, run, threshold)
