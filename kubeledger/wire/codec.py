@@ -1,7 +1,7 @@
 """The line format: one record is one line of JSON that proves itself.
 
     {"node":...,"seq":...,"ts_ns":...,"role":...,"kind":...,"v":...,"cause":...,
-     "evidence":[...],"body":{...},"chain":"<64 hex>","crc":"<8 hex>"}\\n
+     "evidence":[...],"body":{...},"chain":"<64 hex>","crc":"<8 hex>"}<newline>
 
 Everything before ``,"chain"`` is the *payload*: the record as msgspec writes it, keys in
 this order, keys inside dicts sorted. ``chain`` is BLAKE2b-256 over the 32 raw bytes of the
@@ -27,9 +27,9 @@ __all__ = [
     "BadLineError",
     "Envelope",
     "chain_of",
+    "chained",
     "check_crc",
     "check_line",
-    "chained",
     "decode_envelope",
     "decode_line",
     "encode_line",

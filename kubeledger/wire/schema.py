@@ -40,9 +40,7 @@ def _to_bytes(schema: dict[str, Any]) -> bytes:
 
 
 def _body_schema(body: type[Body]) -> dict[str, Any]:
-    (reference,), components = msgspec.json.schema_components(
-        [body], ref_template="#/$defs/{name}"
-    )
+    (reference,), components = msgspec.json.schema_components([body], ref_template="#/$defs/{name}")
     schema: dict[str, Any] = components.pop(body.__name__)
     _describe(schema, body)
     for struct in _structs_below(body):

@@ -1,0 +1,220 @@
+"""Audit: every byte of a ledger is proved, and all that does not fit is listed.
+
+Unlike a reader, an audit goes on behind damage, so that its list is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from kubeledger.errors import DamagedLedgerError
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.manifest import NodeInfo, load_manifest
+from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
+from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
+from kubeledger.ledger.storage import storage_errors
+from kubeledger.wire.codec import (
+    GENESIS,
+    BadLineError,
+    chain_of,
+    check_crc,
+    decode_envelope,
+    decode_line,
+    next_digest,
+)
+
+__all__ = ["AuditReport", "Finding", "NodeAudit", "audit"]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is not as it was written.
+
+    Attributes:
+        node: whose; None for the ledger itself.
+        file: path; ``offset`` a byte offset in its (decompressed) lines, None for the whole.
+        seq: the record at fault, if it is one.
+        problem: one sentence.
+    """
+
+    node: str | None
+    file: str
+    offset: int | None
+    seq: int | None
+    problem: str
+
+
+class NodeAudit(msgspec.Struct, frozen=True, kw_only=True):
+    """What was proved of one node.
+
+    Attributes:
+        records: how many lines were read.
+        last_seq: the last one's number.
+        head: its chain digest, 64 hex digits: keep it elsewhere, and a later audit can be
+            held against it. Of no use when there are findings.
+    """
+
+    node: str
+    records: int
+    last_seq: int
+    head: str
+
+
+class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of an audit; a sound ledger has no findings."""
+
+    nodes: tuple[NodeAudit, ...]
+    findings: tuple[Finding, ...]
+
+
+def audit(ledger: Ledger) -> AuditReport:
+    """Read and check everything: frames, CRCs, chains, numbers, schemas, the manifest.
+
+    Raises:
+        KubeledgerError: no ledger, or one of a newer version, or it cannot be read.
+    """
+    with storage_errors("read the ledger", ledger.path):
+        manifest = load_manifest(ledger.path)
+        findings: list[Finding] = []
+        if manifest is None:
+            findings.append(_about(ledger.path / MANIFEST, "the manifest is damaged or lost"))
+        audits = [
+            _NodeAuditor(
+                node,
+                ledger.path / NODES / node_directory(node) / SEGMENTS,
+                manifest.nodes.get(node, NodeInfo()) if manifest else NodeInfo(),
+                findings,
+            ).run()
+            for node in ledger.nodes()
+        ]
+    return AuditReport(nodes=tuple(audits), findings=tuple(findings))
+
+
+def _about(path: Path, problem: str) -> Finding:
+    return Finding(node=None, file=str(path), offset=None, seq=None, problem=problem)
+
+
+class _NodeAuditor:
+    """One pass over a node; findings go to a list shared by all nodes."""
+
+    def __init__(
+        self, node: str, directory: Path, counted: NodeInfo, findings: list[Finding]
+    ) -> None:
+        self.node = node
+        self.directory = directory
+        self.counted = counted
+        self.findings = findings
+        self.heads = {
+            segment.last_seq: segment.head
+            for segment in counted.segments
+            if segment.last_seq >= segment.first_seq
+        }
+        self.records = 0
+        self.seq = 0
+        self.digest = GENESIS
+
+    def run(self) -> NodeAudit:
+        for loss in self.counted.losses:
+            self._find(
+                str(self.directory),
+                None,
+                loss.last_seq,
+                f"records {loss.first_seq} to {loss.last_seq} (chain {loss.head}) were "
+                "acknowledged, and a recovery did not find them",
+            )
+        segments = list_segments(self.directory)
+        for segment in segments:
+            if segment.first_seq != self.seq + 1:
+                problem = f"the segment begins with record {segment.first_seq}, not {self.seq + 1}"
+                self._find(str(segment.path), 0, self.seq + 1, problem)
+                self.seq = segment.first_seq - 1
+            self._segment(segment)
+        if self.seq < self.counted.last_seq:
+            self._find(
+                str(segments[-1].path if segments else self.directory),
+                None,
+                self.seq + 1,
+                f"records {self.seq + 1} to {self.counted.last_seq} were acknowledged and "
+                "are not there",
+            )
+        return NodeAudit(
+            node=self.node, records=self.records, last_seq=self.seq, head=self.digest.hex()
+        )
+
+    def _segment(self, segment: Segment) -> None:
+        file = str(segment.path)
+        try:
+            for offset, line in _lines(segment):
+                if line.endswith(b"\n"):
+                    self._line(file, offset, line)
+                elif not segment.open:
+                    self._find(file, offset, self.seq + 1, "the segment ends inside a line")
+        except DamagedLedgerError as error:
+            self._find(file, error.offset, self.seq + 1, error.message)
+        twin = segment.sealed_path
+        if not segment.sealed and twin.exists():
+            # A crash while sealing; the next writer tidies it up. Both must hold the same.
+            self._twin(segment, twin)
+
+    def _line(self, file: str, offset: int, line: bytes) -> None:
+        self.records += 1
+        expected = next_digest(line, self.digest)
+        try:
+            check_crc(line)
+            stands = chain_of(line)
+            problem = None if stands == expected else "its chain digest does not follow"
+        except BadLineError as error:
+            stands, problem = expected, str(error)
+        seq = self.seq + 1
+        if problem is None:
+            seq, problem = self._content(line)
+        if problem is not None:
+            self._find(file, offset, seq, problem)
+        self.seq = max(seq, self.seq + 1)
+        # Go on from what stands there: one changed record is one finding, not one each.
+        self.digest = stands
+        head = self.heads.get(self.seq)
+        if problem is None and head is not None and head != stands.hex():
+            self._find(file, offset, seq, "the manifest counts another chain digest here")
+
+    def _content(self, line: bytes) -> tuple[int, str | None]:
+        expected = self.seq + 1
+        try:
+            envelope = decode_envelope(line)
+            decode_line(line)
+        except BadLineError as error:
+            return expected, str(error)
+        if envelope.node != self.node:
+            return expected, f"it is a record of {envelope.node}"
+        if envelope.seq != expected:
+            return envelope.seq, f"it is record {envelope.seq}, and {expected} should be here"
+        if envelope.cause is not None and not 0 < envelope.cause < expected:
+            return expected, f"its cause, record {envelope.cause}, is not before it"
+        return expected, None
+
+    def _twin(self, segment: Segment, twin: Path) -> None:
+        other = Segment(twin, segment.first_seq, open=False)
+        try:
+            same = all(a == b for a, b in zip(_lines(segment), _lines(other), strict=True))
+        except (DamagedLedgerError, ValueError):
+            same = False
+        if not same:
+            self._find(str(twin), None, None, "both forms of this segment are there and differ")
+
+    def _find(self, file: str, offset: int | None, seq: int | None, problem: str) -> None:
+        self.findings.append(
+            Finding(node=self.node, file=file, offset=offset, seq=seq, problem=problem)
+        )
+
+
+def _lines(segment: Segment) -> Iterator[tuple[int, bytes]]:
+    """Lines with their offsets; last, maybe, a part of one without a newline."""
+    for piece in lines_of(blocks_of(segment)):
+        offset = piece.offset
+        for line in piece.lines:
+            yield offset, line
+            offset += len(line)
+        if piece.rest:
+            yield offset, piece.rest

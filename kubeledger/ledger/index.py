@@ -1,0 +1,68 @@
+"""Keeping the counts of a node up to date, one record or one batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubeledger.ledger.manifest import NodeInfo, Run, SegmentInfo
+from kubeledger.ledger.records import ImportCompleted, ImportStarted
+from kubeledger.machine import Body
+
+__all__ = ["IMPORT_KINDS", "begin_segment", "note_records"]
+
+IMPORT_KINDS = frozenset({ImportStarted.kind, ImportCompleted.kind})
+
+
+def begin_segment(info: NodeInfo, first_seq: int, head: bytes) -> SegmentInfo:
+    """Add an empty segment."""
+    segment = SegmentInfo(first_seq=first_seq, last_seq=first_seq - 1, head=head.hex())
+    info.segments.append(segment)
+    return segment
+
+
+def note_records(
+    info: NodeInfo,
+    records: Sequence[tuple[int, Body | None]],
+    size_bytes: int,
+    head: bytes,
+    counted_seq: int = 0,
+) -> None:
+    """Count records at the end of the last segment.
+
+    Args:
+        info: changed in place.
+        records: (n,) time of each new record, and its body if it begins or ends an import
+            (any other body may be given or left out).
+        size_bytes: of their lines.
+        head: chain digest of the last one, or of the one before when n == 0.
+        counted_seq: the runs count the records up to here already.
+    """
+    segment = info.segments[-1]
+    for ts_ns, body in records:
+        segment.last_seq += 1
+        if segment.last_seq > counted_seq:
+            _note_run(info, segment.last_seq, ts_ns, body)
+    times = [ts_ns for ts_ns, _ in records]
+    known = [ts_ns for ts_ns in (segment.min_ts_ns, segment.max_ts_ns) if ts_ns is not None]
+    segment.min_ts_ns = min(times + known, default=None)
+    segment.max_ts_ns = max(times + known, default=None)
+    segment.size_bytes += size_bytes
+    segment.stored_bytes = segment.size_bytes
+    segment.head = head.hex()
+
+
+def _note_run(info: NodeInfo, seq: int, ts_ns: int, body: Body | None) -> None:
+    if not info.runs or isinstance(body, ImportStarted):
+        digest = body.digest if isinstance(body, ImportStarted) else None
+        info.runs.append(_run(seq, ts_ns, digest))
+    run = info.runs[-1]
+    run.last_seq = seq
+    run.max_ts_ns = max(run.max_ts_ns, ts_ns)
+    if isinstance(body, ImportCompleted) and run.digest == body.digest:
+        run.complete = True
+
+
+def _run(first_seq: int, ts_ns: int, digest: str | None) -> Run:
+    return Run(
+        first_seq=first_seq, last_seq=first_seq, first_ts_ns=ts_ns, max_ts_ns=ts_ns, digest=digest
+    )

@@ -1,0 +1,269 @@
+"""A ledger: a directory of records, read by anyone, written by one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError
+from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records
+from kubeledger.ledger.lock import writer_lock
+from kubeledger.ledger.manifest import Manifest, NodeInfo, load_manifest, save_manifest
+from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory, node_name
+from kubeledger.ledger.reader import NodeReader, RawLine, Verify
+from kubeledger.ledger.recovery import RecoveryReport, recover_node
+from kubeledger.ledger.runs import replay_runs
+from kubeledger.ledger.segments import blocks_of, lines_of, list_segments
+from kubeledger.ledger.snapshots import SnapshotStore
+from kubeledger.ledger.storage import make_directory, storage_errors
+from kubeledger.ledger.writer import LedgerWriter, WriterOptions
+from kubeledger.machine import Body, Record
+from kubeledger.wire.codec import BadLineError, chain_of, decode_envelope, decode_line
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """A handle on a ledger directory; it holds no file open and no state of its own.
+
+    Attributes:
+        path: the directory.
+        options: how its writer keeps segments.
+    """
+
+    def __init__(self, path: Path, options: WriterOptions) -> None:
+        self.path = path
+        self.options = options
+
+    @classmethod
+    def open(cls, path: str | Path, options: WriterOptions | None = None) -> Ledger:
+        """Open a ledger that is there.
+
+        Raises:
+            BadQuestionError: the directory is no ledger.
+            DamagedLedgerError: written by a newer version; nothing was touched.
+            LedgerUnavailableError: it cannot be read.
+        """
+        ledger = cls(Path(path), options or WriterOptions())
+        ledger.manifest()
+        return ledger
+
+    @classmethod
+    def create(cls, path: str | Path, options: WriterOptions | None = None) -> Ledger:
+        """Make a new, empty ledger; an empty directory may be there already.
+
+        Raises:
+            BadQuestionError: something is there already.
+            LedgerUnavailableError: the operating system refused.
+        """
+        ledger = cls(Path(path), options or WriterOptions())
+        with storage_errors("make the ledger", ledger.path):
+            if ledger.path.exists() and not ledger.path.is_dir():
+                raise BadQuestionError(f"{path} is no directory")
+            if ledger.path.is_dir() and any(ledger.path.iterdir()):
+                raise BadQuestionError(
+                    f"{path} is not empty", advice="name a new directory with --ledger DIR"
+                )
+            make_directory(ledger.path)
+            save_manifest(ledger.path, Manifest())
+            make_directory(ledger.path / NODES)
+        return ledger
+
+    @classmethod
+    def open_or_create(cls, path: str | Path, options: WriterOptions | None = None) -> Ledger:
+        """Open the ledger at ``path``, or make one if nothing is there.
+
+        Raises:
+            KubeledgerError: as :meth:`open` and :meth:`create`.
+        """
+        directory = Path(path)
+        there = (directory / MANIFEST).exists() or (directory / NODES).exists()
+        return cls.open(path, options) if there else cls.create(path, options)
+
+    def manifest(self) -> Manifest:
+        """What the manifest counts now; empty when it is lost or damaged.
+
+        Raises:
+            KubeledgerError: as :meth:`open`.
+        """
+        with storage_errors("read the ledger", self.path / MANIFEST):
+            return load_manifest(self.path) or Manifest()
+
+    def nodes(self) -> list[str]:
+        """Names of the nodes that have records, sorted."""
+        with storage_errors("read the ledger", self.path):
+            return sorted(self._node_directories(self.manifest()))
+
+    def records(
+        self, node: str | None = None, after_seq: int = 0, *, verify: Verify = "chain"
+    ) -> Iterator[Record]:
+        """Records in the order of seq; of all nodes, one node after the other, without ``node``.
+
+        Memory is flat. Readers need no lock and see a prefix of what a writer writes.
+
+        Raises:
+            DamagedLedgerError: what is read is not what was written; all before it was.
+            BadQuestionError: the ledger has no such node.
+        """
+        for name in self._chosen(node):
+            with storage_errors("read the ledger", self.path):
+                yield from self._reader(name, verify).records(after_seq)
+
+    def raw_lines(
+        self, node: str, after_seq: int = 0, *, verify: Verify = "chain"
+    ) -> Iterator[RawLine]:
+        """Lines as they stand on disk, each with its file and offset.
+
+        Raises:
+            KubeledgerError: as :meth:`records`.
+        """
+        for name in self._chosen(node):
+            with storage_errors("read the ledger", self.path):
+                yield from self._reader(name, verify).raw_lines(after_seq)
+
+    def record(self, node: str, seq: int) -> Record | None:
+        """One record, or None when there is no such one; reads only near it.
+
+        Raises:
+            KubeledgerError: as :meth:`records`.
+        """
+        return next(self.records(node, seq - 1), None) if seq > 0 else None
+
+    def digest_at(self, node: str, seq: int) -> bytes | None:
+        """Chain digest of a record, 32 raw bytes; None when there is no such record.
+
+        Raises:
+            KubeledgerError: as :meth:`records`.
+        """
+        line = next(self.raw_lines(node, seq - 1), None) if seq > 0 else None
+        return chain_of(line.line) if line else None
+
+    def info(self, node: str) -> NodeInfo:
+        """Counts of a node as of now: the manifest's, and what was written since.
+
+        Raises:
+            KubeledgerError: as :meth:`records`.
+        """
+        self._chosen(node)
+        info = self.manifest().nodes.get(node, NodeInfo())
+        first_seqs = {segment.first_seq for segment in info.segments}
+        lines = self.raw_lines(node, info.last_seq)
+        for _, group in groupby(lines, key=lambda raw: raw.file):
+            _count(info, list(group), first_seqs)
+        return info
+
+    def replay(
+        self, node: str, *, upto_ts_ns: int | None = None, verify: Verify = "chain"
+    ) -> Iterator[Record]:
+        """Records in the order of time, as a fold wants them (:mod:`kubeledger.ledger.runs`).
+
+        Raises:
+            KubeledgerError: as :meth:`records`.
+        """
+        yield from replay_runs(
+            self.info(node).runs, lambda seq: self.records(node, seq, verify=verify), upto_ts_ns
+        )
+
+    def snapshots(self, node: str) -> SnapshotStore:
+        """Where snapshots of a node's state are kept.
+
+        Raises:
+            BadQuestionError: the ledger has no such node.
+        """
+        self._chosen(node)
+        return SnapshotStore(self.path / NODES / node_directory(node), node)
+
+    @contextmanager
+    def writer(self) -> Iterator[LedgerWriter]:
+        """Recover if need be, and append; one writer at a time.
+
+        Raises:
+            LedgerBusyError: another writer is at work.
+            DamagedLedgerError: there is damage that no crash explains; nothing was changed.
+            LedgerUnavailableError: read-only, no permission, disk full.
+        """
+        self.manifest()  # refuses a newer version, before a lock file is made
+        with writer_lock(self.path):
+            with storage_errors("recover the ledger", self.path):
+                manifest, reports = self._recover()
+            writer = LedgerWriter(self.path, manifest, self.options, tuple(reports))
+            try:
+                yield writer
+            finally:
+                writer.close()
+
+    def _recover(self) -> tuple[Manifest, list[RecoveryReport]]:
+        loaded = load_manifest(self.path)
+        known = loaded or Manifest()
+        fresh, reports = Manifest(), list[RecoveryReport]()
+        for node, directory in sorted(self._node_directories(known).items()):
+            info, found = recover_node(node, directory, known.nodes.get(node, NodeInfo()))
+            fresh.nodes[node] = info
+            reports += found
+        if loaded is None or _differ(loaded, fresh):
+            save_manifest(self.path, fresh)
+        return fresh, reports
+
+    def _reader(self, node: str, verify: Verify) -> NodeReader:
+        # The manifest first: what it counts is on disk, so it must be in the listing.
+        acknowledged_seq = self.manifest().nodes.get(node, NodeInfo()).last_seq
+        segments = list_segments(self._segments(node))
+        return NodeReader(node, segments, acknowledged_seq, verify)
+
+    def _segments(self, node: str) -> Path:
+        return self.path / NODES / node_directory(node) / SEGMENTS
+
+    def _chosen(self, node: str | None) -> list[str]:
+        nodes = self.nodes()
+        if node is None:
+            return nodes
+        if node not in nodes:
+            known = ", ".join(nodes) or "none"
+            raise BadQuestionError(f"no node {node!r} in {self.path}", advice=f"there are: {known}")
+        return [node]
+
+    def _node_directories(self, manifest: Manifest) -> dict[str, Path]:
+        """Node name -> directory of its segments; also of nodes that no manifest names yet."""
+        found = {
+            node: self._segments(node) for node, info in manifest.nodes.items() if info.last_seq
+        }
+        taken = set(found.values())
+        nodes = self.path / NODES
+        for directory in sorted(nodes.iterdir()) if nodes.is_dir() else []:
+            segments = directory / SEGMENTS
+            if segments not in taken and (name := _name_of(directory, segments)):
+                found[name] = segments
+        return found
+
+
+def _count(info: NodeInfo, lines: list[RawLine], first_seqs: set[int]) -> None:
+    """Count checked lines of one segment that the manifest did not count yet."""
+    if lines[0].offset == 0 and lines[0].seq not in first_seqs:
+        begin_segment(info, lines[0].seq, info.head)
+    facts: list[tuple[int, Body | None]] = []
+    for raw in lines:
+        envelope = decode_envelope(raw.line)
+        body = decode_line(raw.line).body if envelope.kind in IMPORT_KINDS else None
+        facts.append((envelope.ts_ns, body))
+    size_bytes = sum(len(raw.line) for raw in lines)
+    note_records(info, facts, size_bytes, chain_of(lines[-1].line))
+
+
+def _differ(left: Manifest, right: Manifest) -> bool:
+    return msgspec.json.encode(left) != msgspec.json.encode(right)
+
+
+def _name_of(directory: Path, segments: Path) -> str | None:
+    """Node of a directory that no manifest names; None while it holds no record."""
+    for segment in list_segments(segments)[:1]:
+        for piece in lines_of(blocks_of(segment)):
+            name = node_name(directory.name)
+            if name is None and piece.lines:
+                with suppress(BadLineError):
+                    name = decode_envelope(piece.lines[0]).node
+            return name if name and node_directory(name) == directory.name else None
+    return None

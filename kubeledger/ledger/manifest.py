@@ -1,0 +1,173 @@
+"""``ledger.json``: what is in a ledger, so that nobody has to read it all to know.
+
+The manifest is advice. It may be behind the segments (it is written when a segment
+begins or ends, at both ends of an import and every few MiB, not with each batch), and a
+lost or damaged one is made again from them. But it is written only after the records it
+counts are on disk: what it counts was acknowledged and must be there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError, DamagedLedgerError
+from kubeledger.ledger.names import MANIFEST, NODES
+from kubeledger.ledger.storage import write_atomically
+from kubeledger.wire.codec import GENESIS
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Loss",
+    "Manifest",
+    "NodeInfo",
+    "Run",
+    "SegmentInfo",
+    "load_manifest",
+    "save_manifest",
+]
+
+FORMAT = "kubeledger"
+FORMAT_VERSION = 1
+_CRC_KEY = b',\n  "crc": "'
+
+
+class SegmentInfo(msgspec.Struct, kw_only=True):
+    """One segment, as far as it is acknowledged.
+
+    Attributes:
+        first_seq, last_seq: its records; ``last_seq`` is ``first_seq - 1`` for an empty one.
+        min_ts_ns, max_ts_ns: span of their times; None for an empty one.
+        size_bytes: of its lines, uncompressed.
+        stored_bytes: of its file.
+        head: chain digest of its last record (of the one before, if empty): 64 hex digits.
+        sealed: compressed and closed for good.
+    """
+
+    first_seq: int
+    last_seq: int
+    min_ts_ns: int | None = None
+    max_ts_ns: int | None = None
+    size_bytes: int = 0
+    stored_bytes: int = 0
+    head: str
+    sealed: bool = False
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """Records that were written in the order of one source's time: one import.
+
+    It goes from an ``ImportStarted`` to the record before the next one. Records before the
+    first import (a live recording) are a run too.
+
+    Attributes:
+        first_ts_ns: time of its first record.
+        max_ts_ns: the latest time in it.
+        digest: the import's identity; None when it is no import.
+        complete: its ``ImportCompleted`` is there.
+    """
+
+    first_seq: int
+    last_seq: int
+    first_ts_ns: int
+    max_ts_ns: int
+    digest: str | None = None
+    complete: bool = False
+
+
+class Loss(msgspec.Struct, kw_only=True):
+    """Acknowledged records that recovery did not find; kept so that audit still tells.
+
+    Attributes:
+        first_seq, last_seq: the records that are gone. Their numbers were given out again.
+        head: chain digest of the last of them.
+    """
+
+    first_seq: int
+    last_seq: int
+    head: str
+
+
+class NodeInfo(msgspec.Struct, kw_only=True):
+    """One node of the ledger; lists are in the order of seq."""
+
+    segments: list[SegmentInfo] = []
+    runs: list[Run] = []
+    losses: list[Loss] = []
+
+    @property
+    def last_seq(self) -> int:
+        """Its last record; 0 when there is none."""
+        return self.segments[-1].last_seq if self.segments else 0
+
+    @property
+    def head(self) -> bytes:
+        """Chain digest of its last record, 32 raw bytes."""
+        return bytes.fromhex(self.segments[-1].head) if self.segments else GENESIS
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """The whole of ``ledger.json`` but its CRC."""
+
+    format: str = FORMAT
+    version: int = FORMAT_VERSION
+    nodes: dict[str, NodeInfo] = {}
+
+
+class _Header(msgspec.Struct):
+    """What must be readable of any version's manifest."""
+
+    format: str
+    version: int
+
+
+def save_manifest(directory: Path, manifest: Manifest) -> None:
+    """Write ``ledger.json`` atomically.
+
+    Raises:
+        OSError: as the operating system says.
+    """
+    encoded = msgspec.json.encode(manifest, order="deterministic")
+    text = msgspec.json.format(encoded, indent=2).removesuffix(b"\n}")
+    write_atomically(directory / MANIFEST, text + _CRC_KEY + b'%08x"\n}\n' % crc32(text))
+
+
+def load_manifest(directory: Path) -> Manifest | None:
+    """Read ``ledger.json``; None when it is lost or damaged but the segments are there.
+
+    Raises:
+        BadQuestionError: the directory is no ledger.
+        DamagedLedgerError: written by a newer version; nothing was touched.
+    """
+    path = directory / MANIFEST
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        data = b""
+    _refuse_newer(data, path)
+    text, key, crc = data.rpartition(_CRC_KEY)
+    if key and crc == b'%08x"\n}\n' % crc32(text):
+        return msgspec.json.decode(text + b"}", type=Manifest)
+    if not (directory / NODES).is_dir():
+        raise BadQuestionError(
+            f"{directory} is no ledger" if directory.exists() else f"there is no {directory}",
+            advice="name the ledger with --ledger DIR, or make one with `kubeledger import`",
+        )
+    return None
+
+
+def _refuse_newer(data: bytes, path: Path) -> None:
+    """Look at the version before all else: a newer format may not even have our CRC."""
+    try:
+        header = msgspec.json.decode(data, type=_Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return
+    if header.format == FORMAT and header.version > FORMAT_VERSION:
+        raise DamagedLedgerError(
+            f"written by a newer version of kubeledger (ledger format {header.version}, "
+            f"this one knows {FORMAT_VERSION})",
+            advice="upgrade kubeledger; nothing was changed",
+            file=str(path),
+        )

@@ -1,0 +1,213 @@
+"""Reading a node's lines in the order of seq, each one checked before it is handed out.
+
+A reader takes no lock. It sees a prefix of what the writer wrote: a last line without its
+newline is one that is being written. Anything else that is not as it was written (a
+CRC, the chain, a gap, a file that is gone, fewer records than the manifest acknowledged)
+is :class:`DamagedLedgerError` with file and offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from kubeledger.errors import DamagedLedgerError
+from kubeledger.ledger.segments import Lines, Segment, blocks_of, lines_of, locate
+from kubeledger.machine import Record
+from kubeledger.wire.codec import (
+    GENESIS,
+    BadLineError,
+    chain_of,
+    check_crc,
+    check_line,
+    decode_line,
+)
+
+__all__ = ["NodeReader", "RawLine", "Verify"]
+
+Verify = Literal["chain", "crc"]
+"""What a reader proves of each line: ``chain``: that it and all before it (from where the
+reading began) are the ones written; ``crc``: that its bytes are undamaged (quicker)."""
+
+_RESTORE = "restore the file from a copy; `kubeledger audit` lists all damage"
+
+
+class RawLine(NamedTuple):
+    """A line as it stands on disk.
+
+    Attributes:
+        file: path of its segment.
+        offset: where it begins, in the segment's (decompressed) lines.
+        line: with its newline.
+    """
+
+    seq: int
+    file: str
+    offset: int
+    line: bytes
+
+
+class NodeReader:
+    """One pass over the lines of one node.
+
+    Attributes:
+        node: its name.
+        segments: its files, in the order of seq.
+        acknowledged_seq: the manifest counts records up to here, so they must be there.
+        verify: what is proved of each line.
+        last_seq, digest: the last line read, and its chain digest.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        segments: list[Segment],
+        acknowledged_seq: int = 0,
+        verify: Verify = "chain",
+    ) -> None:
+        self.node = node
+        self.segments = segments
+        self.acknowledged_seq = acknowledged_seq
+        self.verify: Verify = verify
+        self.last_seq = 0
+        self.digest = GENESIS
+        self._prefix = b'{"node":%b,"seq":' % msgspec.json.encode(node)
+
+    def records(self, after_seq: int = 0) -> Iterator[Record]:
+        """Records behind ``after_seq``.
+
+        Raises:
+            DamagedLedgerError: see the module.
+        """
+        for segment, piece in self._pieces(after_seq):
+            position = piece.offset
+            for line in piece.lines:
+                try:
+                    yield decode_line(line)
+                except BadLineError as error:
+                    raise _damaged(segment, position, str(error)) from error
+                position += len(line)
+
+    def raw_lines(self, after_seq: int = 0) -> Iterator[RawLine]:
+        """Lines behind ``after_seq``, checked but not parsed.
+
+        Raises:
+            DamagedLedgerError: see the module.
+        """
+        seq = after_seq
+        for segment, piece in self._pieces(after_seq):
+            file, position = str(segment.path), piece.offset
+            for line in piece.lines:
+                seq += 1
+                yield RawLine(seq, file, position, line)
+                position += len(line)
+
+    def _pieces(self, after_seq: int) -> Iterator[tuple[Segment, Lines]]:
+        segments = self._position(after_seq)
+        for index, (segment, offset) in enumerate(segments):
+            if offset == 0 and segment.first_seq != self.last_seq + 1:
+                raise _gone(segment, self.last_seq + 1, segment.first_seq - 1)
+            for piece in lines_of(blocks_of(segment, offset), offset):
+                good, error = self._check(segment, piece)
+                if good.lines:
+                    yield segment, good
+                if error is not None:
+                    raise error
+                if piece.rest and not (segment.open and index == len(segments) - 1):
+                    raise _damaged(segment, piece.offset, "the segment ends inside a line")
+        if max(after_seq, self.last_seq) < self.acknowledged_seq:
+            raise self._too_short()
+
+    def _position(self, after_seq: int) -> list[tuple[Segment, int]]:
+        """Segments to read, each with the offset to begin at; sets ``last_seq`` and ``digest``."""
+        self.last_seq, self.digest = 0, GENESIS
+        behind = [(segment, 0) for segment in self.segments]
+        if after_seq <= 0:
+            return behind
+        at = sum(segment.first_seq <= after_seq for segment in self.segments) - 1
+        if at < 0:
+            return behind
+        segment = self.segments[at]
+        offset, seq = locate(segment, after_seq)
+        found = self._anchor(segment, offset, after_seq, seq)
+        if found is None and offset:  # what `locate` read there was not true
+            found = self._anchor(segment, 0, after_seq, segment.first_seq)
+        if found is not None:
+            return [(segment, found), *behind[at + 1 :]]
+        if at + 1 < len(self.segments):
+            raise _gone(self.segments[at + 1], after_seq, self.segments[at + 1].first_seq - 1)
+        if after_seq <= self.acknowledged_seq:
+            raise self._too_short()
+        return []  # the record is not written yet
+
+    def _anchor(self, segment: Segment, offset: int, seq: int, at_seq: int) -> int | None:
+        """Find record ``seq`` by counting lines from ``offset``, where ``at_seq`` begins.
+
+        Takes its chain digest as the point to go on from. Returns the offset behind it, or
+        None when the lines end before it, or do not count up from ``at_seq`` as told (that
+        is damage when they are counted from the segment's start).
+        """
+        for piece in lines_of(blocks_of(segment, offset), offset):
+            if at_seq + len(piece.lines) <= seq:
+                at_seq += len(piece.lines)
+                continue
+            index = seq - at_seq
+            line = piece.lines[index]
+            start = piece.offset + sum(map(len, piece.lines[:index]))
+            try:
+                if not line.startswith(self._prefix + b"%d," % seq):
+                    if offset:
+                        return None
+                    raise BadLineError(f"it is not record {seq} of {self.node}")
+                check_crc(line)
+                self.digest = chain_of(line)
+            except BadLineError as error:
+                raise _damaged(segment, start, f"record {seq}: {error}") from error
+            self.last_seq = seq
+            return start + len(line)
+        return None
+
+    def _check(self, segment: Segment, piece: Lines) -> tuple[Lines, DamagedLedgerError | None]:
+        """Check lines; the good ones before the first bad one, and what is wrong with that."""
+        prefix, seq, digest = self._prefix, self.last_seq, self.digest
+        chain = self.verify == "chain"
+        for index, line in enumerate(piece.lines):
+            try:
+                if chain:
+                    digest = check_line(line, digest)
+                else:
+                    check_crc(line)
+                if not line.startswith(prefix + b"%d," % (seq + 1)):
+                    raise BadLineError(f"it is not record {seq + 1} of {self.node}")
+            except BadLineError as error:
+                self.last_seq = seq
+                offset = piece.offset + sum(map(len, piece.lines[:index]))
+                damage = _damaged(segment, offset, f"record {seq + 1}: {error}")
+                return Lines(piece.offset, piece.lines[:index]), damage
+            seq += 1
+        self.last_seq, self.digest = seq, digest
+        return piece, None
+
+    def _too_short(self) -> DamagedLedgerError:
+        return DamagedLedgerError(
+            f"records of {self.node} up to {self.acknowledged_seq} were acknowledged, "
+            "and the last of them are not there",
+            advice="restore the last segment from a copy; the next writer goes on without them "
+            "and `kubeledger audit` keeps telling",
+            file=str(self.segments[-1].path) if self.segments else None,
+        )
+
+
+def _damaged(segment: Segment, offset: int, reason: str) -> DamagedLedgerError:
+    return DamagedLedgerError(reason, advice=_RESTORE, file=str(segment.path), offset=offset)
+
+
+def _gone(segment: Segment, first: int, last: int) -> DamagedLedgerError:
+    return DamagedLedgerError(
+        f"records {first} to {last} should stand before this segment and are not there",
+        advice=_RESTORE,
+        file=str(segment.path),
+        offset=0,
+    )

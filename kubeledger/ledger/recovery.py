@@ -1,0 +1,212 @@
+"""What a writer does before its first write: find where the ledger ends.
+
+A crash can leave: an unfinished line, or unfinished lines, at the end of the open segment;
+an empty new segment; a half-sealed segment; a manifest that is behind. All of these are
+put right and reported. Anything else is damage, which is never put right silently:
+docs/format.md holds the table.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from kubeledger.errors import DamagedLedgerError
+from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records
+from kubeledger.ledger.manifest import Loss, NodeInfo, SegmentInfo
+from kubeledger.ledger.sealing import finish_seals
+from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
+from kubeledger.machine import Body
+from kubeledger.wire.codec import BadLineError, check_crc, check_line, decode_envelope, decode_line
+
+__all__ = ["RecoveryReport", "recover_node"]
+
+_RESTORE = "nothing was changed; restore the file from a copy (`kubeledger audit` lists all damage)"
+
+
+class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What recovery found at the end of a node's log.
+
+    Attributes:
+        node: whose log.
+        file: the segment.
+        last_seq: the last record that is there.
+        dropped_bytes: of unfinished lines behind it, cut off.
+        lost_seq: the last record that was acknowledged; None when all of these are there.
+    """
+
+    node: str
+    file: str
+    last_seq: int
+    dropped_bytes: int
+    lost_seq: int | None = None
+
+    @property
+    def message(self) -> str:
+        """One sentence for the user."""
+        cut = f"{self.dropped_bytes} bytes of an unfinished write were dropped"
+        if self.lost_seq is None:
+            return f"{self.node}: {cut}; record {self.last_seq} is the last"
+        return (
+            f"{self.node}: records {self.last_seq + 1} to {self.lost_seq} were acknowledged and "
+            f"are gone ({self.file} was cut); {cut}"
+        )
+
+
+class _Bad(msgspec.Struct):
+    """The first line of a segment that is no good.
+
+    Attributes:
+        offset: where it begins.
+        whole: it ends in a newline.
+        sound_behind: a line behind it is a sound record, so it is no torn tail.
+    """
+
+    offset: int
+    reason: str
+    whole: bool
+    sound_behind: bool = False
+
+
+def recover_node(
+    node: str, directory: Path, known: NodeInfo
+) -> tuple[NodeInfo, list[RecoveryReport]]:
+    """Bring a node's segments to a state that can be appended to.
+
+    Args:
+        node: its name.
+        directory: of its segments; may be missing.
+        known: what the manifest counts; empty when there is no manifest.
+
+    Returns:
+        what is there now, and what was dropped.
+
+    Raises:
+        DamagedLedgerError: damage that no crash explains; nothing was changed.
+        OSError: as the operating system says.
+    """
+    if directory.is_dir():
+        finish_seals(directory)
+    segments = list_segments(directory)
+    _check_all_there(segments, known, directory)
+    info = NodeInfo(runs=[msgspec.structs.replace(run) for run in known.runs], losses=known.losses)
+    by_first = {segment.first_seq: segment for segment in known.segments}
+    for segment in segments:
+        if segment.first_seq != info.last_seq + 1:
+            raise _damaged(segment, 0, f"record {info.last_seq + 1} should come here")
+        counted = by_first.get(segment.first_seq)
+        if counted and counted.sealed and segment.sealed and _size(segment) == counted.stored_bytes:
+            info.segments.append(msgspec.structs.replace(counted))
+            continue
+        bad = _scan(node, segment, info, known.last_seq)
+        report = _settle_end(node, segment, info, counted, bad)
+        if report is not None and report.lost_seq is not None:
+            loss = Loss(
+                first_seq=report.last_seq + 1, last_seq=report.lost_seq, head=known.head.hex()
+            )
+            # The manifest's counts hold what is gone: count again from the segments alone.
+            counted_anew, _ = recover_node(node, directory, NodeInfo(losses=[*known.losses, loss]))
+            return counted_anew, [report]
+        if report is not None:
+            return info, [report]
+    return info, []
+
+
+def _check_all_there(segments: list[Segment], known: NodeInfo, directory: Path) -> None:
+    present = {segment.first_seq for segment in segments}
+    for segment in known.segments:
+        if segment.last_seq >= segment.first_seq and segment.first_seq not in present:
+            raise DamagedLedgerError(
+                f"the segment with records {segment.first_seq} to {segment.last_seq} is gone",
+                advice=_RESTORE,
+                file=str(directory),
+            )
+
+
+def _scan(node: str, segment: Segment, info: NodeInfo, counted_seq: int) -> _Bad | None:
+    """Check a segment's lines and count the good ones into ``info``, up to the first bad one."""
+    digest = info.head
+    begin_segment(info, segment.first_seq, digest)
+    bad: _Bad | None = None
+    for piece in lines_of(blocks_of(segment)):
+        offset, noted = piece.offset, list[tuple[int, Body | None]]()
+        for line in piece.lines:
+            if bad is not None:
+                bad.sound_behind = bad.sound_behind or _sound(line)
+                continue
+            try:
+                digest, fact = _read(node, line, digest, info.last_seq + len(noted) + 1)
+            except BadLineError as error:
+                bad = _Bad(offset, str(error), whole=True)
+                continue
+            noted.append(fact)
+            offset += len(line)
+        note_records(info, noted, offset - piece.offset, digest, counted_seq)
+        if piece.rest and bad is None:
+            bad = _Bad(piece.offset, "the segment ends inside a line", whole=False)
+    info.segments[-1].sealed = segment.sealed
+    info.segments[-1].stored_bytes = _size(segment)
+    return bad
+
+
+def _read(
+    node: str, line: bytes, previous: bytes, seq: int
+) -> tuple[bytes, tuple[int, Body | None]]:
+    digest = check_line(line, previous)
+    envelope = decode_envelope(line)
+    if envelope.node != node or envelope.seq != seq:
+        raise BadLineError(f"it is record {envelope.seq} of {envelope.node}, not {seq} of {node}")
+    body = decode_line(line).body if envelope.kind in IMPORT_KINDS else None
+    return digest, (envelope.ts_ns, body)
+
+
+def _sound(line: bytes) -> bool:
+    try:
+        check_crc(line)
+    except BadLineError:
+        return False
+    return True
+
+
+def _settle_end(
+    node: str, segment: Segment, info: NodeInfo, counted: SegmentInfo | None, bad: _Bad | None
+) -> RecoveryReport | None:
+    """Cut a torn tail off the open segment; refuse all else that is bad."""
+    good_bytes = info.segments[-1].size_bytes
+    acknowledged = counted.size_bytes if counted else 0
+    size = good_bytes if segment.sealed else _size(segment)
+    cut_short = segment.open and size < acknowledged and (bad is None or not bad.whole)
+    if not cut_short:
+        if bad is None:
+            return None
+        if not segment.open or bad.offset < acknowledged or bad.sound_behind:
+            raise _damaged(segment, bad.offset, f"record {info.last_seq + 1}: {bad.reason}")
+    if size > good_bytes:
+        _truncate(segment.path, good_bytes)
+    info.segments[-1].stored_bytes = good_bytes
+    return RecoveryReport(
+        node=node,
+        file=str(segment.path),
+        last_seq=info.last_seq,
+        dropped_bytes=size - good_bytes,
+        lost_seq=counted.last_seq if counted and cut_short else None,
+    )
+
+
+def _truncate(path: Path, size_bytes: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.ftruncate(descriptor, size_bytes)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _size(segment: Segment) -> int:
+    return segment.path.stat().st_size
+
+
+def _damaged(segment: Segment, offset: int, reason: str) -> DamagedLedgerError:
+    return DamagedLedgerError(reason, advice=_RESTORE, file=str(segment.path), offset=offset)

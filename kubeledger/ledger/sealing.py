@@ -1,0 +1,87 @@
+"""Sealing: a full segment becomes a compressed one, and is never there in neither form."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import zstandard
+
+from kubeledger.errors import DamagedLedgerError
+from kubeledger.ledger.compression import compress, decompress
+from kubeledger.ledger.names import SEALED_SUFFIX, SEGMENT_SUFFIX, TEMPORARY_SUFFIX
+from kubeledger.ledger.storage import remove, sync_directory
+
+__all__ = ["finish_seals", "seal"]
+
+
+def seal(plain: Path, level: int) -> int:
+    """Compress a segment that nobody writes any more, then remove the plain file.
+
+    A crash leaves a ``.tmp`` file, or both forms; :func:`finish_seals` tidies up.
+
+    Args:
+        plain: the segment's ``.jsonl``.
+        level: of zstd.
+
+    Returns:
+        size of the sealed file in bytes.
+
+    Raises:
+        OSError: as the operating system says; the plain file is still there.
+        DamagedLedgerError: what was compressed does not read back the same.
+    """
+    sealed = plain.with_name(plain.name.removesuffix(SEGMENT_SUFFIX) + SEALED_SUFFIX)
+    temporary = sealed.with_name(sealed.name + TEMPORARY_SUFFIX)
+    try:
+        with plain.open("rb") as source, temporary.open("wb") as target:
+            compress(source, target, level)
+            target.flush()
+            os.fsync(target.fileno())
+            stored_bytes = target.tell()
+        if not _same(plain, temporary):
+            raise DamagedLedgerError("compressing it gave something else", file=str(plain))
+        os.replace(temporary, sealed)  # noqa: PTH105 - named as the system call it is
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_directory(sealed.parent)
+    remove(plain)
+    return stored_bytes
+
+
+def finish_seals(directory: Path) -> list[Path]:
+    """After a crash: drop unfinished files, and plain files whose sealed form is whole.
+
+    Returns:
+        the files removed.
+
+    Raises:
+        DamagedLedgerError: both forms of a segment are there and differ.
+        OSError: as the operating system says.
+    """
+    removed = sorted(directory.glob(f"*{TEMPORARY_SUFFIX}"))
+    for sealed in sorted(directory.glob(f"*{SEALED_SUFFIX}")):
+        plain = sealed.with_name(sealed.name.removesuffix(SEALED_SUFFIX) + SEGMENT_SUFFIX)
+        if not plain.exists():
+            continue
+        if not _same(plain, sealed):
+            raise DamagedLedgerError(
+                f"this segment and its compressed form {sealed.name} differ",
+                advice="keep the sound one (`kubeledger audit` tells) and move the other away",
+                file=str(plain),
+            )
+        removed.append(plain)
+    for path in removed:
+        remove(path)
+    return removed
+
+
+def _same(plain: Path, sealed: Path) -> bool:
+    try:
+        with plain.open("rb") as left, sealed.open("rb") as right:
+            for block in decompress(right):
+                if left.read(len(block)) != block:
+                    return False
+            return not left.read(1)
+    except (EOFError, zstandard.ZstdError):
+        return False

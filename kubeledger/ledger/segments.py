@@ -1,0 +1,187 @@
+"""Segment files as streams of lines, each with the offset where it begins.
+
+Offsets count the bytes of the lines, compressed or not. Nothing here trusts a line: see
+:mod:`kubeledger.ledger.reader` for the checks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import zstandard
+
+from kubeledger.errors import DamagedLedgerError
+from kubeledger.ledger.compression import decompress, seek_table
+from kubeledger.ledger.names import SEALED_SUFFIX, segment_file, segment_first_seq
+
+__all__ = ["LINE_BYTES_MAX", "Lines", "Segment", "blocks_of", "lines_of", "list_segments", "locate"]
+
+LINE_BYTES_MAX = 16 << 20
+"""A longer line is damage; the writer refuses to write one."""
+
+_BLOCK_BYTES = 256 << 10
+_SEQ = re.compile(rb'\{"node":"(?:[^"\\]|\\.)*","seq":(\d{1,19}),')
+
+
+class Segment(NamedTuple):
+    """A segment file. ``open`` says that a writer may still append to it."""
+
+    path: Path
+    first_seq: int
+    open: bool
+
+    @property
+    def sealed(self) -> bool:
+        """Compressed."""
+        return self.path.name.endswith(SEALED_SUFFIX)
+
+    @property
+    def sealed_path(self) -> Path:
+        """Where it stands once it is compressed."""
+        return self.path.with_name(segment_file(self.first_seq, sealed=True))
+
+
+class Lines(NamedTuple):
+    """Whole lines that stand one behind the other.
+
+    Attributes:
+        offset: where the first begins.
+        lines: (n,) with their newlines.
+        rest: what stands behind the last newline of the file; empty but in the last piece.
+    """
+
+    offset: int
+    lines: list[bytes]
+    rest: bytes = b""
+
+
+def list_segments(directory: Path) -> list[Segment]:
+    """Segments of a node in the order of seq.
+
+    Of a segment that is there twice (a crash while it was sealed) the plain file counts.
+    """
+    found: dict[int, Path] = {}
+    for path in sorted(directory.iterdir()) if directory.is_dir() else []:
+        first_seq = segment_first_seq(path.name)
+        if first_seq is not None and (first_seq not in found):  # ".jsonl" sorts before ".zst"
+            found[first_seq] = path
+    last = max(found, default=0)
+    return [
+        Segment(path, first, first == last and not path.name.endswith(SEALED_SUFFIX))
+        for first, path in sorted(found.items())
+    ]
+
+
+def blocks_of(segment: Segment, offset: int = 0) -> Iterator[bytes]:
+    """Content of a segment from ``offset`` on (a frame's start, if it is sealed).
+
+    A plain file that the writer sealed in the meantime is read from its sealed file.
+
+    Raises:
+        DamagedLedgerError: the compressed file is damaged or cut, or the file is gone.
+    """
+    try:
+        file = segment.path.open("rb")
+    except FileNotFoundError:
+        if segment.sealed or not segment.sealed_path.exists():
+            raise DamagedLedgerError("the segment is gone", file=str(segment.path)) from None
+        sealed = Segment(segment.sealed_path, segment.first_seq, open=False)
+        yield from _skip(blocks_of(sealed), offset)
+        return
+    with file:
+        yield from _sealed_blocks(segment, file, offset) if segment.sealed else _plain(file, offset)
+
+
+def _plain(file: BinaryIO, offset: int) -> Iterator[bytes]:
+    file.seek(offset)
+    while block := file.read(_BLOCK_BYTES):
+        yield block
+
+
+def _sealed_blocks(segment: Segment, file: BinaryIO, offset: int) -> Iterator[bytes]:
+    frames = {frame.offset: frame.stored_offset for frame in seek_table(segment.path)}
+    start = 0
+    if offset in frames:
+        file.seek(frames[offset])
+        start = offset
+    position = start
+    try:
+        for block in _skip(decompress(file), offset - start):
+            position += len(block)
+            yield block
+    except (EOFError, zstandard.ZstdError) as error:
+        raise DamagedLedgerError(
+            f"the compressed segment is damaged: {error}",
+            advice="restore the file from a copy",
+            file=str(segment.path),
+            offset=position,
+        ) from error
+
+
+def _skip(blocks: Iterator[bytes], count: int) -> Iterator[bytes]:
+    for block in blocks:
+        if count < len(block):
+            yield block[count:]
+        count = max(0, count - len(block))
+
+
+def lines_of(blocks: Iterator[bytes], offset: int = 0) -> Iterator[Lines]:
+    """Cut blocks into lines; the last piece holds what stands behind the last newline."""
+    rest = b""
+    for block in blocks:
+        lines = BytesIO(rest + block).readlines()  # splits at b"\\n" only, in C
+        rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
+        if lines:
+            yield Lines(offset, lines)
+            offset += sum(map(len, lines))
+        if len(rest) > LINE_BYTES_MAX:
+            break
+    if rest:
+        yield Lines(offset, [], rest)
+
+
+def locate(segment: Segment, seq: int) -> tuple[int, int]:
+    """An offset where a line begins, near and not behind record ``seq``, and that line's seq.
+
+    It reads a few lines only and trusts what they say: the caller checks the line it wants.
+    """
+    starts = _starts(segment)
+    low, high = (0, segment.first_seq), len(starts)
+    first = 1
+    while first < high:
+        middle = (first + high) // 2
+        found = _seq_at(segment, starts[middle])
+        if found is not None and found[1] <= seq:
+            low, first = found, middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _starts(segment: Segment) -> Sequence[int]:
+    """Places to look at: frames, or any places in a plain file (the next line there is meant)."""
+    if segment.sealed:
+        return [frame.offset for frame in seek_table(segment.path)]
+    try:
+        return range(0, segment.path.stat().st_size, _BLOCK_BYTES)
+    except FileNotFoundError:  # sealed in this moment: its start will do
+        return ()
+
+
+def _seq_at(segment: Segment, offset: int) -> tuple[int, int] | None:
+    """Offset and seq of the first line that begins at or behind ``offset``."""
+    # One byte more tells whether a line begins right there; sealed frames always begin one.
+    start = offset if segment.sealed else offset - 1
+    data = b""
+    for block in blocks_of(segment, start):
+        data += block
+        skipped = 0 if segment.sealed else data.find(b"\n") + 1
+        if (skipped or segment.sealed) and (match := _SEQ.match(data, skipped)):
+            return start + skipped, int(match[1])
+        if len(data) > LINE_BYTES_MAX:
+            break
+    return None

@@ -1,0 +1,185 @@
+"""Snapshots: a state as of a record, so that nobody has to fold from the beginning.
+
+A snapshot is a cache. It is bound to its record by that record's chain digest, and to its
+own bytes by a CRC; one that does not fit is passed over with a note, never trusted. It
+stands for "records 1 to seq, folded in the order of seq", so it may be used only where
+the replay begins with just these records: see ``replays_in_seq_order``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+import zstandard
+
+from kubeledger.ledger.manifest import Run
+from kubeledger.ledger.names import SNAPSHOTS
+from kubeledger.ledger.runs import replays_in_seq_order
+from kubeledger.ledger.storage import make_directory, remove, storage_errors, write_atomically
+
+__all__ = ["Snapshot", "SnapshotStore"]
+
+_NAME = re.compile(r"(\d{20})\.snapshot")
+_LEVEL = 3
+_STATE_BYTES_MAX = 1 << 30
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A state as of one record.
+
+    Attributes:
+        seq: the last record that is in the state.
+        ts_ns: the latest time among records 1 to ``seq``.
+        version: of the state's form, as its owner names it; another one is stale.
+        chain: chain digest of record ``seq``, 64 hex digits.
+        state: the owner's bytes.
+    """
+
+    seq: int
+    ts_ns: int
+    version: str
+    chain: str
+    state: bytes
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True):
+    """First line of a snapshot file; the compressed state and a CRC line stand behind it."""
+
+    format: int = 1
+    node: str
+    seq: int
+    ts_ns: int
+    version: str
+    chain: str
+    size_bytes: int
+
+
+class SnapshotStore:
+    """The snapshots of one node.
+
+    Attributes:
+        notes: why snapshots were passed over, one sentence each.
+    """
+
+    def __init__(self, directory: Path, node: str) -> None:
+        self._directory = directory / SNAPSHOTS
+        self._node = node
+        self.notes: list[str] = []
+
+    def save(self, snapshot: Snapshot) -> Path:
+        """Store a snapshot atomically; one of the same record is replaced.
+
+        Raises:
+            LedgerUnavailableError: the operating system refused.
+        """
+        header = _Header(
+            node=self._node,
+            seq=snapshot.seq,
+            ts_ns=snapshot.ts_ns,
+            version=snapshot.version,
+            chain=snapshot.chain,
+            size_bytes=len(snapshot.state),
+        )
+        packed = zstandard.ZstdCompressor(level=_LEVEL).compress(snapshot.state)
+        data = msgspec.json.encode(header) + b"\n" + packed
+        path = self._path(snapshot.seq)
+        with storage_errors("save a snapshot", path):
+            make_directory(self._directory)
+            write_atomically(path, data + b"%08x\n" % crc32(data))
+        return path
+
+    def seqs(self) -> list[int]:
+        """Records that there are snapshots of, ascending."""
+        with storage_errors("read the snapshots", self._directory):
+            names = self._directory.iterdir() if self._directory.is_dir() else ()
+            return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name.name)))
+
+    def newest(
+        self,
+        version: str,
+        runs: Sequence[Run],
+        digest_at: Callable[[int], bytes | None],
+        *,
+        upto_seq: int | None = None,
+        upto_ts_ns: int | None = None,
+    ) -> Snapshot | None:
+        """The newest snapshot that may be used; None when there is none.
+
+        Args:
+            version: form of the state that the caller can read.
+            runs: all runs of the node as of now.
+            digest_at: chain digest of a record as the ledger holds it.
+            upto_seq: only snapshots of this record or an earlier one.
+            upto_ts_ns: only snapshots that hold no record with a later time.
+        """
+        for seq in reversed(self.seqs()):
+            if upto_seq is not None and seq > upto_seq:
+                continue
+            snapshot = self._load(seq, version)
+            if snapshot is None or (upto_ts_ns is not None and snapshot.ts_ns > upto_ts_ns):
+                continue
+            if not replays_in_seq_order(runs, seq, snapshot.ts_ns):
+                self._pass_over(seq, "records imported later belong before its end")
+                continue
+            digest = digest_at(seq)
+            if digest is None or digest.hex() != snapshot.chain:
+                self._pass_over(seq, "the ledger's chain is not the one it was made from")
+                continue
+            return snapshot
+        return None
+
+    def drop(self) -> int:
+        """Remove all snapshots (they are made again at need); how many there were.
+
+        Raises:
+            LedgerUnavailableError: the operating system refused.
+        """
+        seqs = self.seqs()
+        for seq in seqs:
+            with storage_errors("remove a snapshot", self._path(seq)):
+                remove(self._path(seq))
+        return len(seqs)
+
+    def _path(self, seq: int) -> Path:
+        return self._directory / f"{seq:020d}.snapshot"
+
+    def _pass_over(self, seq: int, reason: str) -> None:
+        self.notes.append(f"the snapshot of record {seq} of {self._node} is not used: {reason}")
+
+    def _load(self, seq: int, version: str) -> Snapshot | None:
+        try:
+            data = self._path(seq).read_bytes()
+        except OSError as error:  # removed in this moment, or not readable: only a cache
+            self._pass_over(seq, (error.strerror or "cannot be read").lower())
+            return None
+        content, crc = data[:-9], data[-9:]
+        head, _, packed = content.partition(b"\n")
+        try:
+            header = msgspec.json.decode(head, type=_Header)
+            if crc != b"%08x\n" % crc32(content) or header.size_bytes > _STATE_BYTES_MAX:
+                raise ValueError
+            if zstandard.frame_content_size(packed) != header.size_bytes:
+                raise ValueError  # before memory is taken for what the frame claims
+            state = zstandard.ZstdDecompressor().decompress(packed)
+        except (ValueError, zstandard.ZstdError):
+            self._pass_over(seq, "its bytes are damaged")
+            return None
+        if (header.format, header.node, header.seq, header.version) != (
+            1,
+            self._node,
+            seq,
+            version,
+        ):
+            self._pass_over(seq, f"it is of another form ({header.version})")
+            return None
+        return Snapshot(
+            seq=seq,
+            ts_ns=header.ts_ns,
+            version=version,
+            chain=header.chain,
+            state=state,
+        )

@@ -1,0 +1,96 @@
+"""The few ways in which the ledger changes a disk, each durable when it returns."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from kubeledger.errors import LedgerUnavailableError
+from kubeledger.ledger.names import TEMPORARY_SUFFIX
+
+__all__ = [
+    "make_directory",
+    "remove",
+    "storage_errors",
+    "sync_directory",
+    "write_all",
+    "write_atomically",
+]
+
+_ADVICE = {
+    errno.ENOSPC: "free some space and run it again",
+    errno.EDQUOT: "free some space and run it again",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "give this user write access to the ledger",
+    errno.EPERM: "give this user write access to the ledger",
+}
+
+
+@contextmanager
+def storage_errors(doing: str, path: Path) -> Iterator[None]:
+    """Turn an ``OSError`` into one sentence for the user.
+
+    Raises:
+        LedgerUnavailableError: the operating system refused.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise LedgerUnavailableError(
+            f"cannot {doing}: {reason}",
+            advice=_ADVICE.get(error.errno or 0, ""),
+            file=str(path),
+        ) from error
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """``write`` until all is written (one call writes 2 GiB at most, or less on a full disk)."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable: a new file is lost without it."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_directory(directory: Path) -> None:
+    """Create a directory and its parents, durably; one that is there is fine."""
+    if directory.is_dir():
+        return
+    make_directory(directory.parent)
+    directory.mkdir(exist_ok=True)
+    sync_directory(directory.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file durably; one that is not there is fine."""
+    path.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file: after a crash it is whole, the old one or the new one."""
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        try:
+            write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)  # noqa: PTH105 - named as the system call it is
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)

@@ -1,0 +1,197 @@
+"""The writer of a ledger: numbers records, makes batches durable, seals full segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from kubeledger.ledger.batch import Batch, Draft, encode_batch
+from kubeledger.ledger.index import IMPORT_KINDS
+from kubeledger.ledger.manifest import Manifest, NodeInfo, SegmentInfo, save_manifest
+from kubeledger.ledger.names import NODES, SEGMENTS, node_directory, segment_file
+from kubeledger.ledger.recovery import RecoveryReport
+from kubeledger.ledger.sealing import seal
+from kubeledger.ledger.storage import storage_errors
+from kubeledger.ledger.tail import Tail
+
+__all__ = ["LedgerWriter", "WriterOptions"]
+
+_MANIFEST_EVERY_BYTES = 8 << 20  # bounds what a reader must count by itself
+
+
+class WriterOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How segments are kept.
+
+    Attributes:
+        segment_bytes: a segment that has reached this size is sealed.
+        level: zstd level of sealed segments.
+    """
+
+    segment_bytes: int = 64 << 20
+    level: int = 10
+
+
+class LedgerWriter:
+    """Appends to a ledger; made by ``Ledger.writer()``, which holds the lock meanwhile.
+
+    Attributes:
+        recovery: what was put right when the ledger was opened.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        manifest: Manifest,
+        options: WriterOptions,
+        recovery: tuple[RecoveryReport, ...],
+    ) -> None:
+        self.recovery = recovery
+        self._directory = directory
+        self._manifest = manifest
+        self._options = options
+        self._tails: dict[str, Tail] = {}
+        self._bytes_uncounted = 0
+        self._syncing = ThreadPoolExecutor(1, "kubeledger-sync")
+        self._sealing = ThreadPoolExecutor(1, "kubeledger-seal")
+        self._seals: list[tuple[SegmentInfo, Future[int]]] = []
+        for node, info in manifest.nodes.items():
+            self._seal_left_open(node, info)
+
+    def next_seq(self, node: str) -> int:
+        """The number that the node's next record will get."""
+        info = self._manifest.nodes.get(node)
+        return info.last_seq + 1 if info else 1
+
+    def info(self, node: str) -> NodeInfo:
+        """Counts of a node: its segments and its runs, by which an import knows itself again.
+
+        To be read only; empty for a node that the ledger does not hold.
+        """
+        return self._manifest.nodes.get(node, NodeInfo())
+
+    def append(self, node: str, drafts: Iterable[Draft]) -> range:
+        """Append a batch; it is on disk when this returns.
+
+        A crash before that leaves nothing, all, or the first records of the batch.
+
+        Args:
+            node: whose records.
+            drafts: (n,) in order; n == 0 does nothing.
+
+        Returns:
+            (n,) the records' seqs.
+
+        Raises:
+            BadInputError: a record cannot be stored; nothing of the batch is.
+            LedgerUnavailableError: disk full and the like; nothing of the batch counts.
+            DamagedLedgerError: something else changed the segment.
+        """
+        tail = self._tail(node)
+        batch = encode_batch(node, drafts, tail.info.last_seq + 1, tail.info.head)
+        if batch.seqs:
+            tail.append(batch)
+            self._account(node, tail, batch)
+        return batch.seqs
+
+    def append_batches(self, node: str, batches: Iterable[Iterable[Draft]]) -> Iterator[range]:
+        """Append batch after batch, each with one fsync, and prepare one while one is synced.
+
+        Args:
+            node: whose records.
+            batches: taken one ahead of what was yielded; causes may name seqs of batches
+                that are not acknowledged yet. No other append of the node may come between.
+
+        Yields:
+            a batch's seqs, once it is on disk. Batches not yielded are not acknowledged.
+
+        Raises:
+            KubeledgerError: as :meth:`append`; the batches after the failed one are not there.
+        """
+        tail = self._tail(node)
+        seq, digest = tail.info.last_seq + 1, tail.info.head
+        pending: tuple[Batch, Future[None]] | None = None
+        try:
+            for drafts in batches:
+                batch = encode_batch(node, drafts, seq, digest)
+                if pending is not None:
+                    done, pending = pending, None
+                    yield self._acknowledge(node, tail, done)
+                seq, digest = batch.seqs.stop, batch.digest
+                if batch.seqs:
+                    pending = (batch, self._syncing.submit(tail.append, batch))
+            if pending is not None:
+                done, pending = pending, None
+                yield self._acknowledge(node, tail, done)
+        finally:
+            if pending is not None:  # the next batch was bad; this one is on its way
+                self._acknowledge(node, tail, pending)
+
+    def close(self) -> None:
+        """Wait for seals, write the manifest, close the files.
+
+        Raises:
+            LedgerUnavailableError: a segment could not be sealed or the manifest not be
+                written; every acknowledged record is on disk all the same.
+        """
+        self._syncing.shutdown()
+        self._sealing.shutdown()
+        for tail in self._tails.values():
+            tail.close()
+        failed = next((future.exception() for _, future in self._seals if future.exception()), None)
+        with storage_errors("finish the ledger's files", self._directory):
+            self._save()
+            if failed is not None:
+                raise failed
+
+    def _tail(self, node: str) -> Tail:
+        tail = self._tails.get(node)
+        if tail is None:
+            directory = self._segments(node)
+            info = self._manifest.nodes.setdefault(node, NodeInfo())
+            tail = self._tails[node] = Tail(directory, info)
+        return tail
+
+    def _segments(self, node: str) -> Path:
+        return self._directory / NODES / node_directory(node) / SEGMENTS
+
+    def _acknowledge(self, node: str, tail: Tail, pending: tuple[Batch, Future[None]]) -> range:
+        batch, future = pending
+        future.result()
+        self._account(node, tail, batch)
+        return batch.seqs
+
+    def _account(self, node: str, tail: Tail, batch: Batch) -> None:
+        """Roll the segment over and write the manifest, where it is time to."""
+        self._bytes_uncounted += len(batch.data)
+        full = tail.size_bytes >= self._options.segment_bytes
+        if full:
+            segment = tail.info.segments[-1]
+            self._seal(segment, tail.leave_segment())
+        imports = any(body is not None and body.kind in IMPORT_KINDS for _, body in batch.facts)
+        if full or imports or self._bytes_uncounted >= _MANIFEST_EVERY_BYTES:
+            # The batch is on disk, and the manifest is only advice: a failure to write it
+            # must not look like a failure to append. Closing the writer tries again.
+            with suppress(OSError):
+                self._save()
+
+    def _seal_left_open(self, node: str, info: NodeInfo) -> None:
+        """Seal what a crash left unsealed; only the last segment stays open."""
+        for segment in info.segments[:-1]:
+            if not segment.sealed:
+                self._seal(segment, self._segments(node) / segment_file(segment.first_seq))
+
+    def _seal(self, segment: SegmentInfo, path: Path) -> None:
+        self._seals.append((segment, self._sealing.submit(seal, path, self._options.level)))
+
+    def _save(self) -> None:
+        for entry in [entry for entry in self._seals if entry[1].done()]:
+            segment, future = entry
+            if future.exception() is None:
+                segment.sealed, segment.stored_bytes = True, future.result()
+                self._seals.remove(entry)
+        save_manifest(self._directory, self._manifest)
+        self._bytes_uncounted = 0
