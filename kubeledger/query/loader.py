@@ -79,13 +79,13 @@ def _load_records(connection: duckdb.DuckDBPyConnection, files: SegmentFiles, ne
                 cause AS cause_seq, {evidence}, body
             FROM {scan_sql(paths)} {where}"""
         )
-    except duckdb.InvalidInputException as error:
+    except (duckdb.InvalidInputException, duckdb.IOException) as error:
         raise _damaged(files, str(error)) from error
 
 
 def _damaged(files: SegmentFiles, message: str) -> DamagedLedgerError:
-    for copy, original in files.originals.items():
-        message = message.replace(copy, original)
+    for path, original in files.originals.items():
+        message = message.replace(path, original)
     return DamagedLedgerError(
         one_line(message), advice="`kubeledger audit` shows what is damaged and where"
     )

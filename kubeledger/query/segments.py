@@ -18,13 +18,14 @@ from kubeledger.ledger.manifest import Manifest, load_manifest
 from kubeledger.ledger.names import (
     NODES,
     SEALED_SUFFIX,
+    SEGMENT_SUFFIX,
     SEGMENTS,
     node_directory,
     segment_file,
-    segment_first_seq,
 )
+from kubeledger.ledger.segments import LINE_BYTES_MAX, Segment, list_segments
 
-__all__ = ["SCAN_COLUMNS", "SegmentFiles", "fingerprint", "quoted", "scan_sql", "segment_paths"]
+__all__ = ["SCAN_COLUMNS", "SegmentFiles", "fingerprint", "quoted", "scan_sql"]
 
 SCAN_COLUMNS = {
     "node": "VARCHAR",
@@ -39,53 +40,23 @@ SCAN_COLUMNS = {
 }
 """Keys of a line and the DuckDB types they are read as."""
 
-_LINE_BYTES_MAX = 1 << 30
-_BLOCK = 1 << 16
+_BLOCK_BYTES = 1 << 16
 _ATTEMPTS = 3
 
 
-def segment_paths(ledger: Path) -> list[Path]:
-    """All segments of a ledger: by node, then in the order they were written.
+def fingerprint(ledger: Path) -> tuple[tuple[str, int], ...]:
+    """Names and sizes of all segments: equal as long as nothing was appended.
 
     Raises:
         BadQuestionError: there is no ledger at this path.
         DamagedLedgerError: a newer version wrote it, or a segment is gone or cut short.
     """
-    manifest = load_manifest(ledger)
-    paths: dict[tuple[str, int], Path] = {}
-    for path in (ledger / NODES).glob(f"*/{SEGMENTS}/*"):
-        first_seq = segment_first_seq(path.name)
-        if first_seq is None:
-            continue
-        key = (path.parent.parent.name, first_seq)
-        # While a segment is being sealed both forms are there and say the same.
-        if key not in paths or path.name.endswith(SEALED_SUFFIX):
-            paths[key] = path
-    if manifest is not None:
-        _check_whole(ledger, manifest, paths)
-    return [paths[key] for key in sorted(paths)]
-
-
-def _check_whole(ledger: Path, manifest: Manifest, paths: dict[tuple[str, int], Path]) -> None:
-    """What the manifest counts was acknowledged: an answer without it would be a lie."""
-    for node, info in manifest.nodes.items():
-        for segment in info.segments:
-            path = paths.get((node_directory(node), segment.first_seq))
-            whole = path is not None and (
-                path.name.endswith(SEALED_SUFFIX) or path.stat().st_size >= segment.size_bytes
-            )
-            if not whole and segment.last_seq >= segment.first_seq:
-                name = segment_file(segment.first_seq, sealed=segment.sealed)
-                raise DamagedLedgerError(
-                    f"not all of records {segment.first_seq} to {segment.last_seq} are there",
-                    advice="`kubeledger audit` shows what is damaged and where",
-                    file=str(ledger / NODES / node_directory(node) / SEGMENTS / name),
-                )
-
-
-def fingerprint(ledger: Path) -> tuple[tuple[str, int], ...]:
-    """Names and sizes of all segments: equal as long as nothing was appended."""
-    return tuple((str(path), path.stat().st_size) for path in segment_paths(ledger))
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _sizes(ledger)
+        except FileNotFoundError:
+            continue  # a writer sealed a segment between the listing and the look at it
+    return _sizes(ledger)
 
 
 class SegmentFiles:
@@ -93,7 +64,7 @@ class SegmentFiles:
 
     Attributes:
         paths: (n,) files that hold whole lines only, in the order of the records.
-        originals: copy -> the segment it was made from.
+        originals: path in ``paths`` -> the segment it stands for.
     """
 
     def __init__(self, ledger: Path) -> None:
@@ -103,29 +74,20 @@ class SegmentFiles:
         self.originals: dict[str, str] = {}
 
     def __enter__(self) -> SegmentFiles:
-        """Copy the open segments."""
+        """Copy the open segments.
+
+        Raises:
+            BadQuestionError, DamagedLedgerError: see :func:`fingerprint`.
+        """
         for attempt in range(_ATTEMPTS):
             try:
                 self._collect()
             except FileNotFoundError:
-                # A writer sealed a segment between the listing and the copy.
                 if attempt + 1 == _ATTEMPTS:
                     raise
             else:
                 break
         return self
-
-    def _collect(self) -> None:
-        self.paths.clear()
-        self.originals.clear()
-        for number, path in enumerate(segment_paths(self._ledger)):
-            if path.name.endswith(SEALED_SUFFIX):
-                self.paths.append(str(path))
-                continue
-            copy = Path(self._directory.name) / f"{number}.jsonl"
-            if _copy_whole_lines(path, copy):
-                self.paths.append(str(copy))
-                self.originals[str(copy)] = str(path)
 
     def __exit__(
         self,
@@ -141,6 +103,20 @@ class SegmentFiles:
         """A directory for files that live as long as this."""
         return Path(self._directory.name)
 
+    def _collect(self) -> None:
+        self.paths.clear()
+        self.originals.clear()
+        for number, segment in enumerate(_segments(self._ledger)):
+            # DuckDB takes a path for a pattern: the names it gets are ours.
+            name = self.scratch / f"{number}{SEALED_SUFFIX if segment.sealed else SEGMENT_SUFFIX}"
+            name.unlink(missing_ok=True)
+            if segment.sealed:
+                name.symlink_to(segment.path.resolve())
+            elif not _copy_whole_lines(segment.path, name):
+                continue
+            self.paths.append(str(name))
+            self.originals[str(name)] = str(segment.path)
+
 
 def scan_sql(paths: list[str]) -> str:
     """A FROM item that reads lines of the given files with the columns of ``SCAN_COLUMNS``."""
@@ -151,7 +127,7 @@ def scan_sql(paths: list[str]) -> str:
     columns = ", ".join(f"{quoted(name)}: {quoted(t)}" for name, t in SCAN_COLUMNS.items())
     return (
         f"read_json([{files}], format = 'newline_delimited', columns = {{{columns}}},"
-        f" maximum_object_size = {_LINE_BYTES_MAX})"
+        f" maximum_object_size = {LINE_BYTES_MAX})"
     )
 
 
@@ -160,13 +136,49 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def _sizes(ledger: Path) -> tuple[tuple[str, int], ...]:
+    return tuple((str(item.path), item.path.stat().st_size) for item in _segments(ledger))
+
+
+def _segments(ledger: Path) -> list[Segment]:
+    """All segments: by node, then in the order they were written."""
+    manifest = load_manifest(ledger)
+    nodes = ledger / NODES
+    directories = sorted(nodes.iterdir()) if nodes.is_dir() else []
+    found = {directory.name: list_segments(directory / SEGMENTS) for directory in directories}
+    if manifest is not None:
+        _check_whole(ledger, manifest, found)
+    return [segment for segments in found.values() for segment in segments]
+
+
+def _check_whole(ledger: Path, manifest: Manifest, found: dict[str, list[Segment]]) -> None:
+    """What the manifest counts was acknowledged: an answer without it would not be true."""
+    for node, info in manifest.nodes.items():
+        directory = node_directory(node)
+        segments = {segment.first_seq: segment for segment in found.get(directory, [])}
+        for counted in info.segments:
+            segment = segments.get(counted.first_seq)
+            least = counted.stored_bytes if segment and segment.sealed else counted.size_bytes
+            if counted.sealed != (segment is not None and segment.sealed):
+                least = 0  # it was sealed, or unpacked, since the manifest was written
+            present = segment is not None and segment.path.stat().st_size >= least
+            if present or counted.last_seq < counted.first_seq:
+                continue
+            name = segment_file(counted.first_seq, sealed=counted.sealed)
+            raise DamagedLedgerError(
+                f"not all of records {counted.first_seq} to {counted.last_seq} are there",
+                advice="restore the file from a copy; `kubeledger audit` lists all damage",
+                file=str(ledger / NODES / directory / SEGMENTS / name),
+            )
+
+
 def _copy_whole_lines(source: Path, target: Path) -> bool:
     """Copy up to the last newline; False when there is no whole line."""
     shutil.copyfile(source, target)
     with target.open("rb+") as file:
         end = file.seek(0, os.SEEK_END)
         while end > 0:
-            start = max(0, end - _BLOCK)
+            start = max(0, end - _BLOCK_BYTES)
             file.seek(start)
             newline = file.read(end - start).rfind(b"\n")
             if newline >= 0:

@@ -156,20 +156,22 @@ def _node_and_devices(story: Story) -> None:
     story.add(PodTerminated(namespace="default", pod="train", pod_uid="u-train"))
     story.add(DevicesReleased(pod_uid="u-train"))
     story.add(EndpointStopped(resource=gpu, error="connection closed"))
-    story.add(
-        CgroupUpdated(
-            cgroup="kubepods/burstable/podu-serve",
-            level="pod",
-            qos_class="Burstable",
-            pod_uid="u-serve",
-            cpu_shares=102,
-            cpu_quota_us=-1,
-            cpu_period_us=100_000,
-            memory_limit_bytes=9_223_372_036_854_771_712,
-            created=True,
-            changed=("cpu_shares", "memory_limit_bytes"),
+    story.add(PodAdmitted(namespace="default", pod="serve", pod_uid="u-serve", inferred=False))
+    for cpu_shares in (102, 204):
+        story.add(
+            CgroupUpdated(
+                cgroup="kubepods/burstable/podu-serve",
+                level="pod",
+                qos_class="Burstable",
+                pod_uid="u-serve",
+                cpu_shares=cpu_shares,
+                cpu_quota_us=-1,
+                cpu_period_us=100_000,
+                memory_limit_bytes=9_223_372_036_854_771_712,
+                created=cpu_shares == 102,
+                changed=("cpu_shares", "memory_limit_bytes")[: 2 if cpu_shares == 102 else 1],
+            )
         )
-    )
 
 
 def _probes(story: Story) -> None:

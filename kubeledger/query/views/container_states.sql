@@ -11,6 +11,7 @@
 -- column sandbox BOOLEAN: true when it is the pod's sandbox; NULL when that is not known
 -- column state VARCHAR: `started` or `died`
 -- column exit_code BIGINT: exit code of a container that died; NULL when not known
+-- column cause_seq BIGINT: seq of the record that led to this one, e.g. the kill
 CREATE VIEW container_states AS
 SELECT
     node,
@@ -23,6 +24,7 @@ SELECT
     body ->> 'container_id' AS container_id,
     (body ->> 'sandbox')::BOOLEAN AS sandbox,
     CASE kind WHEN 'lifecycle.ContainerStarted' THEN 'started' ELSE 'died' END AS state,
-    (body ->> 'exit_code')::BIGINT AS exit_code
+    (body ->> 'exit_code')::BIGINT AS exit_code,
+    cause_seq
 FROM records
 WHERE kind IN ('lifecycle.ContainerStarted', 'lifecycle.ContainerDied');

@@ -27,7 +27,9 @@ SELECT
     v,
     cause_seq,
     CASE WHEN about_pod
-        THEN coalesce(body ->> 'namespace', body ->> 'victim_namespace', body ->> 'preemptor_namespace')
+        THEN coalesce(
+            body ->> 'namespace', body ->> 'victim_namespace', body ->> 'preemptor_namespace'
+        )
     END AS namespace,
     CASE WHEN about_pod
         THEN coalesce(body ->> 'pod', body ->> 'victim_pod', body ->> 'preemptor_pod')

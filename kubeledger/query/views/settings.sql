@@ -15,7 +15,12 @@ SELECT
     settings -> setting ->> 'value' AS value,
     settings -> setting ->> 'source' AS source
 FROM (
-    SELECT node, seq, ts, body -> 'settings' AS settings, unnest(json_keys(body -> 'settings')) AS setting
+    SELECT
+        node,
+        seq,
+        ts,
+        body -> 'settings' AS settings,
+        unnest(json_keys(body -> 'settings')) AS setting
     FROM records
     WHERE kind = 'node.SettingsObserved'
 );

@@ -1,0 +1,242 @@
+"""Rows to text: table for people, JSON, JSON Lines and CSV for programs.
+
+The formats for programs keep every value as it is; the table is safe to show in a
+terminal, whatever bytes a log line brought along. NULL is an empty cell, or ``null`` in
+JSON. Rows are written as they come: a result need not fit into memory.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import chain, islice
+from typing import Any, TextIO
+from uuid import UUID
+
+__all__ = ["FORMATS", "printable", "write_rows"]
+
+Row = Sequence[Any]
+
+_WIDTH_SAMPLE_ROWS = 1000
+_MIN_FLUSH_CHARS = 1 << 16
+
+# C0 and C1 controls, line separators, and marks that turn or hide the text around them.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def write_rows(
+    columns: Sequence[str],
+    rows: Iterable[Row],
+    format_: str,
+    stream: TextIO,
+    *,
+    types: Sequence[str] = (),
+    cell_width_max: int | None = None,
+) -> None:
+    """Write a header and rows.
+
+    Args:
+        columns: (n,) names.
+        rows: each of n Python values; taken one after the other.
+        format_: one of ``FORMATS``.
+        stream: where to.
+        types: (n,) DuckDB types, if known: a ``JSON`` column is JSON in JSON.
+        cell_width_max: cells of a table are cut at this many characters; None does not cut.
+    """
+    writer = _WRITERS[format_]
+    buffer: list[str] = []
+    size = 0
+    for text in writer(columns, rows, tuple(types) or ("",) * len(columns), cell_width_max):
+        buffer.append(text)
+        size += len(text)
+        if size >= _MIN_FLUSH_CHARS:
+            stream.write("".join(buffer))
+            buffer.clear()
+            size = 0
+    stream.write("".join(buffer))
+
+
+def printable(text: str) -> str:
+    """The text with everything that a terminal would act upon written as an escape."""
+    return _UNPRINTABLE.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
+    return _SHORT_ESCAPES.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def _json_rows(
+    columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], _: int | None
+) -> Iterator[str]:
+    separator = "["
+    for text in _objects(columns, rows, types):
+        yield f"{separator}{text}"
+        separator = ",\n "
+    yield "[]\n" if separator == "[" else "]\n"
+
+
+def _jsonl_rows(
+    columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], _: int | None
+) -> Iterator[str]:
+    for text in _objects(columns, rows, types):
+        yield f"{text}\n"
+
+
+def _objects(columns: Sequence[str], rows: Iterable[Row], types: Sequence[str]) -> Iterator[str]:
+    names = _distinct(columns)
+    for row in rows:
+        plain = {
+            name: _json_column(value) if type_ == "JSON" else _plain(value)
+            for name, type_, value in zip(names, types, row, strict=True)
+        }
+        yield (
+            json.dumps(plain, ensure_ascii=False, allow_nan=False)
+            .encode("utf-8", "backslashreplace")
+            .decode()
+        )
+
+
+def _distinct(columns: Sequence[str]) -> list[str]:
+    """Keys of an object: a name that occurs again gets a number, so no value is lost."""
+    names: list[str] = []
+    for column in columns:
+        name, number = column, 1
+        while name in names:
+            number += 1
+            name = f"{column}_{number}"
+        names.append(name)
+    return names
+
+
+def _csv_rows(
+    columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], _: int | None
+) -> Iterator[str]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for row in chain([columns], rows):
+        writer.writerow([_text(value) for value in row])
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+
+
+def _table_rows(
+    columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], width_max: int | None
+) -> Iterator[str]:
+    # Widths come from the first rows; a later, wider cell pushes its row to the right.
+    left = iter(rows)
+    sample = list(islice(left, _WIDTH_SAMPLE_ROWS))
+    numeric = [_is_numeric(sample, index) for index in range(len(columns))]
+    cells = [_cells(row, width_max) for row in sample]
+    heads = [printable(name) for name in columns]
+    widths = [
+        max(chain([_width(head)], (_width(row[index]) for row in cells)))
+        for index, head in enumerate(heads)
+    ]
+    yield _aligned(heads, widths, numeric)
+    yield _aligned(["-" * width for width in widths], widths, numeric)
+    for row in cells:
+        yield _aligned(row, widths, numeric)
+    for late in left:
+        yield _aligned(_cells(late, width_max), widths, numeric)
+
+
+def _cells(row: Row, width_max: int | None) -> list[str]:
+    cells = [printable(_text(value)) for value in row]
+    if width_max is None:
+        return cells
+    return [cell if len(cell) <= width_max else f"{cell[: width_max - 1]}…" for cell in cells]
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    padded = []
+    for cell, width, right in zip(cells, widths, numeric, strict=True):
+        space = " " * (width - _width(cell))
+        padded.append(space + cell if right else cell + space)
+    return "  ".join(padded).rstrip() + "\n"
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal that the text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
+
+
+def _is_numeric(rows: Sequence[Row], index: int) -> bool:
+    values = [row[index] for row in rows if row[index] is not None]
+    return bool(values) and all(
+        isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in values
+    )
+
+
+def _text(value: object) -> str:
+    """A cell of a table or of CSV."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    plain = _plain(value)
+    if isinstance(plain, str):
+        return plain
+    if isinstance(value, float | Decimal):
+        return str(value)
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def _json_column(value: object) -> object:
+    """A column of type JSON as what it stands for."""
+    return _plain(json.loads(value) if isinstance(value, str) else value)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any value that DuckDB returns, and JSON
+    """A value of a result as one that JSON can hold."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {_text(key): _plain(item) for key, item in value.items()}
+    for type_, convert in _CONVERSIONS:
+        if isinstance(value, type_):
+            return convert(value)
+    return str(value)
+
+
+def _instant(value: datetime) -> str:
+    """RFC 3339 in UTC with microseconds, so that texts sort like times."""
+    utc = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    return utc.isoformat(timespec="microseconds") + "Z"
+
+
+_CONVERSIONS: tuple[tuple[type, Callable[[Any], object]], ...] = (
+    (datetime, _instant),
+    (date, date.isoformat),
+    (time, time.isoformat),
+    (timedelta, str),
+    (Decimal, lambda value: int(value) if value == int(value) else float(value)),
+    (UUID, str),
+    (bytes, bytes.hex),
+)
+
+_WRITERS: dict[
+    str, Callable[[Sequence[str], Iterable[Row], Sequence[str], int | None], Iterator[str]]
+] = {"table": _table_rows, "json": _json_rows, "jsonl": _jsonl_rows, "csv": _csv_rows}
+
+FORMATS = tuple(_WRITERS)
+"""What ``-o`` may be where rows come out."""

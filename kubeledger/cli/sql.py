@@ -1,0 +1,151 @@
+"""``kubeledger sql``: read-only SQL over the views, shipped queries, an interactive shell."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kubeledger.cli.options import ledger_option, output_option, parse_time, reports_errors
+from kubeledger.errors import BadQuestionError
+
+if TYPE_CHECKING:
+    from kubeledger.query.api import Queryable
+    from kubeledger.query.library import ShippedQuery
+
+__all__ = ["bound", "named", "sql"]
+
+_CELL_WIDTH_MIN = 20
+
+
+@click.command(
+    epilog='Example: kubeledger sql "SELECT pod, reason FROM admissions WHERE NOT admitted" -o csv'
+)
+@click.argument("query", required=False)
+@ledger_option
+@output_option("table", "json", "jsonl", "csv")
+@click.option("--list", "list_", is_flag=True, help="List the shipped queries.")
+@click.option("--run", "run_", metavar="NAME", help="Run a shipped query.")
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Value of a $NAME in the query. May be given several times.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest time a query may take.",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Memory for data and query, e.g. 2GB; the rest goes to a temporary directory.",
+)
+@reports_errors
+def sql(
+    query: str | None,
+    ledger: Path,
+    output: str,
+    list_: bool,
+    run_: str | None,
+    params: tuple[str, ...],
+    timeout_s: float,
+    memory: str | None,
+) -> None:
+    """Ask read-only SQL over the ledger, or run a shipped query.
+
+    QUERY is one SELECT over the views (`SHOW TABLES` lists them); `-` reads it from standard
+    input. Without QUERY it is an interactive shell.
+    """
+    from kubeledger.query.api import connect
+
+    if sum([query is not None, run_ is not None, list_]) > 1:
+        raise BadQuestionError("give one of QUERY, --run and --list")
+    if list_:
+        _show_library(output)
+        return
+    given = named(params)
+    with connect(ledger, timeout_s=timeout_s, memory_limit=memory) as database:
+        if run_ is not None:
+            from kubeledger.query.library import find_query
+
+            shipped = find_query(run_)
+            _show(database, shipped.sql, bound(shipped, given), output)
+        elif query is None and sys.stdin.isatty():
+            from kubeledger.cli.sql_shell import Shell
+
+            Shell(lambda text, values: _show(database, text, values, output)).run()
+        else:
+            text = sys.stdin.read() if query in {None, "-"} else query
+            _show(database, text or "", dict(given), output)
+
+
+def bound(shipped: ShippedQuery, given: dict[str, str]) -> dict[str, str | None]:
+    """Values of a shipped query's parameters; a TIME becomes RFC 3339.
+
+    Raises:
+        BadQuestionError: a parameter is missing, unknown, or no time where it must be one.
+    """
+    from kubeledger.units import format_ts
+
+    values = shipped.bind(given)
+    for parameter in shipped.parameters:
+        text = values[parameter.name]
+        if parameter.is_time and text is not None:
+            values[parameter.name] = format_ts(parse_time(text))
+    return values
+
+
+def named(params: tuple[str, ...]) -> dict[str, str]:
+    """Name -> value of texts ``NAME=VALUE``.
+
+    Raises:
+        BadQuestionError: one is no such text.
+    """
+    named = {}
+    for param in params:
+        name, separator, value = param.partition("=")
+        if not separator or not name.isidentifier():
+            raise BadQuestionError(f"{param!r} is not NAME=VALUE")
+        named[name] = value
+    return named
+
+
+def _show(
+    database: Queryable, query: str, params: dict[str, str] | dict[str, str | None], output: str
+) -> None:
+    from kubeledger.cli.output import write_rows
+
+    if not query.strip():
+        raise BadQuestionError("the query is empty", advice="see `kubeledger sql --help`")
+    rows = database.sql(query, params)
+    width = None
+    if output == "table" and sys.stdout.isatty():
+        width = max(_CELL_WIDTH_MIN, shutil.get_terminal_size().columns // 2)
+    write_rows(rows.columns, rows, output, sys.stdout, types=rows.types, cell_width_max=width)
+
+
+def _show_library(output: str) -> None:
+    from kubeledger.cli.output import write_rows
+    from kubeledger.query.library import load_library
+
+    rows = [
+        (query.name, query.title, " ".join(_signature(query))) for query in load_library().values()
+    ]
+    write_rows(("name", "question", "parameters"), rows, output, sys.stdout)
+
+
+def _signature(query: ShippedQuery) -> list[str]:
+    return [
+        parameter.name if parameter.required else f"[{parameter.name}]"
+        for parameter in query.parameters
+    ]

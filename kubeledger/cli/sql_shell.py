@@ -1,0 +1,133 @@
+"""The interactive SQL shell: statements end with a semicolon, commands begin with a dot."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from kubeledger.errors import BadQuestionError, KubeledgerError
+from kubeledger.query.library import load_library
+from kubeledger.query.views import load_views
+
+__all__ = ["Shell"]
+
+_HISTORY_LENGTH = 1000
+_HELP = """\
+.tables         the views
+.schema VIEW    columns of a view, with what they hold
+.queries        the shipped queries
+.run NAME       run a shipped query; parameters as NAME=VALUE behind it
+.help           this
+.quit           leave (or Ctrl-D)
+A query may span lines and ends with a semicolon."""
+
+Show = Callable[[str, dict[str, str] | dict[str, str | None]], None]
+
+
+class Shell:
+    """Reads queries line by line and shows their answers.
+
+    Args:
+        show: runs a query with parameters and prints its rows.
+        ask: prints a prompt and returns a line; raises EOFError at the end.
+    """
+
+    def __init__(self, show: Show, ask: Callable[[str], str] = input) -> None:
+        self._show = show
+        self._ask = ask
+
+    def run(self) -> None:
+        """Until `.quit` or the end of input; errors are shown and forgotten."""
+        click.echo("Views of the ledger in SQL. `.help` helps, `.quit` leaves.", err=True)
+        with _history():
+            for statement in self._statements():
+                try:
+                    if statement.startswith("."):
+                        self._command(statement)
+                    else:
+                        self._show(statement, {})
+                except KubeledgerError as error:
+                    click.echo(f"error: {error}", err=True)
+
+    def _statements(self) -> Iterator[str]:
+        lines: list[str] = []
+        while True:
+            try:
+                line = self._ask("   ...> " if lines else "kubeledger> ")
+            except EOFError:
+                click.echo()
+                return
+            except KeyboardInterrupt:
+                click.echo()
+                lines.clear()
+                continue
+            if not lines and line.strip() in {".quit", ".exit"}:
+                return
+            if not lines and (not line.strip() or line.startswith(".")):
+                if line.strip():
+                    yield line.strip()
+                continue
+            lines.append(line)
+            if line.rstrip().endswith(";"):
+                yield "\n".join(lines)
+                lines.clear()
+
+    def _command(self, text: str) -> None:
+        command, *words = text.split()
+        match command:
+            case ".help":
+                click.echo(_HELP)
+            case ".tables":
+                for view in load_views().values():
+                    click.echo(f"{view.name:<22} {view.doc}")
+            case ".schema":
+                _schema(words)
+            case ".queries":
+                for query in load_library().values():
+                    click.echo(f"{query.name:<22} {query.title}")
+            case ".run":
+                self._run(words)
+            case _:
+                raise BadQuestionError(f"unknown command {command}", advice="`.help` lists them")
+
+    def _run(self, words: list[str]) -> None:
+        from kubeledger.cli.sql import bound, named
+        from kubeledger.query.library import find_query
+
+        if not words:
+            raise BadQuestionError("which query?", advice="`.queries` lists them")
+        shipped = find_query(words[0])
+        self._show(shipped.sql, bound(shipped, named(tuple(words[1:]))))
+
+
+def _schema(words: list[str]) -> None:
+    views = load_views()
+    for name in words or list(views):
+        view = views.get(name.lower())
+        if view is None:
+            raise BadQuestionError(f"there is no view {name}", advice="`.tables` lists them")
+        click.echo(f"{view.name}: {view.doc}")
+        for column in view.columns:
+            click.echo(f"    {column.name:<24} {column.type:<12} {column.comment}")
+
+
+@contextlib.contextmanager
+def _history() -> Iterator[None]:
+    """Line editing and a history file, where the platform has them."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    path = Path.home() / ".kubeledger_history"
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+    try:
+        yield
+    finally:
+        readline.set_history_length(_HISTORY_LENGTH)
+        with contextlib.suppress(OSError):
+            readline.write_history_file(path)
