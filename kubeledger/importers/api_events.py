@@ -8,7 +8,15 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["COMBINED", "MESSAGE_BYTES_MAX", "ApiReason", "EventKey", "container_of", "truncated"]
+__all__ = [
+    "COMBINED",
+    "MESSAGE_BYTES_MAX",
+    "ApiReason",
+    "EventKey",
+    "container_named",
+    "container_of",
+    "truncated",
+]
 
 EventKey = tuple[str, str, str, str, str]
 """Object kind, namespace, name, reason, message."""
@@ -20,6 +28,13 @@ MESSAGE_BYTES_MAX = 1024
 """The API server holds no longer messages."""
 
 _FIELD_PATH = re.compile(r"spec\.(?:c|initC|ephemeralC)ontainers\{(?P<name>.*)\}")
+
+_NAMED = re.compile(
+    r"(?:Created|Started|Stopping) container (?P<doing>[a-z0-9-]+)"
+    r"|Container (?P<failed>[a-z0-9-]+) "
+    r"(?:failed (?:liveness|startup) probe|definition changed)\b.*",
+    re.DOTALL,
+)
 
 
 class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +86,12 @@ def container_of(field_path: object) -> str | None:
     """Container that an event is about: ``app`` of ``spec.containers{app}``."""
     match = _FIELD_PATH.fullmatch(field_path) if isinstance(field_path, str) else None
     return match["name"] if match else None
+
+
+def container_named(message: str) -> str | None:
+    """Container that the kubelet's own words name (old kubelets log no field path)."""
+    match = _NAMED.fullmatch(message)
+    return (match["doing"] or match["failed"]) if match else None
 
 
 def truncated(message: str) -> str:

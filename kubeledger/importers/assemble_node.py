@@ -89,7 +89,7 @@ class NodeAssembler(Assembler):
             ],
             "container_manager_linux.go": [(_NODE_CONFIG, self._node_config_free)],
             "kubelet_node_status.go": [
-                (re.compile(r"Setting node status at position"), self._running_free)
+                (re.compile(r"Updating node status|Recording \S+ event"), self._running_free)
             ],
             "manager.go": [(_MACHINE, self._machine)],
         }

@@ -18,6 +18,7 @@ from kubeledger.importers.api_events import (
     COMBINED,
     ApiReason,
     EventKey,
+    container_named,
     container_of,
     truncated,
 )
@@ -28,6 +29,7 @@ from kubeledger.importers.assembler import (
     StructuredHandler,
 )
 from kubeledger.importers.context import BundleContext, IndexedEvent
+from kubeledger.importers.device_messages import HEARTBEAT, HEARTBEAT_FREE
 from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.goliteral import unquote_go
 from kubeledger.importers.harmless import harmless, harmless_free
@@ -48,7 +50,10 @@ from kubeledger.units import NS_PER_S
 __all__ = ["ReasonAssembler"]
 
 SETTLE_NS = 2 * NS_PER_S
-"""The log may follow an event by this much: its time is cut to whole seconds."""
+"""How long a count waits for the log lines that it stands for."""
+COVER_NS = NS_PER_S + NS_PER_S // 5
+"""The log follows an event's time by less: that is cut to whole seconds, and the line is
+written by another goroutine."""
 
 _FREE_TEXT = re.compile(
     r"Event\(v1\.ObjectReference\{(?P<reference>.*)\}\): type: '(?P<type>[^']*)' "
@@ -56,6 +61,8 @@ _FREE_TEXT = re.compile(
     re.DOTALL,
 )
 _REFERENCE_FIELD = re.compile(r'(\w+):("(?:[^"\\]|\\.)*")')
+
+_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 _HARMLESS = (
     "Could not construct reference, will not report event",
@@ -79,6 +86,14 @@ _HARMLESS_FREE = {
 }
 
 
+class _Occurrence(msgspec.Struct, frozen=True):
+    """One time that the API server counted an event."""
+
+    ts_ns: int
+    api: ApiReason
+    evidence: Evidence
+
+
 class _Tally(msgspec.Struct):
     """How log lines and API counts of the same words stand against each other.
 
@@ -86,14 +101,14 @@ class _Tally(msgspec.Struct):
         spare: log lines that no count has covered yet.
         last_line_ns: time of the newest log line.
         waiting: facts for counts that no log line has covered yet, oldest first.
-        recent_ns, recent: newest API time, and where it stands.
+        recent: what the API server counted and no log line has been matched with, of the
+            newest second only.
     """
 
     spare: int = 0
     last_line_ns: int = 0
     waiting: list[Waiting] = []
-    recent_ns: int = 0
-    recent: tuple[Evidence, ...] = ()
+    recent: list[_Occurrence] = []
 
 
 class _Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,17 +138,22 @@ class ReasonAssembler(Assembler):
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Message -> method for structured lines."""
-        return {**harmless(_HARMLESS), "Event occurred": self._structured_event}
+        return {
+            **harmless(_HARMLESS),
+            **dict.fromkeys(HEARTBEAT, self._beat),
+            "Event occurred": self._structured_event,
+        }
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """``file.go`` -> patterns and methods for free text."""
         patterns = harmless_free(_HARMLESS_FREE)
         patterns["event.go"].insert(0, (_FREE_TEXT, self._free_text_event))
+        patterns["kubelet.go"] = [(re.compile(HEARTBEAT_FREE), self._beat_free)]
         return patterns
 
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""
-        # Snapshots only tell that time has passed: a fact must not wait for the next event.
+        # These only tell that time has passed: a fact must not wait for the next event.
         return {
             **dict.fromkeys((CgroupFiles, PodList, ProbeCounters, StatsSummary), self._tick),
             ApiEvent: self._api_event,
@@ -141,6 +161,12 @@ class ReasonAssembler(Assembler):
 
     def _tick(self, item: Item) -> Facts:
         return self._held.release(item.ts_ns)
+
+    def _beat(self, line: LogLine) -> Facts:
+        return self._held.release(line.ts_ns)
+
+    def _beat_free(self, line: LogLine, match: re.Match[str]) -> Facts:
+        return self._held.release(line.ts_ns)
 
     def finish(self, ts_ns: int) -> Facts:
         """What still waited for a log line."""
@@ -183,26 +209,44 @@ class ReasonAssembler(Assembler):
     def _log_event(self, line: LogLine, said: _Said, uid: str | None = None) -> Facts:
         key, event = self._find(said, line.ts_ns)
         evidence = [line.evidence]
-        api: ApiReason | None = None
+        container = container_of(said.field_path) or container_named(said.message)
+        count = None
         if event is not None:
             event.matched += 1
-            api = ApiReason.read(event.event)
-            evidence += self._cover(key, event, line.ts_ns)
-        if uid is None and said.kind == "Pod":
+            count = event.count
+            api, seen = self._match(key, event, line.ts_ns)
+            evidence += [*seen, *event.evidence[-1:]]
+            if said.kind == "Pod" and uid is None:
+                uid = self.context.uid_of(said.namespace, said.name, line.ts_ns) or api.pod_uid
+            if container is None and (seen or self._is_only_container(uid, api, said)):
+                container = api.container
+        elif said.kind == "Pod" and uid is None:
             uid = self.context.uid_of(said.namespace, said.name, line.ts_ns)
         body = ReasonReported(
             object_kind=said.kind,
             namespace=said.namespace,
             pod=said.name,
-            pod_uid=uid or (api.pod_uid if api else None),
-            container=container_of(said.field_path) or (api.container if api else None),
+            pod_uid=uid,
+            container=container,
             type=said.type,
             reason=said.reason,
             message=said.message,
-            api_count=event.count if event is not None else None,
+            api_count=count,
         )
         self._held.add(Fact(line.ts_ns, body, tuple(dict.fromkeys(evidence))))
         return self._held.release(line.ts_ns)
+
+    def _is_only_container(self, uid: str | None, api: ApiReason, said: _Said) -> bool:
+        """The line can only be about the container of the API event.
+
+        Old kubelets do not log which container an event is about, and what the API says of
+        one container may have been said of another with the same words.
+        """
+        if api.container is None:
+            return True
+        pod = self.context.pods.get(uid or "")
+        spec = pod.spec if pod is not None else {}
+        return sum(len(spec.get(kind) or ()) for kind in _CONTAINER_LISTS) == 1
 
     def _find(self, said: _Said, ts_ns: int) -> tuple[EventKey, IndexedEvent | None]:
         """The API event that says the same, if it got that far by then.
@@ -219,8 +263,10 @@ class ReasonAssembler(Assembler):
         event = self._combined.get(key)
         return key, event if event is not None and _covers(event, ts_ns) else None
 
-    def _cover(self, key: EventKey, event: IndexedEvent, ts_ns: int) -> tuple[Evidence, ...]:
-        """Set the line against the counts; the API's evidence for this very occurrence."""
+    def _match(
+        self, key: EventKey, event: IndexedEvent, ts_ns: int
+    ) -> tuple[ApiReason, tuple[Evidence, ...]]:
+        """Set the line against the counts; the very occurrence it tells of, if it was seen."""
         tally = self._tallies.setdefault(key, _Tally())
         tally.last_line_ns = max(tally.last_line_ns, ts_ns)
         while tally.waiting and tally.waiting[0].fact is None:
@@ -229,8 +275,11 @@ class ReasonAssembler(Assembler):
             _take_one(tally.waiting[0])
         else:
             tally.spare += 1
-        known = event.evidence[-1:]
-        return (*tally.recent, *known) if ts_ns - tally.recent_ns <= SETTLE_NS else known
+        while tally.recent:
+            seen = tally.recent.pop(0)
+            if 0 <= ts_ns - seen.ts_ns < COVER_NS:
+                return seen.api, (seen.evidence,)
+        return ApiReason.read(event.event), ()
 
     # The API server ---------------------------------------------------------------------
 
@@ -251,12 +300,12 @@ class ReasonAssembler(Assembler):
         message = api.key[-1]
         key = _similar(api.key) if message.startswith(COMBINED) else api.key
         tally = self._tallies.setdefault(key, _Tally())
-        same = tally.recent_ns == item.ts_ns
-        tally.recent = (*tally.recent, item.evidence)[-2:] if same else (item.evidence,)
-        tally.recent_ns = item.ts_ns
         before = self._counted.get(api.object_id, 0)
         if api.count <= before:
             return
+        if tally.recent and tally.recent[-1].ts_ns != item.ts_ns:
+            tally.recent.clear()
+        tally.recent.append(_Occurrence(item.ts_ns, api, item.evidence))
         self._counted[api.object_id] = api.count
         if not before and api.count == 1 and tally.last_line_ns < item.ts_ns:
             # A new series: lines before it belong to none, or to one that is over.
@@ -304,7 +353,7 @@ def _similar(key: EventKey) -> EventKey:
 
 
 def _covers(event: IndexedEvent, ts_ns: int) -> bool:
-    return event.first_ts_ns <= ts_ns < event.last_ts_ns + SETTLE_NS
+    return event.first_ts_ns <= ts_ns < event.last_ts_ns + COVER_NS
 
 
 def _object_of(value: object) -> tuple[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 __all__ = ["HARMLESS", "HARMLESS_FREE", "RUNNING"]
 
 RUNNING: tuple[str, ...] = (
+    "Recording event message for node",
     "Started kubelet",
-    "Setting node status condition code",
     "Updating node status",
 )
 """Signs of a kubelet that is past its start, in structured form."""
@@ -107,9 +107,9 @@ HARMLESS: tuple[str, ...] = (
     "Node does not have NodeReady condition",
     "Node not becoming ready in time after startup",
     "Node was previously registered",
-    "Recording event message for node",
     "Removing huge page resource which is no longer supported",
     "Setting node annotation to enable volume controller attach/detach",
+    "Setting node status condition code",
     "Successfully registered node",
     "Unable to construct v1.Node object for kubelet",
     "Unable to reconcile node with API server,error updating node",
@@ -156,8 +156,6 @@ HARMLESS_FREE: dict[str, tuple[str, ...]] = {
     ),
     "kubelet_node_status.go": (
         r"Setting node (?:annotation|status)",
-        r"Recording \S+ event message for node",
-        r"Updating node status",
         r"Attempting to register node",
         r"Successfully registered node",
         r"Node \S+ was previously registered",
