@@ -1,0 +1,378 @@
+"""From lines of the image and eviction managers, and disk statistics, to image GC records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kubeledger.images.records import (
+    EvictionSignalObserved,
+    GarbageCollectionStarted,
+    ImageFsObserved,
+)
+from kubeledger.importers.assembler import (
+    Assembler,
+    FreeTextHandler,
+    ItemHandler,
+    StructuredHandler,
+)
+from kubeledger.importers.context import BundleContext
+from kubeledger.importers.device_messages import HEARTBEAT, HEARTBEAT_FREE
+from kubeledger.importers.facts import Fact, Facts
+from kubeledger.importers.harmless import harmless, harmless_free
+from kubeledger.importers.holdback import Holdback
+from kubeledger.importers.image_messages import HARMLESS, HARMLESS_FREE
+from kubeledger.importers.image_passes import DetectPasses
+from kubeledger.importers.image_runs import EVENT_REASONS, GcRuns
+from kubeledger.importers.items import Item, LogLine, StatsSummary
+from kubeledger.importers.line_values import integer, text_of
+from kubeledger.kube.quantity import QuantityError, value_of
+
+__all__ = ["ImageAssembler"]
+
+_LineMethod = Callable[[LogLine], None]
+_MatchMethod = Callable[[LogLine, re.Match[str]], None]
+
+_MANAGER = r"\[imageGCManager\]:? "
+_START = (
+    rf"{_MANAGER}Disk usage on image filesystem is at (?P<usage>-?\d+)% which is over the high "
+    r"threshold \((?P<high>\d+)%\)\. Trying to free (?P<amount>-?\d+) bytes down to the low "
+    r"threshold \((?P<low>\d+)%\)"
+)
+_OLD_EVENT = (
+    r'Event\(v1\.ObjectReference\{Kind:"Node".*?\}\): type: \'Warning\' '
+    rf"reason: '(?:{'|'.join(EVENT_REASONS)})' (?P<message>.*)"
+)
+
+
+class ImageAssembler(Assembler):
+    """Detect passes, garbage collections, the image filesystem and eviction signals."""
+
+    def __init__(self, context: BundleContext) -> None:
+        super().__init__(context)
+        self._queue = Holdback()
+        self._passes = DetectPasses(self._queue)
+        self._runs = GcRuns(context, self._queue)
+        self._image_fs: ImageFsObserved | None = None
+        self._keyed_by_handler = False
+
+    def structured(self) -> Mapping[str, StructuredHandler]:
+        """Message -> method for structured lines."""
+        methods: dict[str, _LineMethod] = dict.fromkeys(HEARTBEAT, _nothing)
+        methods |= self._pass_methods()
+        methods |= self._run_methods()
+        methods |= {
+            "Availability is larger than capacity": self._availability,
+            "Eviction manager:": self._signal,
+            "Event occurred": self._event,
+        }
+        handlers = {message: self._then_release(method) for message, method in methods.items()}
+        return harmless(HARMLESS) | handlers
+
+    def _pass_methods(self) -> dict[str, _LineMethod]:
+        passes = self._passes
+        return {
+            "Adding image ID to currentImages": (
+                lambda line: passes.listed(line, text_of(line, "imageID") or "")
+            ),
+            "Adding image ID with runtime class to currentImages": self._listed_by_handler,
+            "Image ID is new": lambda line: passes.is_new(line, text_of(line, "imageID") or ""),
+            "Setting Image ID lastUsed": (
+                lambda line: passes.used(
+                    line, text_of(line, "imageID") or "", text_of(line, "lastUsed") or ""
+                )
+            ),
+            "Image ID has size": (
+                lambda line: passes.has_size(
+                    line, text_of(line, "imageID") or "", integer((line.values or {}).get("size"))
+                )
+            ),
+            "Image ID is pinned": (
+                lambda line: passes.is_pinned(
+                    line, text_of(line, "imageID") or "", text_of(line, "pinned") == "True"
+                )
+            ),
+            "Image ID is no longer present; removing from imageRecords": passes.dropped,
+            "Image ID is no longer present, removing from imageRecords": passes.dropped,
+        }
+
+    def _run_methods(self) -> dict[str, _LineMethod]:
+        methods: dict[str, _LineMethod] = {
+            "Disk usage on image filesystem is over the high threshold, trying to free bytes "
+            "down to the low threshold": self._started,
+            "Removing image to free bytes": self._removing,
+            "Image garbage collection succeeded": self._runs.succeeded,
+            "Attempting to delete unused images": self._runs.deleting_unused,
+            "Evaluating image ID for possible garbage collection based on image age": (
+                lambda line: self._evaluating(line, by_age=True)
+            ),
+            "RemoveImage from image service failed": self._removal_failed,
+            "Failed to remove image": self._removal_failed,
+        }
+        for message in (
+            "Image garbage collection failed once. Stats initialization may not have completed yet",
+            "Image garbage collection failed multiple times in a row",
+        ):
+            methods[message] = lambda line: self._runs.failed(line, text_of(line, "err") or "")
+        for message in (
+            "Evaluating image ID for possible garbage collection",
+            "Evaluating image ID for possible garbage collection based on disk usage",
+            "Image ID is being used",
+            "Image ID was used too recently, not eligible for garbage collection",
+            "Image ID's age is less than the policy's minAge, not eligible for garbage collection",
+            "Image is pinned, skipping garbage collection",
+        ):
+            methods[message] = self._evaluating
+        for message in (
+            "Eviction manager: able to reduce resource pressure without evicting pods.",
+            "Eviction manager: attempting to reclaim",
+            "Eviction manager: failed to get summary stats after resource reclaim",
+            "Eviction manager: must evict pod(s) to reclaim",
+            "Eviction manager: synchronize housekeeping",
+            "Eviction manager: unexpected error when attempting to reduce resource pressure",
+        ):
+            methods[message] = lambda line: self._runs.deleted_unused()
+        return methods
+
+    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+        """``file.go`` -> patterns and methods for free text."""
+        tables: dict[str, list[tuple[str, _MatchMethod]]] = {
+            "image_gc_manager.go": [*self._pass_texts(), *self._run_texts()],
+            "kubelet.go": [
+                (
+                    r"Image garbage collection failed (?:once\. Stats initialization may not have "
+                    r"completed yet|multiple times in a row): (?P<error>.*)",
+                    lambda line, match: self._runs.failed(line, match["error"]),
+                ),
+                (
+                    r"Image garbage collection succeeded",
+                    lambda line, match: self._runs.succeeded(line),
+                ),
+                (HEARTBEAT_FREE, _nothing_matched),
+            ],
+            "helpers.go": [
+                (
+                    r"eviction manager: (?P<when>observations[^:]*): signal=(?P<signal>[^,]+), "
+                    r"available: (?P<available>[^,]+), capacity: (?P<capacity>[^,\s]+)",
+                    self._signal_text,
+                )
+            ],
+            "eviction_manager.go": [
+                (
+                    r"eviction manager: (?:able to reduce|must evict|synchronize|failed to get "
+                    r"summary stats after|unexpected error when attempting to reduce)",
+                    lambda line, match: self._runs.deleted_unused(),
+                )
+            ],
+            "remote_image.go": [
+                (
+                    r'RemoveImage "(?P<image>[^"]+)" from image service failed: ',
+                    self._removal_failed_text,
+                )
+            ],
+            "kuberuntime_image.go": [
+                (r'Remove image "(?P<image>[^"]+)" failed: ', self._removal_failed_text)
+            ],
+            "event.go": [
+                (_OLD_EVENT, lambda line, match: self._runs.event(line, match["message"]))
+            ],
+        }
+        handlers: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = {
+            file: [
+                (re.compile(text, re.DOTALL), self._then_release_matched(method))
+                for text, method in table
+            ]
+            for file, table in tables.items()
+        }
+        for file, patterns in harmless_free(HARMLESS_FREE).items():
+            handlers.setdefault(file, []).extend(patterns)
+        return handlers
+
+    def _pass_texts(self) -> list[tuple[str, _MatchMethod]]:
+        passes = self._passes
+        return [
+            (
+                r"Adding image ID (\S+) to currentImages",
+                lambda line, match: passes.listed(line, match[1]),
+            ),
+            (r"Image ID (\S+) is new", lambda line, match: passes.is_new(line, match[1])),
+            (
+                r"Setting Image ID (\S+) lastUsed to (.*)",
+                lambda line, match: passes.used(line, match[1], match[2]),
+            ),
+            (
+                r"Image ID (\S+) has size (-?\d+)",
+                lambda line, match: passes.has_size(line, match[1], int(match[2])),
+            ),
+            (r"Image ID \S+ is no longer present", lambda line, match: passes.dropped(line)),
+        ]
+
+    def _run_texts(self) -> list[tuple[str, _MatchMethod]]:
+        return [
+            (_START, self._started_text),
+            (
+                rf'{_MANAGER}Removing image "(?P<image>[^"]+)" to free (?P<size>-?\d+) bytes',
+                self._removing_text,
+            ),
+            (
+                r"attempting to delete unused images",
+                lambda line, match: self._runs.deleting_unused(line),
+            ),
+            (
+                r"Evaluating image ID (?P<image>\S+) for possible garbage collection"
+                r"|Image ID (?P<other>\S+) (?:is being used|has lastUsed=|has age )",
+                self._evaluating_text,
+            ),
+            (
+                r"available (?P<available>-?\d+) is larger than capacity (?P<capacity>-?\d+)",
+                lambda line, match: self._observe_fs(
+                    line, int(match["capacity"]), int(match["available"])
+                ),
+            ),
+        ]
+
+    def items(self) -> Mapping[type, ItemHandler]:
+        """Item type -> method."""
+        return {StatsSummary: self._stats}
+
+    def finish(self, ts_ns: int) -> Facts:
+        """What still waits."""
+        self._passes.end()
+        return self._queue.drain()
+
+    def _then_release(self, method: _LineMethod) -> StructuredHandler:
+        def handle(line: LogLine) -> Facts:
+            due = self._release(line.ts_ns)
+            self._runs.follow(line)
+            method(line)
+            return [*due, *self._queue.release(line.ts_ns)]
+
+        return handle
+
+    def _then_release_matched(self, method: _MatchMethod) -> FreeTextHandler:
+        def handle(line: LogLine, match: re.Match[str]) -> Facts:
+            due = self._release(line.ts_ns)
+            self._runs.follow(line)
+            method(line, match)
+            return [*due, *self._queue.release(line.ts_ns)]
+
+        return handle
+
+    def _release(self, now_ns: int) -> list[Fact]:
+        self._passes.expire(now_ns)
+        return self._queue.release(now_ns)
+
+    def _listed_by_handler(self, line: LogLine) -> None:
+        self._keyed_by_handler = True
+        self._passes.listed(line, text_of(line, "imageKey") or "")
+
+    def _started(self, line: LogLine) -> None:
+        values = line.values or {}
+        names = ("usage", "highThreshold", "lowThreshold", "amountToFree")
+        numbers = [integer(values.get(name)) for name in names]
+        self._start(line, numbers)
+
+    def _started_text(self, line: LogLine, match: re.Match[str]) -> None:
+        self._start(line, [int(match[name]) for name in ("usage", "high", "low", "amount")])
+
+    def _start(self, line: LogLine, numbers: Sequence[int | None]) -> None:
+        self._passes.end()
+        usage, high, low, amount = numbers
+        if usage is None or high is None or low is None or amount is None:
+            return
+        body = GarbageCollectionStarted(
+            usage_percent=usage,
+            high_threshold_percent=high,
+            low_threshold_percent=low,
+            bytes_to_free=amount,
+        )
+        self._runs.started(line, body)
+
+    def _removing(self, line: LogLine) -> None:
+        image_id, handler = text_of(line, "imageID"), text_of(line, "runtimeHandler")
+        self._passes.end()
+        if image_id:
+            key = f"{image_id},{handler}" if handler and self._keyed_by_handler else image_id
+            self._runs.removing(line, key, integer((line.values or {}).get("size")))
+
+    def _removing_text(self, line: LogLine, match: re.Match[str]) -> None:
+        self._passes.end()
+        self._runs.removing(line, match["image"], int(match["size"]))
+
+    def _removal_failed(self, line: LogLine) -> None:
+        if image_id := text_of(line, "image", "imageID"):
+            self._runs.removal_failed(image_id)
+
+    def _removal_failed_text(self, line: LogLine, match: re.Match[str]) -> None:
+        self._runs.removal_failed(match["image"])
+
+    def _evaluating(self, line: LogLine, *, by_age: bool = False) -> None:
+        self._passes.end()
+        self._runs.evaluating(text_of(line, "imageID") or "", by_age=by_age)
+
+    def _evaluating_text(self, line: LogLine, match: re.Match[str]) -> None:
+        self._passes.end()
+        self._runs.evaluating(match["image"] or match["other"], by_age=False)
+
+    def _event(self, line: LogLine) -> None:
+        values = line.values or {}
+        if values.get("kind") == "Node" and values.get("reason") in EVENT_REASONS:
+            self._runs.event(line, text_of(line, "message") or "")
+
+    def _signal(self, line: LogLine) -> None:
+        if "reclaim" in (text_of(line, "log") or ""):
+            self._runs.deleted_unused()
+        signal = text_of(line, "signal")
+        available, capacity = text_of(line, "available"), text_of(line, "capacity")
+        if signal and available and capacity:
+            self._observe_signal(line, signal, available, capacity)
+
+    def _signal_text(self, line: LogLine, match: re.Match[str]) -> None:
+        if "reclaim" in match["when"]:
+            self._runs.deleted_unused()
+        self._observe_signal(line, match["signal"], match["available"], match["capacity"])
+
+    def _observe_signal(self, line: LogLine, signal: str, available: str, capacity: str) -> None:
+        try:
+            amounts = value_of(available), value_of(capacity)
+        except QuantityError:
+            return
+        body = EvictionSignalObserved(signal=signal, available=amounts[0], capacity=amounts[1])
+        self._queue.add(Fact(line.ts_ns, body, (line.evidence,)))
+
+    def _availability(self, line: LogLine) -> None:
+        values = line.values or {}
+        self._observe_fs(line, integer(values.get("capacity")), integer(values.get("available")))
+
+    def _observe_fs(self, line: LogLine, capacity: int | None, available: int | None) -> None:
+        body = ImageFsObserved(capacity_bytes=capacity, available_bytes=available, source="log")
+        self._queue.add(Fact(line.ts_ns, body, (line.evidence,)))
+
+    def _stats(self, item: Item) -> Facts:
+        assert isinstance(item, StatsSummary)
+        due = self._release(item.ts_ns)
+        node = _object(item.data.get("node"))
+        stats = _object(_object(node.get("runtime")).get("imageFs"))
+        body = ImageFsObserved(
+            capacity_bytes=integer(stats.get("capacityBytes")),
+            available_bytes=integer(stats.get("availableBytes")),
+            used_bytes=integer(stats.get("usedBytes")),
+        )
+        known = body.capacity_bytes is not None or body.available_bytes is not None
+        if known and body != self._image_fs:
+            self._image_fs = body
+            self._queue.add(Fact(item.ts_ns, body, (item.evidence,)))
+        return [*due, *self._queue.release(item.ts_ns)]
+
+
+def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any decoded value
+    return value if isinstance(value, dict) else {}
+
+
+def _nothing(line: LogLine) -> None:
+    """A heartbeat."""
+
+
+def _nothing_matched(line: LogLine, match: re.Match[str]) -> None:
+    """A heartbeat of free text."""

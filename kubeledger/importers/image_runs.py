@@ -1,0 +1,257 @@
+"""Image GC runs: a start over the threshold, deletions, an end.
+
+The manager logs a removal before it asks the runtime, and the end of a run that succeeds
+only at a high verbosity. So a deletion waits for the next sign that it went well, and a run
+that freed what it wanted is over when no end follows for a while. A run that freed less
+always ends with an error line; without one the log was cut and the run stays open.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.importers.context import BundleContext
+from kubeledger.importers.facts import Fact
+from kubeledger.importers.holdback import Holdback, Waiting
+from kubeledger.importers.items import LogLine
+from kubeledger.machine import Evidence
+from kubeledger.units import NS_PER_S
+
+__all__ = ["EVENT_REASONS", "GcRuns"]
+
+EVENT_REASONS = ("FreeDiskSpaceFailed", "ImageGCFailed", "InvalidDiskCapacity")
+
+_REMOVAL_NS = 60 * NS_PER_S
+_EVENT_NS = NS_PER_S // 2
+_MAX_EVENTS = 16
+_FREED = re.compile(
+    r"but freed (\d+) bytes|\(freed (\d+) bytes\)|but only found (\d+) bytes eligible"
+)
+_USAGE = re.compile(r"image filesystem \((\d+)% of ")
+_AGE_PASS_SINCE = (1, 29)
+
+_Pass = Literal["space", "age", "all"]
+_Outcome = Literal["below_threshold", "freed", "failed"]
+
+
+class _Removal(msgspec.Struct):
+    """A removal that the manager logged."""
+
+    image_id: str
+    size_bytes: int | None
+    of_pass: _Pass | None
+    waiting: Waiting
+
+
+class GcRuns:
+    """Handlers of the lines of garbage collections and of unused image deletions."""
+
+    def __init__(self, context: BundleContext, queue: Holdback) -> None:
+        self._context = context
+        self._queue = queue
+        self._start: Fact | None = None
+        self._removals: list[_Removal] = []
+        self._unused = False
+        self._aged: str | None = None
+        self._ended_before = False
+        self._presumed: Waiting | None = None
+        self._last_end: Waiting | None = None
+        self._events: list[tuple[int, str, Evidence]] = []
+        self._pid: int | None = None
+
+    def follow(self, line: LogLine) -> None:
+        """Another process writes: what the one before had begun has no end."""
+        if line.pid is not None and line.pid != self._pid:
+            if self._pid is not None:
+                self._forget()
+                self._ended_before = True
+            self._pid = line.pid
+
+    def started(self, line: LogLine, body: GarbageCollectionStarted) -> None:
+        """The disk is over the high threshold."""
+        self._settle_removals()
+        if self._start is not None:
+            # The run before ended unheard; its deletions are not of this one.
+            self._forget()
+        self._unused = False
+        self._start = self._queue.add(Fact(line.ts_ns, body, (line.evidence,)))
+
+    def deleting_unused(self, line: LogLine) -> None:
+        """The eviction manager has all unused images deleted."""
+        self._settle_removals()
+        self._unused = True
+
+    def deleted_unused(self) -> None:
+        """The eviction manager goes on."""
+        if self._unused:
+            self._settle_removals()
+            self._removals = self._of_run()
+            self._unused = False
+
+    def evaluating(self, image_id: str, *, by_age: bool) -> None:
+        """An image is considered, so the removal before it is over."""
+        self._settle_removals()
+        self._aged = image_id if by_age else None
+
+    def removing(self, line: LogLine, image_id: str, size_bytes: int | None) -> None:
+        """The manager asks the runtime to remove an image."""
+        self._settle_removals()
+        of_pass = self._pass_of(image_id)
+        self._aged = None
+        body = ImageDeleted(image_id=image_id, size_bytes=size_bytes, pass_=of_pass)
+        cause = self._start if of_pass == "space" else None
+        fact = Fact(line.ts_ns, body, (line.evidence,), cause)
+        waiting = self._queue.hold(fact, _REMOVAL_NS)
+        self._removals.append(_Removal(image_id, size_bytes, of_pass, waiting))
+        self._presume(line.ts_ns)
+
+    def removal_failed(self, image_id: str) -> None:
+        """The runtime did not remove it."""
+        for removal in reversed(self._removals):
+            if removal.image_id.split(",", 1)[0] == image_id and removal.waiting.fact is not None:
+                removal.waiting.drop()
+                self._removals.remove(removal)
+                self._drop_presumed()
+                return
+
+    def succeeded(self, line: LogLine) -> None:
+        """The run is over, without an error."""
+        freed = self._start is not None or self._of_run()
+        self._end(line, "freed" if freed else "below_threshold", "")
+
+    def failed(self, line: LogLine, error: str) -> None:
+        """The run is over, with an error."""
+        self._end(line, "failed", error)
+
+    def event(self, line: LogLine, message: str) -> None:
+        """An API event about a run: it may be logged before or after the run's own end."""
+        end = self._last_end.fact if self._last_end is not None else None
+        if end is not None and self._last_end is not None and _same(end, message):
+            self._last_end.join(line.evidence)
+        else:
+            self._events = [*self._events[-_MAX_EVENTS:], (line.ts_ns, message, line.evidence)]
+
+    def _pass_of(self, image_id: str) -> _Pass | None:
+        if self._aged == image_id:
+            return "age"
+        if self._unused:
+            return "all"
+        if self._start is not None:
+            return "space"
+        return "age" if self._ended_before and self._has_age_pass() else None
+
+    def _has_age_pass(self) -> bool:
+        """Whether a removal before any start can only be for its age."""
+        version = re.match(r"v?(\d+)\.(\d+)", self._context.kubelet_version or "")
+        return version is not None and (int(version[1]), int(version[2])) >= _AGE_PASS_SINCE
+
+    def _of_run(self) -> list[_Removal]:
+        return [removal for removal in self._removals if removal.of_pass != "all"]
+
+    def _settle_removals(self) -> None:
+        for removal in self._removals:
+            removal.waiting.settle()
+
+    def _freed(self) -> int | None:
+        """The sum of the run's deletions; None when a size is not known."""
+        sizes = [removal.size_bytes for removal in self._of_run()]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def _presume(self, ts_ns: int) -> None:
+        """A run that has freed what it wanted ends by itself."""
+        self._drop_presumed()
+        if self._start is None or not isinstance(self._start.body, GarbageCollectionStarted):
+            return
+        space = [r.size_bytes or 0 for r in self._removals if r.of_pass == "space"]
+        if space and sum(space) >= self._start.body.bytes_to_free:
+            evidence = (*self._start.evidence, *self._last_evidence())
+            fact = Fact(ts_ns, self._body("freed", ""), evidence, self._start)
+            self._presumed = self._queue.hold(fact, _REMOVAL_NS)
+
+    def _last_evidence(self) -> tuple[Evidence, ...]:
+        fact = self._removals[-1].waiting.fact
+        return fact.evidence if fact is not None else ()
+
+    def _drop_presumed(self) -> None:
+        if self._presumed is not None:
+            self._presumed.drop()
+            self._presumed = None
+
+    def _end(self, line: LogLine, outcome: _Outcome, error: str) -> None:
+        self._settle_removals()
+        told = self._presumed is not None and self._presumed.fact is None
+        if told and outcome != "failed":
+            # The end of a run that had been taken for over already.
+            self._forget()
+            return
+        self._drop_presumed()
+        seen = self._start.evidence if self._start is not None else ()
+        evidence = (*seen, line.evidence)
+        fact = Fact(line.ts_ns, self._body(outcome, error), evidence, self._start)
+        self._last_end = self._queue.hold(fact, _EVENT_NS)
+        self._last_end.join(*self._events_about(line.ts_ns, fact, error))
+        self._ended_before = True
+        self._forget()
+
+    def _body(self, outcome: _Outcome, error: str) -> GarbageCollected:
+        start = self._start.body if self._start is not None else None
+        begun = start if isinstance(start, GarbageCollectionStarted) else None
+        usage = begun.usage_percent if begun is not None else _number(_USAGE, error)
+        return GarbageCollected(
+            usage_percent=usage,
+            high_threshold_percent=begun.high_threshold_percent if begun is not None else None,
+            low_threshold_percent=begun.low_threshold_percent if begun is not None else None,
+            bytes_to_free=begun.bytes_to_free if begun is not None else None,
+            bytes_freed=self._freed() if outcome == "freed" else _number(_FREED, error),
+            images_removed=len(self._of_run()),
+            outcome=outcome,
+            error=error,
+        )
+
+    def _events_about(self, ts_ns: int, end: Fact, error: str) -> list[Evidence]:
+        if not error:
+            return []
+        early = [
+            evidence
+            for event_ns, message, evidence in self._events
+            if ts_ns - event_ns <= _EVENT_NS and _same(end, message)
+        ]
+        self._events = []
+        return early + self._api_events(ts_ns, error)
+
+    def _api_events(self, ts_ns: int, error: str) -> list[Evidence]:
+        """What the API server kept about this run."""
+        found: list[Evidence] = []
+        for reason in EVENT_REASONS:
+            for namespace in ("default", ""):
+                key = ("Node", namespace, self._context.node, reason, error)
+                event = self._context.events.get(key)
+                if event is not None and (
+                    event.first_ts_ns - _EVENT_NS <= ts_ns <= event.last_ts_ns + _EVENT_NS
+                ):
+                    found.extend(event.evidence)
+        return found
+
+    def _forget(self) -> None:
+        """Nothing is left of the run."""
+        self._start = None
+        self._presumed = None
+        self._aged = None
+        self._removals = [r for r in self._removals if r.of_pass == "all" and self._unused]
+
+
+def _same(end: Fact, message: str) -> bool:
+    """The event tells the run's error; some versions mangle what follows a percent sign."""
+    body = end.body
+    if not isinstance(body, GarbageCollected) or not body.error:
+        return False
+    return body.error == message or message.startswith(body.error.split("%", 1)[0] + "%")
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    match = pattern.search(text)
+    return None if match is None else int(next(group for group in match.groups() if group))
