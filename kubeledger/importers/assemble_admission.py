@@ -145,8 +145,8 @@ class AdmissionAssembler(Assembler):
     def _is_mirror(self, pod: PodLink, source: str) -> bool:
         """Of a static pod and a pod of the API with the same name, the latter is the mirror."""
         return source == "api" and any(
-            other is not pod and other.source in ("file", "http") and not other.removed
-            for other in self._links.pods_named(pod.namespace, pod.name)
+            other.is_static and not other.removed
+            for other in (pod, *self._links.pods_named(pod.namespace, pod.name))
         )
 
     def _has_ended(self, pod: PodLink, source: str) -> bool:

@@ -59,7 +59,6 @@ class ContainersAssembler(Assembler):
         super().__init__(context)
         self._links = context.links
         self._first_relist: tuple[int, int] | None = None
-        self._seen: set[str] = set()
         self._exit_codes: dict[str, int] = {}
         self._back_offs: dict[tuple[PodLink, str], tuple[Waiting, str]] = {}
 
@@ -159,9 +158,22 @@ class ContainersAssembler(Assembler):
             container.name = known.container
         elif instance is not None:
             container.name = instance.container
-        elif pod.sandboxes:
+        elif pod.sandboxes or self._left_over(container):
             # The ID is no sandbox of its pod, so it is a container.
             container.name = self._only_candidate(pod)
+        else:
+            pod.unnamed.add(container_id)
+
+    def _left_over(self, container: ContainerLink) -> bool:
+        """Beside the container of a one-container pod only the sandbox has an ID."""
+        pod = container.pod
+        names = _container_names(self.context, pod)
+        others = pod.unnamed - {container.container_id}
+        if len(names) != 1 or names[0] not in pod.current or not others:
+            return False
+        for container_id in others:
+            self._note_sandbox(pod, container_id)
+        return True
 
     def _only_candidate(self, pod: PodLink) -> str | None:
         names = _container_names(self.context, pod)
@@ -205,10 +217,10 @@ class ContainersAssembler(Assembler):
         if kind not in ("ContainerStarted", "ContainerDied") or not container_id:
             return
         found = self._is_first_relist(line.ts_ns)
-        is_new = container_id not in self._seen
         container = self._links.container(container_id, pod)
         self._name(container)
-        self._seen.add(container_id)
+        is_new = container.seen_ts_ns is None
+        container.seen_ts_ns = container.seen_ts_ns or line.ts_ns
         started = pod.started.pop(container.name, None) if container.name and is_new else None
         found = found and started is None and not self._began_in_epoch(container_id)
         previous = pod.current.get(container.name) if container.name else None
@@ -223,7 +235,8 @@ class ContainersAssembler(Assembler):
         if container.name and (is_new or kind == "ContainerStarted"):
             if kind == "ContainerStarted" or not found:
                 pod.current[container.name] = container_id
-            if is_new and not found:
+            ran_here = kind == "ContainerStarted" or previous is not None
+            if is_new and not found and ran_here:
                 self._restarted(container, previous, evidence, line.ts_ns)
 
     def _is_first_relist(self, ts_ns: int) -> bool:

@@ -29,6 +29,7 @@ from kubeledger.importers.podref import (
     text_value,
 )
 from kubeledger.lifecycle.records import ContainerKilled
+from kubeledger.prober.records import ProbeTransitioned
 from kubeledger.units import NS_PER_S
 
 __all__ = ["KillsAssembler"]
@@ -310,7 +311,8 @@ def _why(container: ContainerLink, message: str | None) -> tuple[str | None, Fac
     for phrase, reason in _REASONS:
         if message is not None and phrase in message:
             probe_type = reason.partition("_")[0]
-            return reason, pod.failures.get((container.name or "", probe_type))
+            failure = pod.failures.get((container.name or "", probe_type))
+            return reason, failure if _is_of(failure, container) else None
     if pod.victim is not None:
         return "preempted", pod.victim
     if pod.evicting:
@@ -318,3 +320,10 @@ def _why(container: ContainerLink, message: str | None) -> tuple[str | None, Fac
     if pod.deleted is not None:
         return "pod_deleted", pod.deleted
     return None, None
+
+
+def _is_of(failure: Fact | None, container: ContainerLink) -> bool:
+    """A failure of an earlier instance does not kill the present one."""
+    if failure is None or not isinstance(failure.body, ProbeTransitioned):
+        return False
+    return failure.body.container_id in (None, container.container_id)

@@ -46,9 +46,11 @@ _CONFIG = re.compile(r'SyncLoop \((ADD|UPDATE|DELETE|REMOVE|RECONCILE), "([^"]*)
 _TURN = re.compile(r"SyncLoop \((?:SYNC|housekeeping)")
 _STARTING = re.compile(r"Starting kubelet main sync loop")
 _TERMINATED = re.compile(
-    rf'Pod "({FORMATTED_POD})" (?:has completed|fully terminated and removed from etcd)'
+    rf'Pod "({FORMATTED_POD})" (?:has completed.*: (?!create)|fully terminated and removed from)'
 )
 _EVICTING = re.compile(rf"eviction manager: .*?({FORMATTED_POD}) is evicted successfully")
+
+_MIRROR = "kubernetes.io/config.mirror"
 
 _HARMLESS = (
     "Pod terminated all containers successfully",
@@ -228,7 +230,7 @@ class LifecycleAssembler(Assembler):
         before.update(now)
 
     def _note_phase(self, body: PodListed) -> None:
-        if body.pod_uid is None or body.status is None:
+        if body.pod_uid is None or body.status is None or _MIRROR in body.annotations:
             return
         pod = self._links.pod_by_uid(self.context, body.pod_uid)
         if pod is not None:
@@ -236,6 +238,8 @@ class LifecycleAssembler(Assembler):
 
 
 def _note(pod: PodLink, operation: str, source: str, fact: Fact) -> None:
+    if pod.is_static and not pod.removed and source == "api":
+        return  # its mirror
     if operation == "ADD":
         pod.source, pod.added = source, fact
     elif operation in ("DELETE", "REMOVE"):

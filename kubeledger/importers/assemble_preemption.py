@@ -168,7 +168,7 @@ class PreemptionAssembler(Assembler):
         return critical[0] if len(critical) == 1 else None
 
     def _is_critical(self, pod: PodLink) -> bool:
-        if pod.source in ("file", "http"):
+        if pod.is_static:
             return True
         known = self.context.pods.get(pod.uid or "")
         priority = None if known is None else known.spec.get("priority")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -19,7 +19,6 @@ from kubeledger.importers.assembler import Assembler, FreeTextHandler, Structure
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.harmless import harmless, harmless_free
-from kubeledger.importers.holdback import Waiting
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.links import PodLink
 from kubeledger.importers.podref import (
@@ -34,9 +33,9 @@ from kubeledger.importers.probe_worker import (
     INITIAL,
     Change,
     ProbeWorker,
-    probe_spec,
     worker_result,
 )
+from kubeledger.importers.probe_workers import PodWorkers, ProbeWorkers
 from kubeledger.prober.records import (
     ProbeExecuted,
     ProbeResult,
@@ -102,26 +101,6 @@ _RESULTS: dict[tuple[str, str], ProbeResult] = {
 _LINE_WAIT_NS = 15 * NS_PER_S
 """The sync loop may be busy (a kill, a preemption) before it logs a change."""
 _NOT_RUNNING_NS = 5 * NS_PER_S
-_RESTART_GRACE_NS = 10 * NS_PER_S
-_NO_INITIAL_SINCE = (1, 35)
-"""From here on no initial value is set for what ran before the kubelet started."""
-
-
-class _Pod:
-    """The workers of one pod.
-
-    Attributes:
-        awaited: changes told by ticks whose line has not come.
-        ticks: last tick of each worker, as a cause.
-        not_running: container -> when a worker found it not running.
-    """
-
-    def __init__(self) -> None:
-        self.workers: dict[tuple[str, ProbeType], ProbeWorker] = {}
-        self.awaited: list[tuple[ProbeType, ProbeResult, Waiting]] = []
-        self.ticks: dict[tuple[str, ProbeType], Fact] = {}
-        self.not_running: dict[str, int] = {}
-        self.added: Fact | None = None
 
 
 class ProberAssembler(Assembler):
@@ -130,8 +109,7 @@ class ProberAssembler(Assembler):
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
         self._links = context.links
-        self._epoch = 0
-        self._pods: dict[PodLink, _Pod] = {}
+        self._workers = ProbeWorkers(context)
         self._execs: set[tuple[str, str]] = set()
 
     def structured(self) -> Mapping[str, StructuredHandler]:
@@ -194,11 +172,12 @@ class ProberAssembler(Assembler):
 
     def _ticked(self, line: LogLine, ref: PodRef, tick: Tick, *, structured: bool) -> None:
         pod = self._links.pod(self.context, ref, line)
-        workers = self._workers(pod)
-        worker = self._worker(pod, workers, tick.container, tick.probe_type)
-        self._probed_container(pod, worker, line.ts_ns)
+        workers = self._workers.of_pod(pod)
+        worker = self._workers.worker(pod, workers, tick.container, tick.probe_type)
+        self._workers.notice_container(pod, worker, line.ts_ns)
         ran_command = (pod.name, tick.container) in self._execs
         self._execs.discard((pod.name, tick.container))
+        spec = self._workers.spec(pod, tick.container, tick.probe_type)
         body = ProbeExecuted(
             namespace=pod.namespace,
             pod=pod.name,
@@ -208,76 +187,17 @@ class ProberAssembler(Assembler):
             probe_type=tick.probe_type,
             result=tick.result,
             output=tick.output,
-            handler=handler_of(self._spec(pod, tick.container, tick.probe_type), ran_command),
+            handler=handler_of(
+                self._workers.spec(pod, tick.container, tick.probe_type), ran_command
+            ),
         )
         fact = self._links.queue.add(Fact(line.ts_ns, body, (line.evidence,)))
         workers.ticks[tick.container, tick.probe_type] = fact
         result = worker_result(tick.result)
         change = None if result is None else worker.tick(result)
         if change is not None:
-            self._change(pod, worker, change, fact, logged_later=structured)
-
-    def _workers(self, pod: PodLink) -> _Pod:
-        """A kubelet restart, and a pod added again, make all its workers new."""
-        if self._epoch != self._links.epoch:
-            self._epoch = self._links.epoch
-            self._pods.clear()
-        workers = self._pods.get(pod)
-        if workers is None or workers.added is not pod.added:
-            workers = self._pods[pod] = _Pod()
-            workers.added = pod.added
-        return workers
-
-    def _worker(
-        self, pod: PodLink, workers: _Pod, container: str, probe_type: ProbeType
-    ) -> ProbeWorker:
-        worker = workers.workers.get((container, probe_type))
-        if worker is None:
-            spec = self._spec(pod, container, probe_type)
-            worker = ProbeWorker(container, probe_type, spec)
-            workers.workers[container, probe_type] = worker
-            container_id = self._running_id(pod, container, None)
-            if container_id is not None:
-                worker.probes(container_id, cached=self._initial(container_id, probe_type))
-        return worker
-
-    def _spec(self, pod: PodLink, container: str, probe_type: ProbeType) -> dict[str, Any] | None:
-        known = self.context.pods.get(pod.uid or "")
-        return None if known is None else probe_spec(known.spec, container, probe_type)
-
-    def _probed_container(self, pod: PodLink, worker: ProbeWorker, ts_ns: int) -> None:
-        """Notice a new container: by its ID, or because a worker on hold probes again."""
-        container_id = self._running_id(pod, worker.container, ts_ns)
-        if container_id is not None and container_id != worker.container_id:
-            cached = self._initial(container_id, worker.probe_type)
-            if worker.container_id is None and not worker.on_hold and worker.run:
-                cached = worker.cached  # the same container, only now known by its ID
-            worker.probes(container_id, cached=cached)
-        elif worker.on_hold:
-            worker.probes(None, cached=INITIAL[worker.probe_type])
-
-    def _running_id(self, pod: PodLink, container: str, ts_ns: int | None) -> str | None:
-        """ID of the running container: the PLEG's last, else the only one a status tells."""
-        current = pod.current.get(container)
-        if current is not None or ts_ns is None:
-            return current
-        running = [
-            container_id
-            for container_id, instance in self._links.instances(self.context).items()
-            if (instance.pod_uid, instance.container) == (pod.uid, container)
-            and (instance.started_ts_ns or ts_ns + 1) <= ts_ns
-            and (instance.finished_ts_ns is None or ts_ns <= instance.finished_ts_ns + NS_PER_S)
-        ]
-        return running[0] if len(running) == 1 else None
-
-    def _initial(self, container_id: str, probe_type: ProbeType) -> ProbeResult | None:
-        """The result a worker starts with; None where the kubelet sets none."""
-        instance = self._links.instance(self.context, container_id)
-        started = None if instance is None else instance.started_ts_ns
-        epoch = self._links.epoch_ts_ns
-        if started is None or epoch is None or started >= epoch - _RESTART_GRACE_NS:
-            return INITIAL[probe_type]
-        return None if _version(self.context) >= _NO_INITIAL_SINCE else INITIAL[probe_type]
+            told = _is_told(tick.probe_type, change.after, structured)
+            self._change(pod, worker, change, fact, line=line, inferred=True, told_later=told)
 
     # -- changes told by ticks ------------------------------------------------------------
 
@@ -288,25 +208,23 @@ class ProberAssembler(Assembler):
         change: Change,
         tick: Fact | None,
         *,
-        logged_later: bool,
-        line: LogLine | None = None,
+        line: LogLine,
+        inferred: bool,
+        told_later: bool = False,
     ) -> None:
-        ts_ns = tick.ts_ns if tick is not None else line.ts_ns if line is not None else 0
-        evidence = () if tick is None else tick.evidence
-        if line is not None and line.evidence not in evidence:
-            evidence = (*evidence, line.evidence)
-        fact = Fact(ts_ns, _body(pod, worker, change), evidence, cause=tick)
+        ts_ns = line.ts_ns if tick is None else tick.ts_ns
+        evidence = (line.evidence,) if tick is None else tick.evidence
+        body = _body(pod, worker, change, inferred=inferred)
+        fact = Fact(ts_ns, body, evidence, cause=tick)
+        if line.evidence not in evidence:
+            fact.evidence = (*evidence, line.evidence)
         if change.after == "failure":
             pod.failures[worker.container, worker.probe_type] = fact
-        # Since 1.21 all changes are logged but a liveness probe's recovery; before, only
-        # the liveness probe's failure.
-        told = worker.probe_type != "liveness" if logged_later else False
-        told = told or (worker.probe_type == "liveness" and change.after == "failure")
-        if not told or (line is not None and not _is_inferred(fact)):
+        if told_later:
+            waiting = self._links.queue.hold(fact, _LINE_WAIT_NS)
+            self._workers.of_pod(pod).awaited.append((worker.probe_type, change.after, waiting))
+        else:
             self._links.queue.add(fact)
-            return
-        waiting = self._links.queue.hold(fact, _LINE_WAIT_NS)
-        self._workers(pod).awaited.append((worker.probe_type, change.after, waiting))
 
     # -- changes told by lines ------------------------------------------------------------
 
@@ -338,7 +256,7 @@ class ProberAssembler(Assembler):
 
     def _tell(self, line: LogLine, ref: PodRef, probe_type: ProbeType, result: ProbeResult) -> None:
         pod = self._links.pod(self.context, ref, line)
-        workers = self._workers(pod)
+        workers = self._workers.of_pod(pod)
         for index, (awaited_type, awaited_result, waiting) in enumerate(workers.awaited):
             if (awaited_type, awaited_result) == (probe_type, result):
                 del workers.awaited[index]
@@ -354,7 +272,7 @@ class ProberAssembler(Assembler):
         self,
         line: LogLine,
         pod: PodLink,
-        workers: _Pod,
+        workers: PodWorkers,
         probe_type: ProbeType,
         result: ProbeResult,
     ) -> None:
@@ -372,7 +290,7 @@ class ProberAssembler(Assembler):
             change = worker.settle(result, worker.run if by_tick else None, None)
             if change is not None:
                 cause = tick if by_tick else None
-                self._change(pod, worker, change, cause, logged_later=True, line=line)
+                self._change(pod, worker, change, cause, line=line, inferred=False)
                 return
 
     def _not_running(self, line: LogLine) -> Facts:
@@ -389,7 +307,7 @@ class ProberAssembler(Assembler):
         if ref is None:
             return self._release(line)
         pod = self._links.pod(self.context, ref, line)
-        workers = self._workers(pod)
+        workers = self._workers.of_pod(pod)
         workers.not_running[container] = line.ts_ns
         candidates = [
             worker
@@ -399,11 +317,23 @@ class ProberAssembler(Assembler):
         if not told_later and len(candidates) == 1:
             change = candidates[0].settle("failure", None, None)
             if change is not None:
-                self._change(pod, candidates[0], change, None, logged_later=False, line=line)
+                told = _is_told(candidates[0].probe_type, "failure", False)
+                self._change(
+                    pod, candidates[0], change, None, line=line, inferred=True, told_later=told
+                )
         return self._release(line)
 
 
-def _body(pod: PodLink, worker: ProbeWorker, change: Change) -> ProbeTransitioned:
+def _is_told(probe_type: ProbeType, after: ProbeResult, structured: bool) -> bool:
+    """Whether the sync loop logs such a change: before 1.21 only a failed liveness probe."""
+    if probe_type == "liveness":
+        return after == "failure"
+    return structured
+
+
+def _body(
+    pod: PodLink, worker: ProbeWorker, change: Change, *, inferred: bool
+) -> ProbeTransitioned:
     return ProbeTransitioned(
         namespace=pod.namespace,
         pod=pod.name,
@@ -415,14 +345,5 @@ def _body(pod: PodLink, worker: ProbeWorker, change: Change) -> ProbeTransitione
         to_result=change.after,
         run=change.run,
         threshold=change.threshold,
-        inferred=True,
+        inferred=inferred,
     )
-
-
-def _is_inferred(fact: Fact) -> bool:
-    return isinstance(fact.body, ProbeTransitioned) and fact.body.inferred
-
-
-def _version(context: BundleContext) -> tuple[int, int]:
-    match = re.match(r"v?(\d+)\.(\d+)", context.kubelet_version or "")
-    return (int(match[1]), int(match[2])) if match else (0, 0)

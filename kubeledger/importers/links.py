@@ -29,9 +29,10 @@ class ContainerLink:
         name: None while no source tells; ``sandbox`` likewise.
         kill: the kill decided for it, if any.
         died: the fact that it died, if it was seen.
+        seen_ts_ns: when the PLEG first told of it; None when it did not.
     """
 
-    __slots__ = ("container_id", "died", "kill", "name", "pod", "sandbox")
+    __slots__ = ("container_id", "died", "kill", "name", "pod", "sandbox", "seen_ts_ns")
 
     def __init__(self, container_id: str, pod: PodLink) -> None:
         self.container_id = container_id
@@ -40,6 +41,7 @@ class ContainerLink:
         self.sandbox: bool | None = None
         self.kill: Fact | None = None
         self.died: Fact | None = None
+        self.seen_ts_ns: int | None = None
 
 
 class PodLink:
@@ -58,6 +60,7 @@ class PodLink:
         phase: of the last pod list so far.
         current: container name -> ID of the last instance seen to start.
         started: container name -> start event that no PLEG line followed yet.
+        sandboxes: IDs known to be sandboxes; ``unnamed`` those that may be anything.
         failures: (container, probe type) -> last transition to failure.
     """
 
@@ -79,7 +82,13 @@ class PodLink:
         self.current: dict[str, str] = {}
         self.started: dict[str, Evidence] = {}
         self.sandboxes: set[str] = set()
+        self.unnamed: set[str] = set()
         self.failures: dict[tuple[str, str], Fact] = {}
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it came from a file or a URL."""
+        return self.source in ("file", "http")
 
 
 class Links:
@@ -153,8 +162,11 @@ class Links:
         name = (ref.namespace, ref.name)
         link = self._by_name.get(name)
         if link is None or link.uid is not None:
+            static = link
             link = PodLink(ref)
-            self._by_name[name] = link
+            # The mirror of a static pod has its name, but lines with a name mean the pod.
+            if static is None or not static.is_static or static.removed:
+                self._by_name[name] = link
         link.uid = ref.uid
         if ref.uid is not None:
             self._by_uid[ref.uid] = link

@@ -1,0 +1,118 @@
+"""The probe workers of all pods of the present kubelet process, and what they probe."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kubeledger.importers.context import BundleContext
+from kubeledger.importers.facts import Fact
+from kubeledger.importers.holdback import Waiting
+from kubeledger.importers.links import PodLink
+from kubeledger.importers.probe_worker import INITIAL, ProbeWorker, probe_spec
+from kubeledger.prober.records import ProbeResult, ProbeType
+from kubeledger.units import NS_PER_S
+
+__all__ = ["PodWorkers", "ProbeWorkers"]
+
+_RESTART_GRACE_NS = 10 * NS_PER_S
+_NO_INITIAL_SINCE = (1, 35)
+"""From here on no initial value is set for what ran before the kubelet started."""
+
+
+class PodWorkers:
+    """The workers of one pod.
+
+    Attributes:
+        awaited: changes told by ticks whose line has not come.
+        ticks: last tick of each worker, as a cause.
+        not_running: container -> when a worker found it not running.
+    """
+
+    def __init__(self) -> None:
+        self.workers: dict[tuple[str, ProbeType], ProbeWorker] = {}
+        self.awaited: list[tuple[ProbeType, ProbeResult, Waiting]] = []
+        self.ticks: dict[tuple[str, ProbeType], Fact] = {}
+        self.not_running: dict[str, int] = {}
+        self.added: Fact | None = None
+
+
+class ProbeWorkers:
+    """Finds and makes workers; the pods' ADD and the kubelet's restart make them new."""
+
+    def __init__(self, context: BundleContext) -> None:
+        self._context = context
+        self._links = context.links
+        self._epoch = 0
+        self._pods: dict[PodLink, PodWorkers] = {}
+
+    def of_pod(self, pod: PodLink) -> PodWorkers:
+        """A kubelet restart, and a pod added again, make all its workers new."""
+        if self._epoch != self._links.epoch:
+            self._epoch = self._links.epoch
+            self._pods.clear()
+        workers = self._pods.get(pod)
+        if workers is None or workers.added is not pod.added:
+            workers = self._pods[pod] = PodWorkers()
+            workers.added = pod.added
+        return workers
+
+    def worker(
+        self, pod: PodLink, workers: PodWorkers, container: str, probe_type: ProbeType
+    ) -> ProbeWorker:
+        """The worker of that container and type, made when it is new."""
+        worker = workers.workers.get((container, probe_type))
+        if worker is None:
+            spec = self.spec(pod, container, probe_type)
+            worker = ProbeWorker(container, probe_type, spec)
+            workers.workers[container, probe_type] = worker
+            container_id = self._running_id(pod, container, None)
+            if container_id is not None:
+                worker.probes(container_id, cached=self._initial(container_id, probe_type))
+        return worker
+
+    def spec(self, pod: PodLink, container: str, probe_type: ProbeType) -> dict[str, Any] | None:
+        """The API's JSON of a probe; None when no pod spec is at hand."""
+        known = self._context.pods.get(pod.uid or "")
+        return None if known is None else probe_spec(known.spec, container, probe_type)
+
+    def notice_container(self, pod: PodLink, worker: ProbeWorker, ts_ns: int) -> None:
+        """Notice a new container: by its ID, or because a worker on hold probes again."""
+        container_id = self._running_id(pod, worker.container, ts_ns)
+        if container_id is not None and container_id != worker.container_id:
+            cached = self._initial(container_id, worker.probe_type)
+            if worker.container_id is None and not worker.on_hold and worker.run:
+                cached = worker.cached  # the same container, only now known by its ID
+            worker.probes(container_id, cached=cached)
+        elif worker.on_hold:
+            worker.probes(None, cached=INITIAL[worker.probe_type])
+
+    def _running_id(self, pod: PodLink, container: str, ts_ns: int | None) -> str | None:
+        """ID of the running container: the PLEG's last, else the only one a status tells."""
+        current = pod.current.get(container)
+        if current is not None or ts_ns is None:
+            return current
+        running = [
+            container_id
+            for container_id, instance in self._links.instances(self._context).items()
+            if (instance.pod_uid, instance.container) == (pod.uid, container)
+            and (instance.started_ts_ns or ts_ns + 1) <= ts_ns
+            and (instance.finished_ts_ns is None or ts_ns <= instance.finished_ts_ns + NS_PER_S)
+        ]
+        return running[0] if len(running) == 1 else None
+
+    def _initial(self, container_id: str, probe_type: ProbeType) -> ProbeResult | None:
+        """The result a worker starts with; None where the kubelet sets none."""
+        instance = self._links.instance(self._context, container_id)
+        started = None if instance is None else instance.started_ts_ns
+        if started is None and container_id in self._links.containers:
+            started = self._links.containers[container_id].seen_ts_ns
+        epoch = self._links.epoch_ts_ns
+        if started is None or epoch is None or started >= epoch - _RESTART_GRACE_NS:
+            return INITIAL[probe_type]
+        return None if _version(self._context) >= _NO_INITIAL_SINCE else INITIAL[probe_type]
+
+
+def _version(context: BundleContext) -> tuple[int, int]:
+    match = re.match(r"v?(\d+)\.(\d+)", context.kubelet_version or "")
+    return (int(match[1]), int(match[2])) if match else (0, 0)
