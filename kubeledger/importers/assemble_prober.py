@@ -187,9 +187,7 @@ class ProberAssembler(Assembler):
             probe_type=tick.probe_type,
             result=tick.result,
             output=tick.output,
-            handler=handler_of(
-                self._workers.spec(pod, tick.container, tick.probe_type), ran_command
-            ),
+            handler=handler_of(spec, ran_command),
         )
         fact = self._links.queue.add(Fact(line.ts_ns, body, (line.evidence,)))
         workers.ticks[tick.container, tick.probe_type] = fact
@@ -282,12 +280,13 @@ class ProberAssembler(Assembler):
                 continue
             tick = workers.ticks.get((worker.container, probe_type))
             recent = tick is not None and line.ts_ns - tick.ts_ns <= _LINE_WAIT_NS
-            by_tick = not worker.knows_thresholds and recent and worker.result == result
+            doubtful = worker.uncertain or not worker.knows_thresholds
+            by_tick = doubtful and recent and worker.result == result
             found_ns = workers.not_running.get(worker.container)
             stopped = found_ns is not None and line.ts_ns - found_ns <= _NOT_RUNNING_NS
             if not by_tick and not (stopped and result == "failure"):
                 continue
-            change = worker.settle(result, worker.run if by_tick else None, None)
+            change = worker.settle(result, worker.run if by_tick else None, None, told=True)
             if change is not None:
                 cause = tick if by_tick else None
                 self._change(pod, worker, change, cause, line=line, inferred=False)

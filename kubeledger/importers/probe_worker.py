@@ -20,6 +20,7 @@ INITIAL: dict[ProbeType, ProbeResult] = {
     "readiness": "failure",
     "startup": "unknown",
 }
+_OTHER: dict[ProbeResult, ProbeResult] = {"failure": "success", "success": "failure"}
 _DEFAULT_FAILURE_THRESHOLD = 3
 _DEFAULT_SUCCESS_THRESHOLD = 1
 _SPEC_LISTS = ("containers", "initContainers", "ephemeralContainers")
@@ -65,6 +66,8 @@ class ProbeWorker:
         cached: its result in the cache; None when nothing is cached.
         result: of the last tick that counted; ``run`` how many of it in a row.
         on_hold: no probes until there is a new container.
+        uncertain: the log begins after the container, so ``cached`` is not known: the next
+            result to reach its threshold says what it is, but not that it changed.
     """
 
     def __init__(self, container: str, probe_type: ProbeType, spec: dict[str, Any] | None) -> None:
@@ -75,6 +78,8 @@ class ProbeWorker:
         self.result: ProbeResult = "success"
         self.run = 0
         self.on_hold = False
+        self.uncertain = False
+        self._known_from_now = False
         self._thresholds: dict[ProbeResult, int] | None = None
         if spec is not None:
             self._thresholds = {
@@ -87,27 +92,51 @@ class ProbeWorker:
         """Whether a pod spec is at hand, so that changes can be told from ticks."""
         return self._thresholds is not None
 
-    def probes(self, container_id: str | None, *, cached: ProbeResult | None) -> None:
+    def probes(
+        self,
+        container_id: str | None,
+        *,
+        cached: ProbeResult | None,
+        uncertain: bool = False,
+    ) -> None:
         """A new container: its result is ``cached``, and probing goes on."""
         self.container_id = container_id
         self.cached = cached
         self.on_hold = False
+        self.uncertain = uncertain
 
     def tick(self, result: ProbeResult) -> Change | None:
         """Count a tick; the change of the cached result that it led to, if any."""
+        # The line of the tick before would have come by now.
+        self.uncertain = self.uncertain and not self._known_from_now
         self.run = self.run + 1 if result == self.result else 1
         self.result = result
         if self._thresholds is None or self.run < self._thresholds[result]:
             return None
         return self.settle(result, self.run, self._thresholds[result])
 
-    def settle(self, result: ProbeResult, run: int | None, threshold: int | None) -> Change | None:
+    def settle(
+        self,
+        result: ProbeResult,
+        run: int | None,
+        threshold: int | None,
+        *,
+        told: bool = False,
+    ) -> Change | None:
         """Put a result into the cache; the change, if it is one.
 
         Nothing is cached for a container that runs since before its kubelet: an absent
-        liveness result then counts as success, the others as unknown.
+        liveness result then counts as success, the others as unknown. ``told``: the log
+        says that it is a change, so what was cached was the other result.
         """
         before = self.cached
+        if self.uncertain and not told:
+            self.cached = result
+            self._known_from_now = True
+            return None
+        if self.uncertain:
+            before = _OTHER[result]
+            self.uncertain = False
         if before is None:
             before = "success" if self.probe_type == "liveness" else "unknown"
         self.cached = result

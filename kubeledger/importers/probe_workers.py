@@ -66,6 +66,7 @@ class ProbeWorkers:
             spec = self.spec(pod, container, probe_type)
             worker = ProbeWorker(container, probe_type, spec)
             workers.workers[container, probe_type] = worker
+            worker.uncertain = self._is_uncertain(pod, worker)
             container_id = self._running_id(pod, container, None)
             if container_id is not None:
                 worker.probes(container_id, cached=self._initial(container_id, probe_type))
@@ -83,9 +84,18 @@ class ProbeWorkers:
             cached = self._initial(container_id, worker.probe_type)
             if worker.container_id is None and not worker.on_hold and worker.run:
                 cached = worker.cached  # the same container, only now known by its ID
-            worker.probes(container_id, cached=cached)
+            uncertain = self._is_uncertain(pod, worker)
+            worker.probes(container_id, cached=cached, uncertain=uncertain)
         elif worker.on_hold:
             worker.probes(None, cached=INITIAL[worker.probe_type])
+
+    def _is_uncertain(self, pod: PodLink, worker: ProbeWorker) -> bool:
+        """Readiness, in a log that begins inside a process, of what started before the log."""
+        return (
+            self._links.epoch == 0
+            and worker.probe_type == "readiness"
+            and worker.container not in pod.current
+        )
 
     def _running_id(self, pod: PodLink, container: str, ts_ns: int | None) -> str | None:
         """ID of the running container: the PLEG's last, else the only one a status tells."""
