@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from kubeledger.cli.output import printable, write_rows
 from kubeledger.lifecycle.state import ContainerState, PodState
+from kubeledger.node.document import PARTS
 from kubeledger.node.state import NodeState
 from kubeledger.units import format_ts
 
@@ -232,6 +233,11 @@ def _settings(state: NodeState, stream: TextIO) -> None:
         stream.write(f"and {defaults} left at their default (see -o json)\n")
 
 
+def _counts(state: NodeState, stream: TextIO) -> None:
+    rows = list(PARTS["counts"](state).items())
+    _table("counts", ("what", "how often"), rows, stream)
+
+
 _PARTS: dict[str, Callable[[NodeState, TextIO], None]] = {
     "kubelet": _kubelet,
     "machine": _machine,
@@ -243,4 +249,5 @@ _PARTS: dict[str, Callable[[NodeState, TextIO], None]] = {
     "cgroups": _cgroups,
     "preemptions": _preemptions,
     "settings": _settings,
+    "counts": _counts,
 }

@@ -1,1 +1,9 @@
-"""Fold records into state; state at any instant."""
+"""Replay: from records to the state of a node at any instant."""
+
+from __future__ import annotations
+
+from kubeledger.replay.fold import fold
+from kubeledger.replay.instants import state_at
+from kubeledger.replay.snapshotting import SnapshottingFolder, refresh_snapshots
+
+__all__ = ["SnapshottingFolder", "fold", "refresh_snapshots", "state_at"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kubeledger.machine import Record
 from kubeledger.node.document import PARTS, canonical_json
 from kubeledger.node.state import NodeState
-from kubeledger.replay.encoding import decode_snapshot, encode_snapshot
+from kubeledger.replay.encoding import decode_state, encode_state
 from kubeledger.replay.fold import fold
 from kubeledger.wire.codec import GENESIS, decode_line, encode_line
 from tests.replay.strategies import histories, record
@@ -36,10 +36,10 @@ def test_any_history_folds_to_the_same_bytes_again(history: list[Record]) -> Non
 def test_snapshot_and_tail_equal_full_replay(history: list[Record], data: st.DataObject) -> None:
     """Wherever a state is stored and read back, what follows comes out the same."""
     cut = data.draw(st.integers(0, len(history)))
-    restored = decode_snapshot(encode_snapshot(fold(history[:cut])))
+    restored = decode_state(encode_state(fold(history[:cut])))
     assert restored is not None
     full = fold(history)
-    assert encode_snapshot(fold(history[cut:], restored)) == encode_snapshot(full)
+    assert encode_state(fold(history[cut:], restored)) == encode_state(full)
     assert canonical_json(restored) == canonical_json(full)
 
 
@@ -48,7 +48,7 @@ def test_snapshot_and_tail_equal_full_replay(history: list[Record], data: st.Dat
 def test_state_holds_what_its_types_say(history: list[Record]) -> None:
     """A state is its own snapshot's: all values are of the declared types."""
     state = fold(history)
-    assert decode_snapshot(encode_snapshot(state)) == state
+    assert decode_state(encode_state(state)) == state
 
 
 @given(history=histories())
@@ -85,12 +85,12 @@ def test_each_part_can_be_had_alone(part: str) -> None:
 _PROGRAM = """
 import sys
 from kubeledger.node.document import canonical_json
-from kubeledger.replay.encoding import encode_snapshot
+from kubeledger.replay.encoding import encode_state
 from kubeledger.replay.fold import fold
 from kubeledger.wire.codec import decode_line
 
 state = fold(decode_line(line) for line in open(sys.argv[1], "rb"))
-sys.stdout.buffer.write(canonical_json(state) + encode_snapshot(state).hex().encode())
+sys.stdout.buffer.write(canonical_json(state) + encode_state(state))
 """
 
 
@@ -133,4 +133,4 @@ def test_other_processes_give_the_same_bytes(lines: Path) -> None:
         for seed, zone in (("1", "UTC"), ("2", "Pacific/Auckland"), ("3", "America/St_Johns"))
     }
     here = fold(decode_line(line) for line in lines.read_bytes().splitlines(keepends=True))
-    assert outputs == {canonical_json(here) + encode_snapshot(here).hex().encode()}
+    assert outputs == {canonical_json(here) + encode_state(here)}

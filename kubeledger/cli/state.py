@@ -1,0 +1,99 @@
+"""``kubeledger state``: the node's state at any instant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kubeledger.cli.options import (
+    ledger_option,
+    node_option,
+    output_option,
+    parse_time,
+    reports_errors,
+)
+
+__all__ = ["state"]
+
+
+@click.command(epilog="Example: kubeledger state --at -2h --only pods,devices -o json")
+@ledger_option
+@node_option
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="Instant: RFC 3339 (UTC when it has no zone), `now`, or a span before now (-2h). "
+    "Default: the last record.",
+)
+@click.option("--seq", metavar="N", type=int, help="State after record N, in place of --at.")
+@click.option(
+    "--only",
+    metavar="PART,...",
+    help="Parts to show: kubelet, machine, pods, devices, topology, probes, images, cgroups, "
+    "preemptions, settings, counts.",
+)
+@output_option("table", "json")
+@reports_errors
+def state(
+    ledger: Path, node: str | None, at: str | None, seq: int | None, only: str | None, output: str
+) -> None:
+    """Rebuild the node's state at any instant.
+
+    Pods with their containers, devices by holder, probe workers, images, cgroups and settings, as
+    the records up to that instant tell. With `-o json` the same records give the same bytes.
+    """
+    import sys
+
+    from kubeledger.cli.state_tables import write_tables
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.node.document import canonical_json
+    from kubeledger.replay import state_at
+
+    parts = _parts(only)
+    ts_ns = None if at is None else parse_time(at)
+    opened = Ledger.open(ledger)
+    name = _node(opened.nodes(), node, ledger)
+    rebuilt = state_at(opened, name, ts_ns=ts_ns, seq=seq)
+    if rebuilt.seq == 0:
+        when = f"record {seq}" if at is None else at
+        click.echo(f"{name} has no record at {when} or before; the state is empty", err=True)
+    if output == "json":
+        sys.stdout.buffer.write(canonical_json(rebuilt, parts))
+    else:
+        write_tables(rebuilt, parts, sys.stdout)
+
+
+def _parts(only: str | None) -> list[str]:
+    """Names given with ``--only``, each known; all when it is not given."""
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.node.document import PARTS
+
+    if only is None:
+        return list(PARTS)
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    unknown = [name for name in names if name not in PARTS]
+    if unknown or not names:
+        raise BadQuestionError(
+            f"no such part of the state: {', '.join(unknown) or only!r}",
+            advice=f"the parts are {', '.join(PARTS)}",
+        )
+    return names
+
+
+def _node(nodes: list[str], node: str | None, ledger: Path) -> str:
+    """The node asked for, or the only one there is; whether it is there the ledger says."""
+    from kubeledger.errors import BadQuestionError
+
+    if node is not None:
+        return node
+    if len(nodes) == 1:
+        return nodes[0]
+    if nodes:
+        raise BadQuestionError(
+            f"{ledger} holds {len(nodes)} nodes: {', '.join(nodes)}",
+            advice="choose one: --node NAME",
+        )
+    raise BadQuestionError(
+        f"{ledger} holds no records yet", advice="take some in with `kubeledger import`"
+    )

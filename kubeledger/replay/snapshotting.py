@@ -1,0 +1,107 @@
+"""Taking snapshots while records are appended, so that no later question starts at record 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.runs import replays_in_seq_order
+from kubeledger.ledger.snapshots import Snapshot
+from kubeledger.machine import Record
+from kubeledger.node.reducer import evolve
+from kubeledger.node.state import NodeState
+from kubeledger.replay.encoding import STATE_VERSION, encode_state
+from kubeledger.replay.instants import nearest_snapshot
+
+__all__ = ["SNAPSHOT_EVERY", "SnapshottingFolder", "refresh_snapshots"]
+
+SNAPSHOT_EVERY = 10_000
+"""Records between two snapshots: what a question costs at most, a fraction of a second."""
+
+
+class SnapshottingFolder:
+    """Folds a node's records in the order of seq and stores the state now and then.
+
+    It begins behind the newest snapshot that is good. Records of imports that overlap in
+    time are not replayed in the order of seq: from there on no snapshot is stored, for none
+    could be used.
+
+    Attributes:
+        state: of the records applied so far.
+    """
+
+    def __init__(self, ledger: Ledger, node: str, every: int = SNAPSHOT_EVERY) -> None:
+        """Begin behind the newest snapshot.
+
+        Args:
+            ledger: where snapshots are stored.
+            node: whose; it need not have a record yet.
+            every: records between two snapshots, at least 1.
+        """
+        self._ledger = ledger
+        self._node = node
+        self._every = every
+        self.state = self._newest() or NodeState(node=node)
+        self._stored_seq = self.state.seq
+
+    def apply(self, records: Iterable[Record]) -> None:
+        """Take in records that are on disk, in the order of seq; those known are passed over.
+
+        Raises:
+            LedgerUnavailableError: a snapshot cannot be stored.
+            DamagedLedgerError: the ledger cannot be read back.
+        """
+        for record in records:
+            if record.seq <= self.state.seq:
+                continue
+            evolve(self.state, record)
+            if record.seq - self._stored_seq >= self._every:
+                self._store()
+
+    def finish(self) -> None:
+        """Store the last state, for the question that is asked most: how is it now?
+
+        Raises:
+            KubeledgerError: as :meth:`apply`.
+        """
+        if self.state.seq > self._stored_seq:
+            self._store()
+
+    def _newest(self) -> NodeState | None:
+        if self._node not in self._ledger.nodes():
+            return None
+        return nearest_snapshot(self._ledger, self._node, self._ledger.info(self._node))
+
+    def _store(self) -> None:
+        state = self.state
+        self._stored_seq = state.seq
+        runs = self._ledger.info(self._node).runs
+        latest_ts_ns = state.latest_ts_ns
+        if latest_ts_ns is None or not replays_in_seq_order(runs, state.seq, latest_ts_ns):
+            return
+        digest = self._ledger.digest_at(self._node, state.seq)
+        if digest is None:
+            return
+        snapshot = Snapshot(
+            seq=state.seq,
+            ts_ns=latest_ts_ns,
+            version=STATE_VERSION,
+            chain=digest.hex(),
+            state=encode_state(state),
+        )
+        self._ledger.snapshots(self._node).save(snapshot)
+
+
+def refresh_snapshots(ledger: Ledger, node: str, every: int = SNAPSHOT_EVERY) -> NodeState:
+    """Read what came since the newest snapshot and store those that are missing.
+
+    Returns:
+        The state after the last record, folded in the order of seq.
+
+    Raises:
+        KubeledgerError: the ledger cannot be read, or a snapshot not be stored.
+    """
+    folder = SnapshottingFolder(ledger, node, every)
+    folder.apply(ledger.records(node, folder.state.seq, verify="crc"))
+    folder.finish()
+    return folder.state
