@@ -38,11 +38,10 @@ def note_records(
         counted_seq: the runs count the records up to here already.
     """
     segment = info.segments[-1]
-    for ts_ns, body in records:
-        segment.last_seq += 1
-        if segment.last_seq > counted_seq:
-            _note_run(info, segment.last_seq, ts_ns, body)
+    first_seq = segment.last_seq + 1
+    segment.last_seq += len(records)
     times = [ts_ns for ts_ns, _ in records]
+    _note_runs(info, records[max(0, counted_seq + 1 - first_seq) :], segment.last_seq)
     known = [ts_ns for ts_ns in (segment.min_ts_ns, segment.max_ts_ns) if ts_ns is not None]
     segment.min_ts_ns = min(times + known, default=None)
     segment.max_ts_ns = max(times + known, default=None)
@@ -51,15 +50,18 @@ def note_records(
     segment.head = head.hex()
 
 
-def _note_run(info: NodeInfo, seq: int, ts_ns: int, body: Body | None) -> None:
-    if not info.runs or isinstance(body, ImportStarted):
-        digest = body.digest if isinstance(body, ImportStarted) else None
-        info.runs.append(_run(seq, ts_ns, digest))
-    run = info.runs[-1]
-    run.last_seq = seq
-    run.max_ts_ns = max(run.max_ts_ns, ts_ns)
-    if isinstance(body, ImportCompleted) and run.digest == body.digest:
-        run.complete = True
+def _note_runs(info: NodeInfo, records: Sequence[tuple[int, Body | None]], last_seq: int) -> None:
+    """Count records, the last of which is ``last_seq``, into the runs."""
+    run = info.runs[-1] if info.runs else None
+    for seq, (ts_ns, body) in enumerate(records, last_seq - len(records) + 1):
+        if run is None or isinstance(body, ImportStarted):
+            run = _run(seq, ts_ns, body.digest if isinstance(body, ImportStarted) else None)
+            info.runs.append(run)
+        run.last_seq = seq
+        if ts_ns > run.max_ts_ns:
+            run.max_ts_ns = ts_ns
+        if isinstance(body, ImportCompleted) and run.digest == body.digest:
+            run.complete = True
 
 
 def _run(first_seq: int, ts_ns: int, digest: str | None) -> Run:

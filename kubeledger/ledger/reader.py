@@ -81,13 +81,18 @@ class NodeReader:
         Raises:
             DamagedLedgerError: see the module.
         """
+        seq, node = after_seq, self.node
         for segment, piece in self._pieces(after_seq):
             position = piece.offset
             for line in piece.lines:
+                seq += 1
                 try:
-                    yield decode_line(line)
+                    record = decode_line(line)
+                    if record.seq != seq or record.node != node:
+                        raise BadLineError(self._misplaced(seq))
                 except BadLineError as error:
-                    raise _damaged(segment, position, str(error)) from error
+                    raise _damaged(segment, position, f"record {seq}: {error}") from error
+                yield record
                 position += len(line)
 
     def raw_lines(self, after_seq: int = 0) -> Iterator[RawLine]:
@@ -101,6 +106,8 @@ class NodeReader:
             file, position = str(segment.path), piece.offset
             for line in piece.lines:
                 seq += 1
+                if not line.startswith(self._prefix + b"%d," % seq):
+                    raise _damaged(segment, position, f"record {seq}: {self._misplaced(seq)}")
                 yield RawLine(seq, file, position, line)
                 position += len(line)
 
@@ -160,7 +167,7 @@ class NodeReader:
                 if not line.startswith(self._prefix + b"%d," % seq):
                     if offset:
                         return None
-                    raise BadLineError(f"it is not record {seq} of {self.node}")
+                    raise BadLineError(self._misplaced(seq))
                 check_crc(line)
                 self.digest = chain_of(line)
             except BadLineError as error:
@@ -171,24 +178,25 @@ class NodeReader:
 
     def _check(self, segment: Segment, piece: Lines) -> tuple[Lines, DamagedLedgerError | None]:
         """Check lines; the good ones before the first bad one, and what is wrong with that."""
-        prefix, seq, digest = self._prefix, self.last_seq, self.digest
-        chain = self.verify == "chain"
-        for index, line in enumerate(piece.lines):
-            try:
-                if chain:
+        digest, count = self.digest, 0
+        try:
+            for line in piece.lines:
+                if self.verify == "chain":
                     digest = check_line(line, digest)
                 else:
                     check_crc(line)
-                if not line.startswith(prefix + b"%d," % (seq + 1)):
-                    raise BadLineError(f"it is not record {seq + 1} of {self.node}")
-            except BadLineError as error:
-                self.last_seq = seq
-                offset = piece.offset + sum(map(len, piece.lines[:index]))
-                damage = _damaged(segment, offset, f"record {seq + 1}: {error}")
-                return Lines(piece.offset, piece.lines[:index]), damage
-            seq += 1
-        self.last_seq, self.digest = seq, digest
+                count += 1
+        except BadLineError as error:
+            good = piece.lines[:count]
+            damage = f"record {self.last_seq + count + 1}: {error}"
+            self.last_seq += count
+            place = piece.offset + sum(map(len, good))
+            return Lines(piece.offset, good), _damaged(segment, place, damage)
+        self.last_seq, self.digest = self.last_seq + count, digest
         return piece, None
+
+    def _misplaced(self, seq: int) -> str:
+        return f"it is not record {seq} of {self.node}"
 
     def _too_short(self) -> DamagedLedgerError:
         return DamagedLedgerError(

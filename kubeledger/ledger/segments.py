@@ -64,16 +64,24 @@ def list_segments(directory: Path) -> list[Segment]:
 
     Of a segment that is there twice (a crash while it was sealed) the plain file counts.
     """
+    names = _names(directory)
+    while (again := _names(directory)) != names:
+        # A segment that is sealed while the directory is read can be missed in both forms.
+        names = again
     found: dict[int, Path] = {}
-    for path in sorted(directory.iterdir()) if directory.is_dir() else []:
-        first_seq = segment_first_seq(path.name)
-        if first_seq is not None and (first_seq not in found):  # ".jsonl" sorts before ".zst"
-            found[first_seq] = path
+    for name in sorted(names):  # ".jsonl" comes before ".jsonl.zst"
+        first_seq = segment_first_seq(name)
+        if first_seq is not None:
+            found.setdefault(first_seq, directory / name)
     last = max(found, default=0)
     return [
         Segment(path, first, first == last and not path.name.endswith(SEALED_SUFFIX))
         for first, path in sorted(found.items())
     ]
+
+
+def _names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()} if directory.is_dir() else set()
 
 
 def blocks_of(segment: Segment, offset: int = 0) -> Iterator[bytes]:

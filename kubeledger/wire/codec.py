@@ -13,6 +13,7 @@ line is taken apart by slicing, and its bytes are checked before any of them is 
 from __future__ import annotations
 
 import hashlib
+from binascii import hexlify
 from zlib import crc32
 
 import msgspec
@@ -42,14 +43,11 @@ DIGEST_BYTES = 32
 GENESIS = bytes(DIGEST_BYTES)
 """The chain digest before the first record of a node."""
 
-_CHAIN_KEY = b',"chain":"'
-_CRC_KEY = b'","crc":"'
-_END = b'"}\n'
-_CRC_FRAME = len(_CRC_KEY) - 1 + 8 + len(_END)  # from ,"crc" to the newline
-_FRAME = len(_CHAIN_KEY) + 2 * DIGEST_BYTES + 1 + _CRC_FRAME  # from ,"chain" to the newline
-_CHAIN_AT = slice(-_FRAME + len(_CHAIN_KEY), -_CRC_FRAME - 1)
-_CRC_AT = slice(-len(_END) - 8, -len(_END))
-_HASH = hashlib.blake2b(digest_size=DIGEST_BYTES)  # copied: quicker than a new one each
+_CRC_PART = b',"crc":"%08x"}\n'
+_CRC_BYTES = len(_CRC_PART % 0)
+_FRAME_BYTES = len(b',"chain":""') + 2 * DIGEST_BYTES + _CRC_BYTES
+_CHAIN_AT = slice(len(b',"chain":"') - _FRAME_BYTES, -_CRC_BYTES - 1)
+_new_hash = hashlib.blake2b(digest_size=DIGEST_BYTES).copy  # quicker than a new one each time
 
 
 class BadLineError(ValueError):
@@ -98,12 +96,12 @@ def chained(payload: bytes, previous: bytes) -> tuple[bytes, bytes]:
     Returns:
         the line's part behind the payload, and the line's chain digest (32 raw bytes).
     """
-    running = _HASH.copy()
+    running = _new_hash()
     running.update(previous)
     running.update(payload)
     digest = running.digest()
-    chain = b'%b%b"' % (_CHAIN_KEY, digest.hex().encode())
-    return b'%b,"crc":"%08x"}\n' % (chain, crc32(chain, crc32(payload))), digest
+    chain = b',"chain":"' + hexlify(digest) + b'"'
+    return chain + _CRC_PART % crc32(chain, crc32(payload)), digest
 
 
 def encode_parts(record: Record, previous: bytes) -> tuple[bytes, bytes, bytes]:
@@ -135,7 +133,7 @@ def encode_line(record: Record, previous: bytes = GENESIS) -> tuple[bytes, bytes
 
 def payload_of(line: bytes) -> bytes:
     """The bytes that the chain covers."""
-    return line[:-_FRAME]
+    return line[:-_FRAME_BYTES]
 
 
 def chain_of(line: bytes) -> bytes:
@@ -151,31 +149,18 @@ def chain_of(line: bytes) -> bytes:
 
 
 def check_crc(line: bytes) -> None:
-    """Check the frame and the CRC of a line, newline included.
+    """Check the CRC of a line; a flip of any byte, newline included, is found.
 
     Raises:
         BadLineError: bytes of the line are not those that were written.
     """
-    if len(line) <= _FRAME:
-        raise BadLineError("too short for a record")
-    if b"%08x" % crc32(line[:-_CRC_FRAME]) != line[_CRC_AT]:
+    if line[-_CRC_BYTES:] != _CRC_PART % crc32(line[:-_CRC_BYTES]):
         raise BadLineError("its CRC does not fit its bytes")
-    # The CRC covers what stands before it; these few bytes stand around and behind it.
-    framed = line[-_FRAME:]
-    if not (
-        framed.startswith(_CHAIN_KEY)
-        and framed.endswith(_END)
-        and line[-_CRC_FRAME - 1 :].startswith(_CRC_KEY)
-    ):
-        raise BadLineError("its frame is not that of a record")
 
 
 def next_digest(line: bytes, previous: bytes) -> bytes:
     """The chain digest that a line must carry behind ``previous``: 32 raw bytes."""
-    running = _HASH.copy()
-    running.update(previous)
-    running.update(line[:-_FRAME])
-    return running.digest()
+    return chained(line[:-_FRAME_BYTES], previous)[1]
 
 
 def check_line(line: bytes, previous: bytes) -> bytes:
@@ -188,9 +173,9 @@ def check_line(line: bytes, previous: bytes) -> bytes:
         BadLineError: bytes are damaged (CRC), or were changed by someone who fitted the CRC,
             or lines before it are missing or changed (chain).
     """
-    check_crc(line)
-    digest = next_digest(line, previous)
-    if line[_CHAIN_AT] != digest.hex().encode():
+    frame, digest = chained(line[:-_FRAME_BYTES], previous)
+    if line[-_FRAME_BYTES:] != frame:
+        check_crc(line)
         raise BadLineError("its chain digest does not follow from the lines before it")
     return digest
 
@@ -219,13 +204,13 @@ def decode_line(line: bytes) -> Record:
         kind = envelope.kind
         known = _BODIES.get(kind)
         if known is None:
-            raise BadLineError(f"record {envelope.seq}: unknown kind {kind!r}")
+            raise BadLineError(f"unknown kind {kind!r}")
         v, role, decode = known
         body: Body = decode(envelope.body) if envelope.v == v else _old_body(envelope)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadLineError(f"not a record: {error}") from error
     if envelope.role != role:
-        raise BadLineError(f"record {envelope.seq}: {kind} is no {envelope.role}")
+        raise BadLineError(f"{kind} is no {envelope.role}")
     return Record(
         node=envelope.node,
         seq=envelope.seq,
@@ -243,7 +228,7 @@ def _old_body(envelope: Envelope) -> Body:
     try:
         plain = upcast(envelope.kind, envelope.v, _decode_plain(envelope.body))
     except UpcastError as error:
-        raise BadLineError(f"record {envelope.seq}: {error}") from None
+        raise BadLineError(str(error)) from None
     except (KeyError, TypeError, ValueError) as error:  # a step met a shape it does not know
-        raise BadLineError(f"record {envelope.seq}: not a body of v{envelope.v}") from error
+        raise BadLineError(f"not a body of {envelope.kind} v{envelope.v}") from error
     return msgspec.convert(plain, BODY_TYPES[envelope.kind])
