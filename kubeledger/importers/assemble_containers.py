@@ -1,7 +1,6 @@
 """Containers that start, die and start again, from the PLEG's events.
 
-The PLEG tells an ID and no name. Names come from pod lists, from log lines that hold both,
-from the start event when only one container can be meant, and from a pod of one container.
+The PLEG tells an ID and no name (see ``container_names``).
 A container ID seen for the first time is a restart when its name ran in the pod before:
 an earlier ID was seen, or the status counts restarts. What the first relist of a kubelet
 process finds already there was not restarted by that process.
@@ -14,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.importers.container_names import ContainerNames
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact, Facts
-from kubeledger.importers.harmless import harmless
+from kubeledger.importers.harmless import harmless, harmless_free
 from kubeledger.importers.holdback import Waiting
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.links import ContainerLink, PodLink
@@ -47,6 +47,29 @@ _SANDBOX = re.compile(rf'Created PodSandbox "([^"]+)" for pod "({FORMATTED_POD})
 _BACK_OFF = re.compile(rf"back-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})")
 _BACK_OFF_SYNC = re.compile(r"Error syncing pod .*back-off \S+ restarting failed", re.DOTALL)
 
+_HARMLESS = (
+    "Backing Off restarting container in pod",
+    "Checking backoff for container in pod",
+    "Completed init container for pod",
+    "Computing init container action",
+    "Container of pod is not in the desired state and shall be started",
+    "Container start failed in pod",
+    "GenericPLEG",
+    "Init container has been initialized",
+    "Pod sandbox and network ready, invoking callback",
+)
+_HARMLESS_TEXT = {
+    "generic.go": (r"GenericPLEG: \S+/\S+: ", r"PLEG: (?:Delete|Ignoring|Write|pod) "),
+    "kuberuntime_manager.go": (
+        r"checking backoff for container ",
+        r"(?:init )?container &Container",
+        r"Backing Off restarting ",
+        r"Completed init container ",
+        r"Container \S+ of pod \S+ is not in the desired state and shall be started",
+    ),
+    "pod_workers.go": (r"Error syncing pod ",),
+}
+
 _FIRST_RELIST_NS = NS_PER_S * 9 // 10
 """The PLEG waits a second between relists, so what follows faster is of the first."""
 _BACK_OFF_WAIT_NS = NS_PER_S
@@ -59,12 +82,13 @@ class ContainersAssembler(Assembler):
         super().__init__(context)
         self._links = context.links
         self._first_relist: tuple[int, int] | None = None
+        self._names = ContainerNames(context)
         self._exit_codes: dict[str, int] = {}
         self._back_offs: dict[tuple[PodLink, str], tuple[Waiting, str]] = {}
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21, and the events of 1.20."""
-        handlers = harmless(("Checking backoff for container in pod",))
+        handlers = harmless(_HARMLESS)
         handlers["SyncLoop (PLEG): event for pod"] = self._pleg
         handlers["SyncLoop (PLEG): pod does not exist, ignore irrelevant event"] = self._pleg_gone
         handlers["Generic (PLEG): container finished"] = self._finished
@@ -77,15 +101,16 @@ class ContainersAssembler(Assembler):
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """Messages of 1.20 and before."""
-        return {
-            "kubelet.go": [(_PLEG, self._pleg_text), (_PLEG_GONE, self._pleg_gone_text)],
-            "kuberuntime_manager.go": [
-                (_SANDBOX, self._sandbox_text),
-                (_BACK_OFF, lambda line, _: self._back_off_text(line)),
-                (re.compile("checking backoff for container "), lambda line, _: None),
-            ],
-            "pod_workers.go": [(_BACK_OFF_SYNC, lambda line, _: self._back_off_text(line))],
-        }
+        tables = harmless_free(_HARMLESS_TEXT)
+        tables["kubelet.go"] = [(_PLEG, self._pleg_text), (_PLEG_GONE, self._pleg_gone_text)]
+        tables["kuberuntime_manager.go"][:0] = [
+            (_SANDBOX, self._sandbox_text),
+            (_BACK_OFF, lambda line, _: self._back_off_text(line)),
+        ]
+        tables["pod_workers.go"].insert(
+            0, (_BACK_OFF_SYNC, lambda line, _: self._back_off_text(line))
+        )
+        return tables
 
     def finish(self, ts_ns: int) -> Facts:
         """What still waited."""
@@ -100,18 +125,14 @@ class ContainersAssembler(Assembler):
         ref = structured_pod((line.values or {}).get("pod"))
         if ref is not None:
             pod = self._links.pod(self.context, ref, line)
-            self._note_sandbox(pod, text_value(line, "podSandboxID"))
+            self._names.note_sandbox(pod, text_value(line, "podSandboxID"))
         return self._release(line)
 
     def _sandbox_text(self, line: LogLine, match: re.Match[str]) -> Facts:
         ref = formatted_pod(match[2])
         if ref is not None:
-            self._note_sandbox(self._links.pod(self.context, ref, line), match[1])
+            self._names.note_sandbox(self._links.pod(self.context, ref, line), match[1])
         return self._release(line)
-
-    def _note_sandbox(self, pod: PodLink, container_id: str) -> None:
-        pod.sandboxes.add(container_id)
-        self._links.container(container_id, pod).sandbox = True
 
     def _labelled(self, line: LogLine) -> Facts:
         """The log rotation of newer kubelets writes IDs with their labels."""
@@ -143,43 +164,6 @@ class ContainersAssembler(Assembler):
             pod = self._links.pod(self.context, event.pod, line)
             self._back_off_event(pod, event.container, line.evidence)
         return self._release(line)
-
-    def _name(self, container: ContainerLink) -> None:
-        """Find out whose container it is, if that is not known."""
-        if container.name is not None or container.sandbox:
-            return
-        container_id, pod = container.container_id, container.pod
-        known = self.context.containers.get(container_id)
-        instance = self._links.instance(self.context, container_id)
-        if known is not None and known.sandbox:
-            container.sandbox = True
-            pod.sandboxes.add(container_id)
-        elif known is not None and known.container is not None:
-            container.name = known.container
-        elif instance is not None:
-            container.name = instance.container
-        elif pod.sandboxes or self._left_over(container):
-            # The ID is no sandbox of its pod, so it is a container.
-            container.name = self._only_candidate(pod)
-        else:
-            pod.unnamed.add(container_id)
-
-    def _left_over(self, container: ContainerLink) -> bool:
-        """Beside the container of a one-container pod only the sandbox has an ID."""
-        pod = container.pod
-        names = _container_names(self.context, pod)
-        others = pod.unnamed - {container.container_id}
-        if len(names) != 1 or names[0] not in pod.current or not others:
-            return False
-        for container_id in others:
-            self._note_sandbox(pod, container_id)
-        return True
-
-    def _only_candidate(self, pod: PodLink) -> str | None:
-        names = _container_names(self.context, pod)
-        if len(names) == 1:
-            return names[0]
-        return next(iter(pod.started)) if len(pod.started) == 1 else None
 
     # -- the PLEG -------------------------------------------------------------------------
 
@@ -218,7 +202,7 @@ class ContainersAssembler(Assembler):
             return
         found = self._is_first_relist(line.ts_ns)
         container = self._links.container(container_id, pod)
-        self._name(container)
+        self._names.find(container)
         is_new = container.seen_ts_ns is None
         container.seen_ts_ns = container.seen_ts_ns or line.ts_ns
         started = pod.started.pop(container.name, None) if container.name and is_new else None
@@ -376,10 +360,3 @@ def _pleg_event(event: Any) -> tuple[str | None, str, str]:  # noqa: ANN401 - de
         return uid or None, str(event.get("Type") or ""), data if isinstance(data, str) else ""
     match = _PLEG_EVENT.search(str(event))
     return (match[1], match[2], match[3]) if match else (None, "", "")
-
-
-def _container_names(context: BundleContext, pod: PodLink) -> list[str]:
-    known = context.pods.get(pod.uid or "")
-    spec = {} if known is None else known.spec
-    keys = ("initContainers", "containers", "ephemeralContainers")
-    return [entry.get("name", "") for key in keys for entry in spec.get(key) or ()]

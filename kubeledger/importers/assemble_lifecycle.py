@@ -53,23 +53,36 @@ _EVICTING = re.compile(rf"eviction manager: .*?({FORMATTED_POD}) is evicted succ
 _MIRROR = "kubernetes.io/config.mirror"
 
 _HARMLESS = (
+    "Cancelling current pod sync",
+    "Pod is being evicted by the kubelet, begin teardown",
+    "Pod is being synced for the first time",
+    "Pod is complete and the worker can now stop",
     "Pod terminated all containers successfully",
+    "Pod terminating with grace period",
+    "Pod termination stopped all running containers",
     "Pod termination cleaned up volume paths",
     "Pod termination removed cgroups",
     "Pod termination unmounted volumes",
     "Pod worker has stopped",
     "Post-termination container state",
+    "Status manager phase was terminal, updating phase to match",
     "SyncPod exit",
     "SyncTerminatedPod enter",
     "SyncTerminatedPod exit",
     "SyncTerminatingPod enter",
     "SyncTerminatingPod exit",
+    "TerminatePod calling updateStatusInternal",
 )
 _HARMLESS_TEXT = {
     "kubelet_pods.go": (
         r'Pod "[^"]*" is terminated, but ',
         r"marking pod (?:pending )?termination ",
         r"pod \S+ is pending termination",
+    ),
+    "status_manager.go": (
+        r"Pod status is inconsistent with cached status for pod ",
+        r"Removing ",
+        r"Status Manager: ",
     ),
     "config.go": (r"Receiving a new pod ",),
 }
@@ -108,7 +121,7 @@ class LifecycleAssembler(Assembler):
             (_STARTING, lambda line, _: self._starting(line)),
             (_TERMINATED, self._gone_text),
         ]
-        tables["status_manager.go"] = [(_TERMINATED, self._gone_text)]
+        tables["status_manager.go"].insert(0, (_TERMINATED, self._gone_text))
         tables["eviction_manager.go"] = [(_EVICTING, self._evicting_text)]
         return tables
 
