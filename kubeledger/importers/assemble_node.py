@@ -114,8 +114,7 @@ class NodeAssembler(Assembler):
 
     def _config_file(self, item: Item) -> Facts:
         assert isinstance(item, KubeletConfigFile)
-        self._settings.config_file(item)
-        return ()
+        return self._settings.config_file(item)
 
     def _flag(self, line: LogLine, match: re.Match[str]) -> Facts:
         return self._settings.flag(line, match["name"], match["value"])

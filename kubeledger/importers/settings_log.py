@@ -27,6 +27,7 @@ from kubeledger.importers.settings_text import (
     parse_node_config,
     parse_node_config_text,
 )
+from kubeledger.node.records import SettingsObserved
 
 __all__ = ["SettingsCollector"]
 
@@ -47,10 +48,18 @@ class SettingsCollector:
         self._log = SettingsSources()
         self._pid: int | None = None
         self._closed = False
+        self._emitted: SettingsObserved | None = None
 
-    def config_file(self, item: KubeletConfigFile) -> None:
-        """A configuration file of the bundle; it holds for every process in it."""
+    def config_file(self, item: KubeletConfigFile) -> Facts:
+        """A configuration file of the bundle; it holds for every process in it.
+
+        One that comes after the account was closed corrects it.
+        """
         self._files.append(Statement(item.config, item.evidence))
+        if not self._closed:
+            return ()
+        self._closed = False
+        return self.close(item.ts_ns)
 
     def version(self, text: str) -> None:
         """The log's own word, for a bundle that tells no version otherwise."""
@@ -59,8 +68,7 @@ class SettingsCollector:
 
     def flag(self, line: LogLine, name: str, quoted: str) -> Facts:
         """One ``FLAG:`` line."""
-        again = name in self._log.flags or self._log.node_config is not None
-        facts = self._process_of(line, again)
+        facts = self._process_of(line, name in self._log.flags)
         try:
             text = unquote_go(quoted)
         except ValueError:
@@ -79,7 +87,7 @@ class SettingsCollector:
 
     def node_config(self, line: LogLine, text: str | None, fields: object) -> Facts:
         """The container manager's ``NodeConfig``; what was collected is emitted."""
-        facts = [*self._process_of(line, self._log.node_config is not None)]
+        facts = [*self._process_of(line)]
         if isinstance(fields := _decoded(fields), dict):
             found = parse_node_config(fields)
         else:
@@ -89,14 +97,16 @@ class SettingsCollector:
 
     def replaced(self, line: LogLine, fields: dict[str, Any]) -> Facts:
         """A line that says that settings were replaced."""
-        facts = self._process_of(line, False)
+        facts = self._process_of(line)
         for field, value in fields.items():
             self._log.replaced[field] = Statement(_resource_list(value), line.evidence)
         return facts
 
     def running(self, line: LogLine) -> Facts:
         """A line of a kubelet that is past its start."""
-        return [*self._process_of(line, False), *self.close(line.ts_ns)]
+        facts = self._process_of(line) if self._is_other(line) else ()
+        self._pid = line.pid
+        return [*facts, *self.close(line.ts_ns)]
 
     def close(self, ts_ns: int) -> Facts:
         """Emit what was collected of this process, if anything, and only once."""
@@ -107,17 +117,28 @@ class SettingsCollector:
             self._log, files=list(self._files), minor=minor_version(self._version)
         )
         body = effective_settings(sources)
-        return (Fact(ts_ns, body, evidence_of(sources)),) if body.settings else ()
+        if not body.settings or body == self._emitted:
+            return ()
+        self._emitted = body
+        return (Fact(ts_ns, body, evidence_of(sources)),)
 
-    def _process_of(self, line: LogLine, again: bool) -> Facts:
-        """Begin a new account when the line is another process's, or says a thing again."""
-        other = None not in (line.pid, self._pid) and line.pid != self._pid
+    def _is_other(self, line: LogLine) -> bool:
+        return None not in (line.pid, self._pid) and line.pid != self._pid
+
+    def _process_of(self, line: LogLine, again: bool = False) -> Facts:
+        """Begin a new account when a line of a start is another process's.
+
+        Where the log tells no process IDs, that is a line after the end of the start, or
+        one that says a thing again.
+        """
+        new = again or self._closed or self._is_other(line)
         self._pid = line.pid
-        if not other and not again:
+        if not new:
             return ()
         facts = self.close(line.ts_ns) if self._has_statements() else ()
         self._log = SettingsSources()
         self._closed = False
+        self._emitted = None
         return facts
 
     def _has_statements(self) -> bool:
