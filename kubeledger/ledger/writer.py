@@ -73,7 +73,7 @@ class LedgerWriter:
         """
         return self._manifest.nodes.get(node, NodeInfo())
 
-    def append(self, node: str, drafts: Iterable[Draft]) -> range:
+    def append(self, node: str, drafts: Iterable[Draft]) -> list[int]:
         """Append a batch; it is on disk when this returns.
 
         A crash before that leaves nothing, all, or the first records of the batch.
@@ -95,9 +95,9 @@ class LedgerWriter:
         if batch.seqs:
             tail.append(batch)
             self._account(node, tail, batch)
-        return batch.seqs
+        return list(batch.seqs)
 
-    def append_batches(self, node: str, batches: Iterable[Iterable[Draft]]) -> Iterator[range]:
+    def append_batches(self, node: str, batches: Iterable[Iterable[Draft]]) -> Iterator[list[int]]:
         """Append batch after batch, each with one fsync, and prepare one while one is synced.
 
         Args:
@@ -158,11 +158,11 @@ class LedgerWriter:
     def _segments(self, node: str) -> Path:
         return self._directory / NODES / node_directory(node) / SEGMENTS
 
-    def _acknowledge(self, node: str, tail: Tail, pending: tuple[Batch, Future[None]]) -> range:
+    def _acknowledge(self, node: str, tail: Tail, pending: tuple[Batch, Future[None]]) -> list[int]:
         batch, future = pending
         future.result()
         self._account(node, tail, batch)
-        return batch.seqs
+        return list(batch.seqs)
 
     def _account(self, node: str, tail: Tail, batch: Batch) -> None:
         """Roll the segment over and write the manifest, where it is time to."""

@@ -143,9 +143,12 @@ def chain_of(line: bytes) -> bytes:
         BadLineError: there are no 64 hex digits where they belong.
     """
     try:
-        return bytes.fromhex(line[_CHAIN_AT].decode("ascii"))
+        digest = bytes.fromhex(line[_CHAIN_AT].decode("ascii"))
     except ValueError:
-        raise BadLineError("no chain digest where it belongs") from None
+        digest = b""
+    if len(digest) != DIGEST_BYTES:
+        raise BadLineError("no chain digest where it belongs")
+    return digest
 
 
 def check_crc(line: bytes) -> None:

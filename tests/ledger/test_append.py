@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kubeledger.errors import BadInputError, BadQuestionError, DamagedLedgerError
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.writer import WriterOptions
+from kubeledger.machine import Record
+from tests.ledger.making import NODE, append, batch, deleted, draft, ledger_of, segment_paths, seqs
+
+
+def test_what_is_appended_is_read(tmp_path: Path) -> None:
+    """Envelope and body, field by field."""
+    ledger = ledger_of(tmp_path / "l", [draft(5), draft(9, cause=1)])
+    assert list(ledger.records(NODE)) == [
+        Record(
+            node=NODE, seq=seq, ts_ns=ts_ns, role="decision", kind="images.ImageDeleted", v=1,
+            cause=cause, evidence=draft(ts_ns).evidence, body=deleted(ts_ns),
+        )
+        for seq, ts_ns, cause in ((1, 5, None), (2, 9, 1))
+    ]  # fmt: skip
+
+
+def test_numbers_go_on_over_batches_sessions_and_segments(tmp_path: Path) -> None:
+    """Gapless from 1, per node."""
+    ledger = ledger_of(tmp_path / "l", segment_bytes=2000)
+    assert append(ledger, batch(0, 3), [], batch(3, 4)) == [[1, 2, 3], [], [4, 5, 6, 7]]
+    assert append(ledger, batch(7, 2)) == [[8, 9]]
+    assert append(ledger, batch(0, 2), node="other") == [[1, 2]]
+    assert seqs(ledger) == list(range(1, 10))
+    assert [(record.node, record.seq) for record in ledger.records()][-2:] == [
+        ("other", 1),
+        ("other", 2),
+    ]
+    assert ledger.nodes() == [NODE, "other"]
+    assert len(segment_paths(ledger)) > 1
+    assert audit(ledger).findings == ()
+
+
+def test_the_same_facts_give_the_same_bytes(tmp_path: Path) -> None:
+    """However they are cut into batches and sessions."""
+    first = ledger_of(tmp_path / "first", batch(0, 6))
+    second = ledger_of(tmp_path / "second", batch(0, 1), batch(1, 3))
+    append(second, batch(4, 2))
+    assert segment_paths(first)[0].read_bytes() == segment_paths(second)[0].read_bytes()
+
+
+def test_a_batch_is_one_write_and_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the sync comes before the append returns."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 1))
+    calls: list[str] = []
+    with ledger.writer() as writer:
+        writer.append(NODE, batch(1, 1))
+        write, sync = os.write, os.fsync
+        monkeypatch.setattr(os, "write", lambda fd, data: (calls.append("write"), write(fd, data))[1])
+        monkeypatch.setattr(os, "fsync", lambda fd: (calls.append("fsync"), sync(fd))[1])
+        writer.append(NODE, batch(2, 1000))
+        assert calls == ["write", "fsync"]
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may write less than it was given."""
+    ledger = ledger_of(tmp_path / "l")
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:100]))
+    append(ledger, batch(0, 10))
+    assert audit(ledger).findings == ()
+    assert seqs(ledger) == list(range(1, 11))
+
+
+def test_batches_are_acknowledged_in_order(tmp_path: Path) -> None:
+    """One is prepared ahead; causes may reach into it."""
+    ledger = ledger_of(tmp_path / "l", segment_bytes=3000)
+    batches = (batch(start, 5) if start % 2 else [] for start in range(0, 60, 5))
+    with ledger.writer() as writer:
+        acknowledged = list(writer.append_batches(NODE, batches))
+        assert writer.append_batches(NODE, [[draft(99, cause=30)]]).__next__() == [31]
+    assert [seq for one in acknowledged for seq in one] == list(range(1, 31))
+    assert seqs(ledger) == list(range(1, 32))
+    assert audit(ledger).findings == ()
+
+
+def test_a_bad_batch_in_a_row_leaves_those_before(tmp_path: Path) -> None:
+    """The one on its way is finished, the bad one and those behind are not there."""
+    ledger = ledger_of(tmp_path / "l")
+    batches = [batch(0, 2), batch(2, 2), [draft(4, cause=77)], batch(5, 2)]
+    with ledger.writer() as writer, pytest.raises(BadInputError, match="record 77"):
+        for _ in writer.append_batches(NODE, batches):
+            pass
+    assert seqs(ledger) == [1, 2, 3, 4]
+    assert append(ledger, batch(4, 1)) == [[5]]
+
+
+def test_what_follows_an_abandoned_row_of_batches(tmp_path: Path) -> None:
+    """Who stops taking acknowledgements stops the appending."""
+    ledger = ledger_of(tmp_path / "l")
+    with ledger.writer() as writer:
+        row = writer.append_batches(NODE, (batch(start, 1) for start in range(9)))
+        assert isinstance(row, Iterator)
+        assert next(row) == [1]
+        row.close()  # type: ignore[attr-defined]  # a generator, as every caller knows
+        following = writer.append(NODE, batch(50, 1))
+    assert seqs(ledger) == list(range(1, following[0] + 1))
+    assert audit(ledger).findings == ()
+
+
+@pytest.mark.parametrize("cause", [0, -1, 2, 3, 99])
+def test_a_cause_must_come_before(tmp_path: Path, cause: int) -> None:
+    """The whole batch is refused, and the writer goes on."""
+    ledger = ledger_of(tmp_path / "l", [draft(0)])
+    with ledger.writer() as writer:
+        with pytest.raises(BadInputError, match="its cause"):
+            writer.append(NODE, [draft(1, cause=cause)])
+        assert writer.append(NODE, [draft(1, cause=1)]) == [2]
+    assert seqs(ledger) == [1, 2]
+
+
+def test_text_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
+    """Nothing of the batch is written."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 2))
+    before = segment_paths(ledger)[0].read_bytes()
+    bad = Draft(3, deleted(3), (draft(3).evidence[0].__class__(file="\udcff"),))
+    with ledger.writer() as writer, pytest.raises(BadInputError, match="record 4 of node-a"):
+        writer.append(NODE, [draft(2), bad])
+    assert segment_paths(ledger)[0].read_bytes() == before
+
+
+def test_a_giant_record_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that no reader would take is not written."""
+    monkeypatch.setattr("kubeledger.ledger.batch.LINE_BYTES_MAX", 300)
+    ledger = ledger_of(tmp_path / "l")
+    with ledger.writer() as writer, pytest.raises(BadInputError, match="too many"):
+        writer.append(NODE, batch(0, 1))
+
+
+def test_another_hand_in_the_segment_is_noticed(tmp_path: Path) -> None:
+    """Nothing is written behind bytes that are not ours."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 2))
+    with ledger.writer() as writer:
+        writer.append(NODE, batch(2, 1))
+        path = segment_paths(ledger)[0]
+        path.write_bytes(path.read_bytes() + b"x")
+        for _ in range(2):
+            with pytest.raises((DamagedLedgerError, Exception), match="changed|opened again"):
+                writer.append(NODE, batch(3, 1))
+
+
+def test_a_removed_segment_is_noticed(tmp_path: Path) -> None:
+    """Appending to a file without a name would acknowledge what is lost."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 2))
+    with ledger.writer() as writer:
+        writer.append(NODE, batch(2, 1))
+        segment_paths(ledger)[0].unlink()
+        with pytest.raises(DamagedLedgerError, match="removed"):
+            writer.append(NODE, batch(3, 1))
+
+
+def test_creating_where_something_is(tmp_path: Path) -> None:
+    """An empty directory is fine; a file, or other files, are not touched."""
+    (tmp_path / "empty").mkdir()
+    Ledger.create(tmp_path / "empty")
+    with pytest.raises(BadQuestionError, match="not empty"):
+        Ledger.create(tmp_path / "empty")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BadQuestionError, match="no directory"):
+        Ledger.create(tmp_path / "file")
+    with pytest.raises(BadQuestionError, match="not empty"):
+        Ledger.open_or_create(tmp_path)
+
+
+def test_opening_what_is_no_ledger(tmp_path: Path) -> None:
+    """Missing, a file, a directory with other things."""
+    (tmp_path / "file").write_text("x")
+    for path, reason in ((tmp_path / "no", "there is no"), (tmp_path, "is no ledger")):
+        with pytest.raises(BadQuestionError, match=reason):
+            Ledger.open(path)
+    with pytest.raises(BadQuestionError, match="is no ledger"):
+        Ledger.open(tmp_path / "file")
+
+
+def test_open_or_create(tmp_path: Path) -> None:
+    """Made once, opened then; parents are made too."""
+    path = tmp_path / "a" / "b"
+    append(Ledger.open_or_create(path), batch(0, 1))
+    append(Ledger.open_or_create(path, WriterOptions(level=1)), batch(1, 1))
+    assert seqs(Ledger.open(path)) == [1, 2]
+
+
+def test_an_unknown_node_is_a_bad_question(tmp_path: Path) -> None:
+    """The message names those that are there."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 1))
+    with pytest.raises(BadQuestionError, match="node-a") as caught:
+        list(ledger.records("node-b"))
+    assert caught.value.exit_code == 2
+
+
+def test_a_node_needs_a_name(tmp_path: Path) -> None:
+    """An empty name is refused before anything is made."""
+    ledger = ledger_of(tmp_path / "l")
+    with ledger.writer() as writer, pytest.raises(BadInputError, match="needs a name"):
+        writer.append("", batch(0, 1))
+    assert ledger.nodes() == []
