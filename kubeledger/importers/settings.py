@@ -59,6 +59,18 @@ class SettingsSources(msgspec.Struct):
     node_config: Statement | None = None
     replaced: dict[str, Statement] = {}
 
+    def field_of(self, flag: str) -> FlagField | None:
+        """The flag's row, if it has a field in the version that ran."""
+        row = FLAGS_BY_NAME.get(flag)
+        if row is None or not row.since:
+            return row
+        if self.minor is not None:
+            return row if self.minor >= row.since else None
+        if self.dump is not None:
+            return row if _get(self.dump.value, row.field) is not None else None
+        # A flag of 1.22, about when the first of these fields came.
+        return row if not self.flags or "seccomp-default" in self.flags else None
+
 
 class _Chosen(msgspec.Struct):
     """Settings as they are pieced together; values are JSON values."""
@@ -85,8 +97,7 @@ def effective_settings(sources: SettingsSources) -> SettingsObserved:
     for field, statement in sources.replaced.items():
         chosen.put(field, statement.value, "log")
     for flag, statement in sources.flags.items():
-        row = FLAGS_BY_NAME.get(flag)
-        if row is None or not row.has_field(sources.minor):
+        if sources.field_of(flag) is None:
             chosen.put(f"--{flag}", statement.value, "flag")
     return SettingsObserved(
         settings={
@@ -143,10 +154,8 @@ def _merge_patch(base: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, An
 def _given_flags(sources: SettingsSources) -> Iterator[tuple[FlagField, Statement, Any]]:
     """Flags with a field whose value is not the default."""
     for flag, statement in sources.flags.items():
-        row = FLAGS_BY_NAME.get(flag)
-        if row is None or not row.has_field(sources.minor):
-            continue
-        if not row.is_default(statement.value, sources.minor):
+        row = sources.field_of(flag)
+        if row is not None and not row.is_default(statement.value, sources.minor):
             yield row, statement, _flag_value(row, statement.value)
 
 
@@ -161,17 +170,16 @@ def _apply_defaults(sources: SettingsSources, file: dict[str, Any], chosen: _Cho
     """Defaults of the fields that no file sets; a flag not printed might have been given."""
     config = sources.flags.get("config")
     file_missing = config is not None and config.value and not sources.files
-    for row in FLAGS:
-        statement = sources.flags.get(row.flag)
-        if statement is None or file_missing or not row.has_field(sources.minor):
+    for flag, statement in sources.flags.items():
+        row = sources.field_of(flag)
+        if row is None or file_missing or _get(file, row.field) is not None:
             continue
-        text = statement.value
-        if sources.files:
-            if sources.minor is None and row.is_file_dependent:
-                continue
-            text = row.file_default(sources.minor or 0) if row.is_file_dependent else text
-        if _get(file, row.field) is None:
-            _set(chosen, row.field, _flag_value(row, text), "default")
+        texts = {statement.value}
+        if sources.files and row.is_file_dependent:
+            texts = set(row.file_defaults(sources.minor))
+        # Which of several defaults holds is not known without a version.
+        if len(texts) == 1:
+            _set(chosen, row.field, _flag_value(row, texts.pop()), "default")
 
 
 def _apply_flags(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen) -> None:

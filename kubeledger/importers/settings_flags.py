@@ -54,20 +54,12 @@ class FlagField(msgspec.Struct, frozen=True):
         """The default is another one when there is a configuration file."""
         return self.flag in _FILE_DEFAULTS
 
-    def file_default(self, minor: int) -> str:
-        """Text of the default that applies to a field which a configuration file leaves out."""
-        return self.file_defaults(minor)[0]
-
     def file_defaults(self, minor: int | None) -> list[str]:
-        """The same in a list; the defaults of all versions when it is not known which."""
+        """Default of a field which a file leaves out; of all versions when minor is None."""
         found = _FILE_DEFAULTS.get(self.flag, self.defaults)
         if minor is None:
             return [text for _, text in found]
         return [[text for since, text in found if since <= minor][-1]]
-
-    def has_field(self, minor: int | None) -> bool:
-        """Whether the field exists in that version; the newest is assumed when it is None."""
-        return minor is None or minor >= self.since
 
 
 _THRESHOLDS = (
