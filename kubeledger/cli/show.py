@@ -100,7 +100,7 @@ def _text(shown: Shown) -> Iterator[str]:
         yield f"\nevidence {number}: {printable(_place(piece))}"
         if piece.text is not None:
             yield f"    {printable(piece.text)}"
-    for title, records in (("led to by", shown.causes), ("led to", shown.effects)):
+    for title, records in (("caused by", shown.causes), ("led to", shown.effects)):
         if records:
             yield f"\n{title}"
         for other in records:

@@ -1,4 +1,7 @@
-"""``docs/sql.md``, made from the comments in the ``.sql`` files: ``python -m kubeledger.query.docs``."""
+"""``docs/sql.md``, made from the comments in the ``.sql`` files.
+
+``python -m kubeledger.query.docs > docs/sql.md`` makes it anew.
+"""
 
 from __future__ import annotations
 

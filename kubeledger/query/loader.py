@@ -84,10 +84,12 @@ def _load_records(connection: duckdb.DuckDBPyConnection, files: SegmentFiles, ne
 
 
 def _damaged(files: SegmentFiles, message: str) -> DamagedLedgerError:
-    for path, original in files.originals.items():
-        message = message.replace(path, original)
+    # DuckDB counts lines by its own blocks, so only the file is worth telling.
+    segment = next((files.originals[path] for path in files.paths if path in message), None)
     return DamagedLedgerError(
-        one_line(message), advice="`kubeledger audit` shows what is damaged and where"
+        f"a segment cannot be read: {one_line(message).partition(' in file ')[0]}",
+        advice="`kubeledger audit` shows what is damaged and where",
+        file=segment,
     )
 
 

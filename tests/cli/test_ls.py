@@ -1,0 +1,72 @@
+"""``kubeledger ls``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+def seqs(ask: Run, *args: str) -> list[int]:
+    """Numbers of the records listed."""
+    result = ask("ls", *args, "-o", "jsonl")
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line)["seq"] for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (("--limit", "3"), [1, 2, 3]),
+        (("--limit", "0"), []),
+        (("--kind", "preemption.*"), [39, 41]),
+        (("--kind", "PodAdmitted", "--kind", "PodRejected"), [5, 12, 37]),
+        (("--pod", "default/train"), [5, 6, 9, 10]),
+        (("--container", "main", "--pod", "serve"), [7, 8]),
+        (("--since", "2026-11-21T03:00:45Z"), [45, 46]),
+        (("--until", "2026-11-21T04:00:02+01:00"), [1]),
+        (("--since", "now"), [46]),
+    ],
+)
+def test_filters(
+    ask: Run, args: tuple[str, ...], expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each option narrows the list down."""
+    monkeypatch.setattr("time.time_ns", lambda: 1_795_230_046_000_000_000)
+    assert seqs(ask, *args) == expected
+
+
+def test_line(ask: Run) -> None:
+    """What a line holds; its time is exact."""
+    result = ask("ls", "--kind", "PodPreempted", "-o", "json")
+    assert json.loads(result.stdout) == [
+        {
+            "node": "node-a",
+            "seq": 39,
+            "ts": "2026-11-21T03:00:39.123456789Z",
+            "role": "decision",
+            "kind": "preemption.PodPreempted",
+            "subject": "default/serve",
+            "summary": "preempted for kube-system/critical",
+        }
+    ]
+
+
+def test_table_is_safe_to_show(ask: Run) -> None:
+    """A probe's output holds an escape sequence."""
+    result = ask("ls", "--kind", "ProbeExecuted")
+    assert "\x1b" not in result.stdout
+    assert r"liveness failure: \x1b[31mcat: no such file" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [(("--since", "soon"), "is no time"), (("--node", "nope"), "nope"), (("--limit", "-1"), "-1")],
+)
+def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
+    """Exit code 2 and the reason."""
+    result = ask("ls", *args)
+    assert result.exit_code == 2
+    assert message in result.stderr

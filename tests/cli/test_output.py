@@ -1,0 +1,143 @@
+"""Rows as text: what programs read stays exact, what people read is safe to show."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import json
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kubeledger.cli.output import FORMATS, printable, write_rows
+
+
+def written(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    format_: str,
+    types: Sequence[str] = (),
+    cell_width_max: int | None = None,
+) -> str:
+    """The output as one text."""
+    out = io.StringIO()
+    write_rows(columns, rows, format_, out, types=types, cell_width_max=cell_width_max)
+    return out.getvalue()
+
+
+VALUES: list[tuple[object, object, str]] = [
+    (None, None, ""),
+    (True, True, "true"),
+    (7, 7, "7"),
+    (2**100, 2**100, str(2**100)),
+    (1.5, 1.5, "1.5"),
+    (float("nan"), None, "nan"),
+    (Decimal("1.50"), 1.5, "1.50"),
+    (Decimal("3"), 3, "3"),
+    ("text", "text", "text"),
+    (["a", None], ["a", None], '["a", null]'),
+    ({"k": [1]}, {"k": [1]}, '{"k": [1]}'),
+    (
+        datetime.datetime(2026, 11, 21, 3, 0, 6),
+        "2026-11-21T03:00:06.000000Z",
+        "2026-11-21T03:00:06.000000Z",
+    ),
+    (
+        datetime.datetime(
+            2026, 11, 21, 3, 0, 6, tzinfo=datetime.timezone(datetime.timedelta(hours=1))
+        ),
+        "2026-11-21T02:00:06.000000Z",
+        "2026-11-21T02:00:06.000000Z",
+    ),
+    (datetime.date(2026, 11, 21), "2026-11-21", "2026-11-21"),
+    (datetime.timedelta(seconds=90), "0:01:30", "0:01:30"),
+    (UUID(int=1), str(UUID(int=1)), str(UUID(int=1))),
+    (b"\x00\xff", "00ff", "00ff"),
+]
+
+
+@pytest.mark.parametrize(("value", "in_json", "in_text"), VALUES)
+def test_values(value: object, in_json: object, in_text: str) -> None:
+    """One value in the four forms."""
+    assert json.loads(written(["a"], [[value]], "json")) == [{"a": in_json}]
+    assert json.loads(written(["a"], [[value]], "jsonl")) == {"a": in_json}
+    rows = list(csv.reader(io.StringIO(written(["a", "b"], [[value, 1]], "csv"))))
+    assert rows == [["a", "b"], [in_text, "1"]]
+    table = written(["a", "b"], [[value, 1]], "table").splitlines()
+    assert table[2].split() == [*in_text.split(), "1"]
+
+
+def test_json_columns_are_json_in_json() -> None:
+    """A column of type JSON is what it stands for, and text elsewhere."""
+    body = '{"x":[1,null],"huge":1e999}'
+    loaded = json.loads(written(["body"], [[body]], "json", ["JSON"]))
+    assert loaded == [{"body": {"x": [1, None], "huge": None}}]
+    assert json.loads(written(["body"], [[body]], "json", ["VARCHAR"])) == [{"body": body}]
+    assert next(csv.reader(io.StringIO(written([body], [], "csv")))) == [body]
+
+
+@pytest.mark.parametrize(
+    ("format_", "text"),
+    [("json", "[]\n"), ("jsonl", ""), ("csv", "a,b\n"), ("table", "a  b\n-  -\n")],
+)
+def test_no_rows(format_: str, text: str) -> None:
+    """An empty answer is still well-formed."""
+    assert written(["a", "b"], [], format_) == text
+
+
+def test_columns_of_one_name_are_all_kept_in_json() -> None:
+    """A join may give the same name twice."""
+    assert json.loads(written(["a", "a", "a_2"], [[1, 2, 3]], "jsonl")) == {
+        "a": 1,
+        "a_2": 2,
+        "a_2_2": 3,
+    }
+
+
+def test_table_aligns_numbers_right_and_wide_characters() -> None:
+    """Columns line up, whatever the script."""
+    text = written(["name", "n"], [["日本", 5], ["abc", 123]], "table")
+    assert text.splitlines() == ["name    n", "----  ---", "日本    5", "abc   123"]
+
+
+def test_table_cuts_cells_only_when_told() -> None:
+    """A pipe gets the whole text, a terminal what fits."""
+    row = ["x" * 50]
+    assert "x" * 50 in written(["a"], [row], "table")
+    assert written(["a"], [row], "table", cell_width_max=10).splitlines()[2] == "x" * 9 + "…"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["\x1b[2J", "\x9b2J", "a\rb", "a\nb", "a\tb", "\x00", "\x7f", "\u202eabc", "\u2028", "\ud800"],
+)
+def test_tables_hold_no_control_characters(hostile: str) -> None:
+    """A log line cannot take over the terminal, nor forge a row."""
+    text = written([hostile], [[hostile], [[hostile]]], "table")
+    assert hostile not in text
+    assert text.count("\n") == 4
+    assert all(character == "\n" or character.isprintable() for character in text)
+
+
+def test_printable_names_what_it_replaces() -> None:
+    """Escapes as programmers know them; other text as it is."""
+    assert printable("a\x1b[0m\n\u202eé日") == "a\\x1b[0m\\n\\u202eé日"
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_rows_are_written_as_they_come(format_: str) -> None:
+    """Output begins long before the last row is there."""
+    out = io.StringIO()
+    seen: list[int] = []
+
+    def rows() -> Iterator[tuple[str]]:
+        for _ in range(20_000):
+            seen.append(out.tell())
+            yield ("x" * 100,)
+
+    write_rows(["a"], rows(), format_, out)
+    assert 0 < seen[15_000] < out.tell()

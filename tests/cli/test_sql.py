@@ -1,0 +1,199 @@
+"""``kubeledger sql``: forms of asking, forms of answers, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kubeledger.cli.main import cli
+from kubeledger.cli.sql_shell import Shell
+from kubeledger.errors import BadQuestionError
+from kubeledger.query.library import load_library
+from tests.cli.conftest import Run
+
+QUERY = "SELECT seq, admitted, reason FROM admissions ORDER BY seq"
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        (
+            "table",
+            "seq  admitted  reason\n---  --------  --------\n  5  true\n 12  true\n"
+            " 37  false     OutOfcpu\n",
+        ),
+        ("csv", "seq,admitted,reason\n5,true,\n12,true,\n37,false,OutOfcpu\n"),
+        (
+            "jsonl",
+            '{"seq": 5, "admitted": true, "reason": null}\n'
+            '{"seq": 12, "admitted": true, "reason": null}\n'
+            '{"seq": 37, "admitted": false, "reason": "OutOfcpu"}\n',
+        ),
+    ],
+)
+def test_formats(ask: Run, output: str, text: str) -> None:
+    """The same rows in each form."""
+    result = ask("sql", QUERY, "-o", output)
+    assert result.exit_code == 0
+    assert result.stdout == text
+
+
+def test_json(ask: Run) -> None:
+    """NULL is null, JSON columns are JSON, times are RFC 3339."""
+    result = ask("sql", "SELECT ts, body, cause_seq FROM events WHERE seq = 9", "-o", "json")
+    assert json.loads(result.stdout) == [
+        {
+            "ts": "2026-11-21T03:00:09.123456Z",
+            "body": {"namespace": "default", "pod": "train", "pod_uid": "u-train"},
+            "cause_seq": None,
+        }
+    ]
+
+
+@pytest.mark.parametrize("args", [("-",), ()])
+def test_query_from_standard_input(ask: Run, args: tuple[str, ...]) -> None:
+    """`-`, or no QUERY without a terminal."""
+    result = ask("sql", *args, "-o", "csv", input=QUERY + "\n")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("seq,admitted,reason\n5,true,\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("SELEC 1",), "syntax error"),
+        (("SELECT nope FROM events",), "nope"),
+        (("DROP VIEW events",), "only queries that read"),
+        (("SELECT * FROM read_text('/etc/passwd')",), "not allowed"),
+        (("--run", "nope"), "there is no shipped query"),
+        (("--run", "pod_timeline"), "needs --param pod="),
+        (("--run", "around", "--param", "at=noon"), "is no time"),
+        (("--run", "settings", "--param", "setting"), "is not NAME=VALUE"),
+        (("--run", "settings", "--list"), "give one of"),
+        (("SELECT 1", "--list"), "give one of"),
+        (("-",), "empty"),
+    ],
+)
+def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
+    """Exit code 2, the reason in a line on stderr, nothing on stdout."""
+    result = ask("sql", *args, input="")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
+    assert result.stdout == ""
+
+
+def test_time_limit(ask: Run) -> None:
+    """A query that takes too long is stopped and told so."""
+    endless = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT max(n) FROM x"
+    result = ask("sql", endless, "--timeout", "0.2")
+    assert result.exit_code == 2
+    assert "longer than 0.2 s" in result.stderr
+
+
+def test_no_ledger(tmp_path: Path) -> None:
+    """A directory that is none is told by name."""
+    result = CliRunner().invoke(cli, ["sql", "SELECT 1", "--ledger", str(tmp_path / "none")])
+    assert result.exit_code == 2
+    assert "none" in result.stderr
+
+
+def test_list(ask: Run) -> None:
+    """All shipped queries with their questions."""
+    listed = [json.loads(line) for line in ask("sql", "--list", "-o", "jsonl").stdout.splitlines()]
+    assert [row["name"] for row in listed] == list(load_library())
+    (timeline,) = (row for row in listed if row["name"] == "pod_timeline")
+    assert timeline["parameters"] == "pod"
+    assert timeline["question"] == "What happened to a pod?"
+
+
+def test_list_needs_no_ledger(tmp_path: Path) -> None:
+    """The list is the same everywhere."""
+    result = CliRunner().invoke(cli, ["sql", "--list", "--ledger", str(tmp_path / "none")])
+    assert result.exit_code == 0
+    assert "preemptions" in result.stdout
+
+
+def test_run_with_parameters(ask: Run) -> None:
+    """A TIME may be written as everywhere else."""
+    result = ask(
+        "sql", "--run", "around", "--param", "at=2026-11-21T04:00:20+01:00",
+        "--param", "seconds=1.5", "-o", "jsonl",
+    )  # fmt: skip
+    assert [json.loads(line)["seq"] for line in result.stdout.splitlines()] == [19, 20, 21]
+
+
+def test_parameters_of_a_query(ask: Run) -> None:
+    """`$name` in a query of one's own."""
+    result = ask("sql", "SELECT pod FROM events WHERE seq = $n", "--param", "n=9", "-o", "csv")
+    assert result.stdout == "pod\ntrain\n"
+
+
+def test_tables_are_safe_to_show(ask: Run) -> None:
+    """A probe's output holds an escape sequence."""
+    result = ask("sql", "SELECT output FROM probe_ticks WHERE seq = 17")
+    assert "\x1b" not in result.stdout
+    assert r"\x1b[31mcat: no such file\n" in result.stdout
+
+
+class TestShell:
+    """The interactive shell."""
+
+    def run(self, lines: list[str]) -> list[tuple[str, dict[str, str] | dict[str, str | None]]]:
+        """What the shell runs when it is told these lines."""
+        told: Iterator[str] = iter(lines)
+        ran: list[tuple[str, dict[str, str] | dict[str, str | None]]] = []
+
+        def ask(_: str) -> str:
+            line = next(told, None)
+            if line is None:
+                raise EOFError
+            return line
+
+        def show(query: str, params: dict[str, str] | dict[str, str | None]) -> None:
+            ran.append((query, params))
+            if "bad" in query:
+                raise BadQuestionError("no such thing")
+
+        Shell(show, ask).run()
+        return ran
+
+    def test_statements_end_with_a_semicolon(self) -> None:
+        """They may span lines; empty lines between them do nothing."""
+        ran = self.run(["SELECT 1;", "", "SELECT", "", "  2 ;", "unfinished"])
+        assert [query for query, _ in ran] == ["SELECT 1;", "SELECT\n\n  2 ;"]
+
+    def test_quit(self) -> None:
+        """Nothing runs behind it."""
+        assert self.run([".quit", "SELECT 1;"]) == []
+
+    def test_an_error_does_not_end_it(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """It is shown, and the next query runs."""
+        assert len(self.run(["bad;", ".nonsense", ".schema nope", ".run", "SELECT 1;"])) == 2
+        errors = capsys.readouterr().err
+        for message in ("no such thing", "unknown command", "no view nope", "which query?"):
+            assert message in errors
+
+    def test_commands(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """What there is, is told."""
+        assert self.run([".tables", ".schema admissions", ".queries", ".help"]) == []
+        shown = capsys.readouterr().out
+        for text in ("device_allocations", "admitted", "BOOLEAN", "probe_kills", ".schema VIEW"):
+            assert text in shown
+
+    def test_run(self) -> None:
+        """A shipped query by name, with parameters."""
+        ((query, params),) = self.run([".run pod_timeline pod=default/web"])
+        assert "FROM events" in query
+        assert params == {"pod": "default/web"}
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell's history is not that of whoever runs the tests."""
+    monkeypatch.setenv("HOME", str(tmp_path))

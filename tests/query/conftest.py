@@ -1,0 +1,24 @@
+"""One ledger that all query tests read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kubeledger.query.api import Queryable, connect
+from tests.query.fixture_ledger import whole_story, write_ledger
+
+
+@pytest.fixture(scope="session")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the records of ``whole_story``."""
+    return write_ledger(tmp_path_factory.mktemp("ledger"), whole_story())
+
+
+@pytest.fixture(scope="session")
+def database(ledger: Path) -> Iterator[Queryable]:
+    """The ledger, open for SQL."""
+    with connect(ledger) as opened:
+        yield opened

@@ -1,0 +1,93 @@
+"""Every view against its contract, and against rows read through beside the fixture."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from kubeledger.cli.output import write_rows
+from kubeledger.query.api import Queryable
+from kubeledger.query.views import load_views
+from kubeledger.wire.catalogue import BODY_TYPES
+
+EXPECTED = Path(__file__).parent / "expected"
+VIEWS = load_views()
+
+CONTRACT = {
+    "events": "ts_ns BIGINT, role, kind, v INTEGER, cause_seq BIGINT, namespace, pod, pod_uid,"
+    " container, source_file, source_line BIGINT, body JSON",
+    "admissions": "namespace, pod, pod_uid, admitted BOOLEAN, reason, message",
+    "preemptions": "victim_namespace, victim_pod, victim_uid, preemptor_namespace,"
+    " preemptor_pod, preemptor_uid, insufficient, evicted BOOLEAN",
+    "device_allocations": "namespace, pod, pod_uid, container, resource, device_ids VARCHAR[],"
+    " numa_nodes INTEGER[], released_ts TIMESTAMP",
+    "probe_ticks": "namespace, pod, pod_uid, container, probe_type, result, output",
+    "probe_transitions": "namespace, pod, pod_uid, container, container_id, probe_type,"
+    " from_result, to_result",
+    "container_restarts": "namespace, pod, pod_uid, container, reason, cause_seq BIGINT",
+    "image_gc_runs": "usage_percent BIGINT, high_threshold_percent BIGINT,"
+    " low_threshold_percent BIGINT, bytes_to_free BIGINT, bytes_freed BIGINT,"
+    " images_removed BIGINT, outcome, error",
+    "image_gc_deletions": "run_seq BIGINT, image_id, size_bytes BIGINT",
+    "cgroup_updates": "cgroup, qos_class, pod_uid, cpu_shares BIGINT, cpu_quota_us BIGINT,"
+    " cpu_period_us BIGINT, memory_limit_bytes BIGINT",
+    "evidence": "source_file, source_line BIGINT, byte_offset BIGINT, text",
+}
+"""View -> columns behind node, seq and ts; VARCHAR where no type stands."""
+
+
+def as_csv(database: Queryable, query: str) -> str:
+    """The rows of a query as the command line writes them."""
+    rows = database.sql(query)
+    out = io.StringIO()
+    write_rows(rows.columns, rows, "csv", out, types=rows.types)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_public_columns_are_there_in_order(database: Queryable, name: str) -> None:
+    """Names, types and order that scripts rely on; more columns may follow."""
+    wanted = [("node", "VARCHAR"), ("seq", "BIGINT"), ("ts", "TIMESTAMP")]
+    for column in CONTRACT[name].split(", "):
+        column_name, _, type_ = column.partition(" ")
+        wanted.append((column_name, type_ or "VARCHAR"))
+    described = [row[:2] for row in database.sql(f"DESCRIBE {name}")]
+    assert described[: len(wanted)] == wanted
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_header_fits_the_view(database: Queryable, name: str) -> None:
+    """Each column is commented, in order and with its type, in the file and in DuckDB."""
+    view = VIEWS[name]
+    described = [row[:2] for row in database.sql(f"DESCRIBE {name}")]
+    assert described == [(column.name, column.type) for column in view.columns]
+    assert [column.name for column in view.columns[:3]] == ["node", "seq", "ts"]
+    assert view.doc
+    comments = database.sql(
+        "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = $name"
+        " ORDER BY column_index",
+        {"name": name},
+    )
+    assert comments.fetchall() == [(column.name, column.comment) for column in view.columns]
+    assert all(column.comment for column in view.columns)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_kinds_are_those_that_the_sql_names(name: str) -> None:
+    """A kind that a view reads but does not list would be missing from its rows."""
+    view = VIEWS[name]
+    named = {kind for kind in BODY_TYPES if f"'{kind}'" in view.sql}
+    if view.kinds is not None:
+        assert view.kinds == named
+        assert view.kinds <= set(BODY_TYPES)
+
+
+@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"records"}))
+def test_rows(database: Queryable, name: str) -> None:
+    """All rows of the fixture ledger are those in ``expected``."""
+    order = [column.name for column in VIEWS[name].columns]
+    got = as_csv(database, f"SELECT * FROM {name} ORDER BY {', '.join(order)}")
+    assert got == (EXPECTED / f"view_{name}.csv").read_text("utf-8")
+    assert got.count("\n") > 1, "the fixture holds no row for this view"
