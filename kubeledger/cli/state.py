@@ -53,11 +53,12 @@ def state(
     parts = _parts(only)
     ts_ns = None if at is None else parse_time(at)
     opened = Ledger.open(ledger)
-    name = _node(opened.nodes(), node, ledger)
-    rebuilt = state_at(opened, name, ts_ns=ts_ns, seq=seq)
+    rebuilt = state_at(opened, node, ts_ns=ts_ns, seq=seq)
     if rebuilt.seq == 0:
         when = f"record {seq}" if at is None else at
-        click.echo(f"{name} has no record at {when} or before; the state is empty", err=True)
+        click.echo(
+            f"{rebuilt.node} has no record at {when} or before; the state is empty", err=True
+        )
     if output == "json":
         sys.stdout.buffer.write(canonical_json(rebuilt, parts))
     else:
@@ -74,26 +75,9 @@ def _parts(only: str | None) -> list[str]:
     names = [name.strip() for name in only.split(",") if name.strip()]
     unknown = [name for name in names if name not in PARTS]
     if unknown or not names:
+        asked = ", ".join(unknown) or repr(only)
         raise BadQuestionError(
-            f"no such part of the state: {', '.join(unknown) or only!r}",
+            f"no such part of the state: {asked}",
             advice=f"the parts are {', '.join(PARTS)}",
         )
     return names
-
-
-def _node(nodes: list[str], node: str | None, ledger: Path) -> str:
-    """The node asked for, or the only one there is; whether it is there the ledger says."""
-    from kubeledger.errors import BadQuestionError
-
-    if node is not None:
-        return node
-    if len(nodes) == 1:
-        return nodes[0]
-    if nodes:
-        raise BadQuestionError(
-            f"{ledger} holds {len(nodes)} nodes: {', '.join(nodes)}",
-            advice="choose one: --node NAME",
-        )
-    raise BadQuestionError(
-        f"{ledger} holds no records yet", advice="take some in with `kubeledger import`"
-    )

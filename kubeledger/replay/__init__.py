@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeledger.replay.fold import fold
-from kubeledger.replay.instants import state_at
+from kubeledger.replay.instants import choose_node, state_at
 from kubeledger.replay.snapshotting import SnapshottingFolder, refresh_snapshots
 
-__all__ = ["SnapshottingFolder", "fold", "refresh_snapshots", "state_at"]
+__all__ = ["SnapshottingFolder", "choose_node", "fold", "refresh_snapshots", "state_at"]

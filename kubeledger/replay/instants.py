@@ -16,34 +16,36 @@ from kubeledger.node.state import NodeState
 from kubeledger.replay.encoding import STATE_VERSION, decode_state
 from kubeledger.replay.fold import fold
 
-__all__ = ["nearest_snapshot", "records_behind", "state_at"]
+__all__ = ["choose_node", "nearest_snapshot", "records_behind", "state_at"]
 
 
 def state_at(
     ledger: Ledger,
-    node: str,
+    node: str | None = None,
     *,
     ts_ns: int | None = None,
     seq: int | None = None,
     snapshots: bool = True,
 ) -> NodeState:
-    """Rebuild the state of ``node``; without ``ts_ns`` and ``seq`` as of its last record.
+    """Rebuild the state of a node; without ``ts_ns`` and ``seq`` as of its last record.
 
     Args:
         ledger: where its records are.
-        node: its name.
+        node: its name; may be left out where the ledger holds only one.
         ts_ns: what was so at this time: all records up to it, itself included.
         seq: what was so after this record, in the order of time; 0 is before the first.
         snapshots: use them; without, everything is replayed. The state is the same.
 
     Raises:
-        BadQuestionError: no such node or record, or both ``ts_ns`` and ``seq`` are given.
+        BadQuestionError: no such node or record, no node named where there are several, or
+            both ``ts_ns`` and ``seq`` are given.
         DamagedLedgerError: a record that is needed is not what was written.
     """
     if ts_ns is not None and seq is not None:
         raise BadQuestionError(
             "a time and a record number cannot both be asked for", advice="leave one out"
         )
+    node = choose_node(ledger, node)
     info = ledger.info(node)
     if seq is not None and not 0 <= seq <= info.last_seq:
         raise BadQuestionError(
@@ -61,6 +63,29 @@ def state_at(
         if record.seq == seq:
             break
     return state
+
+
+def choose_node(ledger: Ledger, node: str | None) -> str:
+    """The node asked for, or the only one there is.
+
+    Raises:
+        BadQuestionError: there is no such node, or none was named and there are several or none.
+    """
+    nodes = ledger.nodes()
+    if node in nodes or (node is None and len(nodes) == 1):
+        return node or nodes[0]
+    if not nodes:
+        raise BadQuestionError(
+            f"{ledger.path} holds no records yet", advice="take some in with `kubeledger import`"
+        )
+    if node is not None:
+        raise BadQuestionError(
+            f"no node {node!r} in {ledger.path}", advice=f"there are: {', '.join(nodes)}"
+        )
+    raise BadQuestionError(
+        f"{ledger.path} holds {len(nodes)} nodes: {', '.join(nodes)}",
+        advice="name one of them with --node",
+    )
 
 
 def nearest_snapshot(

@@ -1,0 +1,132 @@
+"""What commands share: TIME, the ledger option, how errors reach the user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from freezegun import freeze_time
+
+from kubeledger.cli.options import (
+    BUG_EXIT_CODE,
+    ledger_option,
+    output_option,
+    parse_time,
+    reports_errors,
+)
+from kubeledger.errors import BadInputError, BadQuestionError, DamagedLedgerError
+
+NOW_NS = 1_763_694_000 * 10**9
+MINUTE_NS = 60 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("now", 0), (" now ", 0), ("-2h", -120), ("-1h30m", -90), ("-90m", -90), ("-1d", -1440),
+     ("-1d30m", -1470), ("-0", 0)],
+)  # fmt: skip
+@freeze_time("2025-11-21T03:00:00Z")
+def test_spans_before_now(text: str, minutes: int) -> None:
+    """Only here does a clock count."""
+    assert parse_time(text) == NOW_NS + minutes * MINUTE_NS
+
+
+@pytest.mark.parametrize(
+    ("text", "offset_ns"),
+    [
+        ("2025-11-21T03:00:00Z", 0),
+        ("2025-11-21T04:00:00+01:00", 0),
+        ("2025-11-21 03:00:00", 0),
+        ("2025-11-21T03:00:00.000000001Z", 1),
+    ],
+)
+def test_times(text: str, offset_ns: int) -> None:
+    """RFC 3339; without zone it is UTC."""
+    assert parse_time(text) == NOW_NS + offset_ns
+
+
+@pytest.mark.parametrize("text", ["", "-", "yesterday", "2h", "-2x", "-d", "2025-11-21", "-1d2x"])
+def test_no_times(text: str) -> None:
+    """With a word on what would be one."""
+    with pytest.raises(BadQuestionError, match="is no time") as caught:
+        parse_time(text)
+    assert "RFC 3339" in caught.value.advice
+
+
+ERRORS: dict[str, Exception] = {
+    "input": BadInputError("half a line", file="kubelet.log", line=7, advice="copy it again"),
+    "ledger": DamagedLedgerError("its CRC does not fit", file="1.jsonl", offset=99),
+    "question": BadQuestionError("no such node"),
+    "bug": RuntimeError("first\nsecond"),
+    "silent": ZeroDivisionError(),
+    "usage": click.UsageError("not like this"),
+}
+
+
+@click.command
+@reports_errors
+@click.argument("name")
+def fail(name: str) -> None:
+    """Fail in one of these ways."""
+    raise ERRORS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "exit_code", "lines"),
+    [
+        ("input", 3, ["error: kubelet.log:7: half a line", "hint: copy it again"]),
+        ("ledger", 4, ["error: 1.jsonl@99: its CRC does not fit"]),
+        ("question", 2, ["error: no such node"]),
+        ("bug", BUG_EXIT_CODE, ["bug in kubeledger: RuntimeError: first second "
+                                "(run with --debug for the traceback)"]),
+        ("silent", BUG_EXIT_CODE, ["bug in kubeledger: ZeroDivisionError "
+                                   "(run with --debug for the traceback)"]),
+    ],
+)  # fmt: skip
+def test_errors(name: str, exit_code: int, lines: list[str]) -> None:
+    """On stderr, without a traceback, with the exit code of their fault."""
+    result = CliRunner().invoke(fail, [name])
+    assert result.exit_code == exit_code
+    assert result.stderr.splitlines() == lines
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(("name", "exit_code"), [("input", 3), ("bug", BUG_EXIT_CODE)])
+def test_debug_shows_the_traceback(name: str, exit_code: int) -> None:
+    """And nothing else changes."""
+    result = CliRunner().invoke(fail, [name, "--debug"])
+    assert result.exit_code == exit_code
+    assert "Traceback (most recent call last)" in result.stderr
+
+
+def test_clicks_own_errors_stay_clicks() -> None:
+    """They know how to show the usage."""
+    result = CliRunner().invoke(fail, ["usage"])
+    assert result.exit_code == 2
+    assert "Usage: fail" in result.stderr
+
+
+@click.command
+@ledger_option
+@output_option("table", "json")
+@reports_errors
+def show(ledger: Path, output: str) -> None:
+    """Show what was given."""
+    click.echo(f"{ledger} {output}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "shown"),
+    [
+        ([], {}, ".kubeledger table"),
+        ([], {"KUBELEDGER": "/env"}, "/env table"),
+        (["--ledger", "/arg", "-o", "json"], {"KUBELEDGER": "/env"}, "/arg json"),
+    ],
+)
+def test_where_the_ledger_is(arguments: list[str], environment: dict[str, str], shown: str) -> None:
+    """The option, else the variable, else here."""
+    env: dict[str, str | None] = {"KUBELEDGER": None, **environment}
+    result = CliRunner().invoke(show, arguments, env=env)
+    assert result.stdout == shown + "\n"

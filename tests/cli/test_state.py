@@ -1,0 +1,239 @@
+"""``kubeledger state`` as users call it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from freezegun import freeze_time
+
+from kubeledger.cgroups.records import CgroupUpdated
+from kubeledger.cli.state import state
+from kubeledger.devicemanager.records import DevicesAllocated, DevicesReported
+from kubeledger.images.records import (
+    EvictionSignalObserved,
+    GarbageCollected,
+    ImageFsObserved,
+    ImagesDetected,
+    ListedImage,
+)
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerStarted,
+    PodAdmitted,
+    PodRejected,
+)
+from kubeledger.machine import Body
+from kubeledger.node.document import PARTS
+from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.preemption.records import InsufficientResource, PodPreempted
+from kubeledger.prober.records import ProbeExecuted
+from kubeledger.topologymanager.records import AffinityDecided, Hint
+
+START_NS = 1_763_694_000 * 10**9  # 2025-11-21T03:00:00Z
+POD: dict[str, Any] = {"namespace": "default", "pod": "web", "pod_uid": "uid-web"}
+BIG: dict[str, Any] = {"namespace": "default", "pod": "big", "pod_uid": "uid-big"}
+
+HISTORY: tuple[Body, ...] = (
+    KubeletStarted(pid=7, kubelet_version="1.36.2", version_source="log"),
+    SettingsObserved(
+        settings={
+            "maxPods": Setting(value="110", source="default"),
+            "cgroupDriver": Setting(value='"cgroupfs"', source="config"),
+        },
+        conflicts=("the flag says otherwise",),
+    ),
+    NodeObserved(capacity={"cpu": "4"}, allocatable={"cpu": "3800m"}, cpus=4, numa_nodes=(0, 1)),
+    PodAdmitted(**POD),
+    AffinityDecided(**POD, container="app", hint=Hint(numa_nodes=(1,), preferred=True)),
+    DevicesReported(resource="example.com/gpu", total=4, healthy=4),
+    DevicesAllocated(
+        **POD, container="app", resource="example.com/gpu", device_ids=("gpu-1", "gpu-3"),
+        numa={"1": ("gpu-1", "gpu-3")},
+    ),
+    ContainerStarted(**POD, container="app", container_id="c1"),
+    ProbeExecuted(
+        **POD, container="app", container_id="c1", probe_type="liveness", result="failure",
+        output="no\x1b[31m",
+    ),
+    ContainerDied(**POD, container="app", container_id="c1", exit_code=137),
+    ContainerStarted(**POD, container="app", container_id="c2"),
+    PodRejected(**BIG, reason="OutOfcpu", message="Node didn't have enough resource"),
+    PodPreempted(
+        victim_namespace="default", victim_pod="web", victim_uid="uid-web",
+        preemptor_namespace="kube-system", preemptor_pod="critical", preemptor_uid=None,
+        insufficient=(InsufficientResource(resource="cpu", quantity=270),), evicted=None,
+    ),
+    ImagesDetected(images=(ListedImage(image_id="sha256:" + "a" * 64, new=True, size_bytes=5),)),
+    ImageFsObserved(capacity_bytes=100, available_bytes=40),
+    EvictionSignalObserved(signal="nodefs.available", available=1, capacity=2),
+    GarbageCollected(outcome="failed", error="wanted to free 5 bytes"),
+    CgroupUpdated(
+        cgroup="kubepods/poduid-web", level="pod", qos_class="Guaranteed", pod_uid="uid-web",
+        cpu_shares=512, memory_limit_bytes=9223372036854771712, created=True, changed=(),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """A ledger with one node, a record a second."""
+    made = Ledger.create(tmp_path / "ledger")
+    with made.writer() as writer:
+        drafts = [Draft(START_NS + n * 10**9, body) for n, body in enumerate(HISTORY)]
+        writer.append("node-a", drafts)
+    return made.path
+
+
+def run(ledger: Path, *arguments: str) -> Result:
+    """Call the command."""
+    return CliRunner().invoke(state, ["--ledger", str(ledger), *arguments])
+
+
+def shown(ledger: Path, *arguments: str) -> str:
+    """What it prints, when it is content."""
+    result = run(ledger, *arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def row(text: str, start: str) -> list[str]:
+    """Cells of the one row that starts so."""
+    lines = [line for line in text.splitlines() if line.startswith(start)]
+    assert len(lines) == 1
+    return [cell.strip() for cell in lines[0].split("  ") if cell.strip()]
+
+
+def test_json_is_canonical(ledger: Path) -> None:
+    """Sorted keys, one line, nothing but integers as numbers."""
+    text = shown(ledger, "-o", "json")
+
+    def no_float(number: str) -> float:
+        raise AssertionError(f"a float: {number}")
+
+    document = json.loads(text, parse_float=no_float)
+    assert text == json.dumps(document, sort_keys=True, separators=(",", ":")) + "\n"
+    assert set(document) == {"node", "seq", "ts_ns", *PARTS}
+    assert (document["node"], document["seq"]) == ("node-a", len(HISTORY))
+    assert document["ts_ns"] == START_NS + (len(HISTORY) - 1) * 10**9
+    assert document["devices"]["holders"]["uid-web"]["app"]["example.com/gpu"]["device_ids"] == [
+        "gpu-1", "gpu-3",
+    ]  # fmt: skip
+    assert document["pods"]["uid-big"]["reason"] == "OutOfcpu"
+
+
+def test_table_of_everything(ledger: Path) -> None:
+    """Each part with its rows."""
+    text = shown(ledger)
+    assert text.startswith(f"node-a  after record {len(HISTORY)}  2025-11-21T03:00:17Z\n")
+    assert row(text, "1.36.2") == ["1.36.2", "7", "2025-11-21T03:00:00Z", "0"]
+    assert row(text, "cpu ") == ["cpu", "4", "3800m"]
+    assert row(text, "default/big") == [
+        "default/big", "Failed", "no: OutOfcpu", "2025-11-21T03:00:11Z", "uid-big",
+    ]  # fmt: skip
+    assert "app running, restarts 1" in text
+    assert row(text, "example.com/gpu  default/web") == [
+        "example.com/gpu", "default/web", "app", "gpu-1 gpu-3", "1", "2025-11-21T03:00:06Z",
+    ]  # fmt: skip
+    assert row(text, "default/web  app        liveness")[3:6] == ["success", "failure", "1"]
+    assert row(text, "sha256:aaaaaaaaaaaa ")[1:3] == ["5", "no"]
+    assert row(text, "kubepods/") == ["kubepods/poduid-web", "Guaranteed", "512", "max"]
+    assert row(text, "default/web  kube-system/critical")[2:] == [
+        "cpu:270", "yes", "2025-11-21T03:00:12Z",
+    ]  # fmt: skip
+    assert row(text, "cgroupDriver") == ["cgroupDriver", '"cgroupfs"', "config"]
+    for line in (
+        "conflict: the flag says otherwise",
+        "cpus 4  numa_nodes 0,1",
+        "image filesystem: 40 of 100 bytes free",
+        "  wanted to free 5 bytes",
+        "and 1 left at their default (see -o json)",
+    ):
+        assert line in text.splitlines()
+
+
+def test_only_some_parts(ledger: Path) -> None:
+    """In both forms."""
+    assert set(json.loads(shown(ledger, "--only", "devices, probes", "-o", "json"))) == {
+        "node", "seq", "ts_ns", "devices", "probes",
+    }  # fmt: skip
+    titles = [line for line in shown(ledger, "--only", "pods").splitlines() if line.isupper()]
+    assert titles == ["PODS (2)"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seq"),
+    [
+        (("--at", "2025-11-21T03:00:04Z"), 5),
+        (("--at", "2025-11-21T03:00:04.999Z"), 5),
+        (("--seq", "3"), 3),
+        (("--at", "now"), len(HISTORY)),
+        (("--at", "-1h"), 1),
+        (("--at", "-3590s"), 11),
+    ],
+)
+@freeze_time("2025-11-21T04:00:00Z")
+def test_instants(ledger: Path, arguments: tuple[str, str], seq: int) -> None:
+    """A span is one before now, wherever the recording is from."""
+    assert json.loads(shown(ledger, *arguments, "--only", "counts", "-o", "json"))["seq"] == seq
+
+
+def test_before_the_first_record(ledger: Path) -> None:
+    """Empty, and said so."""
+    result = run(ledger, "--at", "2020-01-01T00:00:00Z", "-o", "json")
+    assert result.exit_code == 0
+    assert "node-a has no record at 2020-01-01T00:00:00Z or before" in result.stderr
+    document = json.loads(result.stdout)
+    assert (document["node"], document["seq"], document["ts_ns"]) == ("node-a", 0, None)
+    assert document["pods"] == {}
+    assert "nothing recorded" in run(ledger, "--seq", "0").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--at", "noon"), "'noon' is no time"),
+        (("--only", "pods,nodes"), "no such part of the state: nodes"),
+        (("--only", ","), "no such part of the state"),
+        (("--node", "node-z"), "no node 'node-z'"),
+        (("--seq", "999"), "no record 999"),
+        (("--seq", "1", "--at", "now"), "cannot both be asked for"),
+    ],
+)
+def test_bad_questions(ledger: Path, arguments: tuple[str, ...], message: str) -> None:
+    """Two lines, exit code 2, nothing on stdout."""
+    result = run(ledger, *arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    error, hint = result.stderr.splitlines()
+    assert error.startswith("error: ")
+    assert message in error
+    assert hint.startswith("hint: ")
+
+
+def test_several_nodes(ledger: Path) -> None:
+    """One must be named."""
+    with Ledger.open(ledger).writer() as writer:
+        writer.append("node-b", [Draft(START_NS, HISTORY[0])])
+    result = run(ledger)
+    assert result.exit_code == 2
+    assert "2 nodes: node-a, node-b" in result.stderr
+    assert shown(ledger, "--node", "node-b").startswith("node-b  after record 1 ")
+
+
+def test_no_ledger(tmp_path: Path) -> None:
+    """Says what to do."""
+    result = run(tmp_path / "nothing")
+    assert result.exit_code == 2
+    assert "kubeledger import" in result.stderr
+
+
+def test_help_has_an_example() -> None:
+    """As every command's."""
+    result = CliRunner().invoke(state, ["--help"])
+    assert "Example: kubeledger state" in result.stdout
