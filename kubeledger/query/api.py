@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -79,7 +81,9 @@ class Queryable:
         self.timeout_s = timeout_s
         self._ledger = ledger
         self._memory_limit = memory_limit
-        self._spill = TemporaryDirectory(prefix="kubeledger-spill-")
+        self._spill = mkdtemp(prefix="kubeledger-spill-")
+        # Whoever forgets to close leaves no directory behind, and gets no warning for it.
+        self._remove_spill = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
         self._parser = duckdb.connect(":memory:")
         self._database: duckdb.DuckDBPyConnection | None = None
         self._needs = Needs(kinds=frozenset(), evidence=False)
@@ -103,7 +107,7 @@ class Queryable:
         if self._database is not None:
             self._database.close()
         self._parser.close()
-        self._spill.cleanup()
+        self._remove_spill()
 
     def sql(self, query: str, params: Mapping[str, object] | None = None) -> Rows:
         """Run one query that reads.
@@ -133,7 +137,7 @@ class Queryable:
                 self._ledger,
                 self._needs,
                 memory_limit=self._memory_limit,
-                spill=Path(self._spill.name),
+                spill=Path(self._spill),
             )
             self._loaded = wanted
         return self._database

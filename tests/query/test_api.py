@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import gc
+import tempfile
 import time
 from pathlib import Path
 
@@ -85,6 +87,19 @@ def test_memory_limit(ledger: Path) -> None:
         pytest.raises(BadQuestionError, match="Out of Memory"),
     ):
         database.sql(query).fetchall()
+
+
+def test_who_forgets_to_close_leaves_nothing_behind(
+    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Temporary files go with the last reference."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    opened = connect(ledger)
+    assert opened.sql("SELECT 1").fetchall() == [(1,)]
+    assert list(tmp_path.iterdir())
+    del opened
+    gc.collect()
+    assert not list(tmp_path.iterdir())
 
 
 def test_results_live_side_by_side(database: Queryable) -> None:
