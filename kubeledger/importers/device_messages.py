@@ -39,6 +39,7 @@ HARMLESS = (
     "Device plugin validated",
     "Environment variable has conflicting setting",
     "Error while processing device plugin registration server",
+    "Error while serving device plugin registration grpc server",
     "Fail to clean up stale content under socket dir",
     "Failed to clean up stale content under socket dir",
     "Failed to close grpc connection",
