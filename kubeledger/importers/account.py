@@ -47,12 +47,15 @@ class Account:
 
     Attributes:
         file: path within the bundle.
+        known_bytes: an earlier import has reported the lines of so many first bytes: those
+            are counted here, but not reported again.
         lines, understood, noise: counts of physical lines.
         records: kind -> facts whose first evidence stands in this source.
     """
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, known_bytes: int = 0) -> None:
         self.file = file
+        self.known_bytes = known_bytes
         self.lines = 0
         self.understood = 0
         self.noise = 0
@@ -68,6 +71,8 @@ class Account:
     def reject(self, shape: str, line: int, evidence: Evidence, ts_ns: int) -> Fact | None:
         """Take down a line that nobody understands; a fact when enough have gathered."""
         self._not_understood += 1
+        if evidence.offset is not None and evidence.offset < self.known_bytes:
+            return None
         if shape not in self._shapes and len(self._shapes) >= SHAPES_MAX:
             shape = _OTHER_SHAPE
         entry = self._shapes.get(shape)

@@ -15,10 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from kubeledger.importers.account import Account, shape_of
-from kubeledger.importers.facts import Fact
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.klog_forms import (
     Place,
@@ -28,14 +25,21 @@ from kubeledger.importers.klog_forms import (
     text_line,
 )
 from kubeledger.importers.klog_lines import PARTIAL, Bodies, LineCutter, is_bare_log
+from kubeledger.importers.klog_outputs import (
+    ClockStep,
+    LogEntry,
+    LogOutput,
+    NewProcess,
+    PendingEntry,
+)
 from kubeledger.importers.klog_prefix import HEADER, JSON_START
 from kubeledger.importers.klog_time import Clock, exact_json_ns
 from kubeledger.importers.klog_values import normal_message, split_structured, text_values
 from kubeledger.importers.multiline import continues_free_text, opens_block
-from kubeledger.importers.router import PREFIX_LENGTH, Call, Route, Router, Verdict
+from kubeledger.importers.router import PREFIX_LENGTH, Route, Router, Verdict
 from kubeledger.machine import Evidence
 
-__all__ = ["ClockStep", "KlogReader", "LogEntry", "LogOutput", "NewProcess"]
+__all__ = ["KlogReader"]
 
 VERDICTS_MAX = 100_000
 JOINED_MAX = 1 << 20
@@ -46,48 +50,6 @@ _NEVER = b"~"
 _NO_PID = -1
 
 
-class LogEntry(msgspec.Struct):
-    """A log line and the handlers that asked for it."""
-
-    line: LogLine
-    calls: tuple[Call, ...]
-
-
-class NewProcess(msgspec.Struct):
-    """The first line of a log, or of another process ID in it."""
-
-    line: LogLine
-
-
-class ClockStep(msgspec.Struct):
-    """The clock went back before this line."""
-
-    line: LogLine
-    from_ts_ns: int
-    to_ts_ns: int
-
-
-LogOutput = LogEntry | NewProcess | ClockStep | Fact
-"""What the reader hands on; facts are those about lines that nobody understands."""
-
-
-class _Pending(msgspec.Struct):
-    """An entry whose last line may not have been seen.
-
-    Attributes:
-        calls: handlers, known at once for structured lines; None: free text, known when whole.
-        rest: what follows the message of a structured text line; None for JSON.
-        continuation: its further lines; ``numbers`` where they stand, ``kept`` their bytes.
-    """
-
-    line: LogLine
-    calls: tuple[Call, ...] | None
-    rest: str | None = None
-    continuation: list[str] = []
-    numbers: list[int] = []
-    kept: int = 0
-
-
 class KlogReader:
     """Reads one log; the clock is shared by the logs of a node, in their order.
 
@@ -96,18 +58,18 @@ class KlogReader:
         cutter: its ``stats`` say what was odd about the bytes.
     """
 
-    def __init__(self, source: str, router: Router, clock: Clock) -> None:
-        self.account = Account(source)
+    def __init__(self, account: Account, router: Router, clock: Clock) -> None:
+        self.account = account
         self.cutter = LineCutter()
-        self._source = source
+        self._source = account.file
         self._router = router
         self._clock = clock
         self._verdicts: dict[bytes, Route] = {}
         self._bodies = Bodies()
         self._wrapped: bool | None = None
         self._pid: int | None = _NO_PID
-        self._pending: _Pending | None = None
-        self._tail: Place | bytes = b""
+        self._pending: PendingEntry | None = None
+        self._tail = b""
         self._tail_kind: Verdict = Verdict.UNKNOWN
         self._in_block = False
         self._tag: bytes | None = None
@@ -305,7 +267,7 @@ class KlogReader:
         if key is not None and route is not Verdict.UNKNOWN:
             self._learn(key, route)
         if isinstance(route, tuple):
-            self._pending = _Pending(line, route, rest)
+            self._pending = PendingEntry(line, route, rest)
             self._count(Verdict.UNDERSTOOD)
         elif route is Verdict.UNKNOWN:
             self._reject(shape_of(line.file, line.message, True), line.line, line.evidence)
@@ -320,7 +282,7 @@ class KlogReader:
                 self._learn(key, Verdict.NOISE)
             self._count(Verdict.NOISE)
         else:
-            self._pending = _Pending(line, None)
+            self._pending = PendingEntry(line, None)
 
     def _count(self, verdict: Verdict, lines: int = 1) -> None:
         lines += self._split_lines
@@ -376,21 +338,21 @@ class KlogReader:
             return False
         if closing:
             self._in_block = opens_block(body)
-        self._append(place.number, body)
+        self._append(place, body)
         return True
 
-    def _append(self, number: int, body: bytes) -> None:
+    def _append(self, place: Place, body: bytes) -> None:
         """One more line of the entry above."""
         pending = self._pending
         if pending is not None:
-            pending.numbers.append(number)
+            pending.numbers.append(place.number)
             pending.kept += len(body)
             if pending.kept <= JOINED_MAX:
                 pending.continuation.append(body.rstrip(b"\r").decode("utf-8", "replace"))
             if pending.calls is not None:
                 self._count(Verdict.UNDERSTOOD)
         elif self._tail_kind is Verdict.UNKNOWN:
-            self._reject_plain(Place(body, body, number, 0), "(continued)")
+            self._reject_plain(place, "(continued)")
         else:
             self._count(self._tail_kind)
 
@@ -399,7 +361,7 @@ class KlogReader:
         foreign_tag = self._wrapped and self._bodies.unwrap(place.raw).tag != self._tag
         noise = not text.strip() or self._router.plain(text)
         if not foreign_tag and (not noise or not text.strip()) and self._may_continue():
-            self._append(place.number, place.body)
+            self._append(place, place.body)
         elif noise:
             kind = self._tail_kind
             self._count(Verdict.NOISE)
@@ -416,7 +378,7 @@ class KlogReader:
                 line.severity, line.file, line.message
             )
         tail = self._tail
-        header = HEADER.match(tail) if isinstance(tail, bytes) else None
+        header = HEADER.match(tail)
         if header is None or split_structured(tail[header.end() :].decode("utf-8", "replace")):
             return False
         file = header[4].decode("utf-8", "replace").rpartition("/")[2]

@@ -115,9 +115,7 @@ def _count_undecodable(lines: list[bytes]) -> int:
 
 def is_bare_log(lines: list[bytes]) -> bool:
     """The log has no carrier's prefix: a klog line stands at the start of a line."""
-    return any(
-        HEADER.match(line) or line.startswith(JSON_START) for line in lines[:_SAMPLE_LINES]
-    )
+    return any(HEADER.match(line) or line.startswith(JSON_START) for line in lines[:_SAMPLE_LINES])
 
 
 class Bodies:

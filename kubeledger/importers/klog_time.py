@@ -135,7 +135,8 @@ def exact_json_ns(text: bytes) -> int:
     number = int(whole)
     digits = 9 if abs(number) < _SECONDS_LIMIT else 6
     padded = fraction[:digits].ljust(digits, b"0")
-    return number * 10**digits + (int(padded) if padded else 0)
+    scale = 1_000_000_000 if digits == 9 else 1_000_000
+    return number * scale + (int(padded) if padded else 0)
 
 
 def _exponent_ns(text: bytes) -> int:

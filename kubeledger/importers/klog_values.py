@@ -70,7 +70,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def normal_message(text: str) -> str:
-    """A message without the newline that ``Infof("...\\n")`` leaves at its end."""
+    """A message without the one newline that it may end with."""
     return text[:-1] if text.endswith("\n") else text
 
 

@@ -9,44 +9,21 @@ listed. What an assembler handles goes before these tables.
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 
 __all__ = ["NOISE_FILES", "NOISE_MESSAGES", "NOISE_PLAIN", "NOISE_PREFIXES", "NOISE_TEXTS"]
 
-NOISE_FILES = frozenset(
-    """
-    accelerator.go actual_state_of_world.go atomic_writer.go aws_credentials.go aws.go
-    azure_acr_helper.go azure_credentials.go balancer_conn.go balancer_conn_wrappers.go
-    balancer_wrapper.go base_balancer.go block_volume.go bootstrap.go cache_based_manager.go
-    certificate_manager.go certificate_store.go clientconn.go client_ca.go cni.go
-    component.go configmap.go configmap_cafile_content.go conntrack.go container.go
-    container_log_manager.go controlbuf.go
-    credentials.go csi_attacher.go csi_block.go csi_client.go csi_drivers_store.go
-    csi_mounter.go csi_plugin.go csi_util.go cri_stats_provider.go
-    desired_state_of_world.go desired_state_of_world_populator.go dns.go docker.go
-    downwardapi.go dynamic_cafile_content.go dynamic_serving_content.go emptydir.go
-    empty_dir.go exec_mount.go expander.go factory.go fs.go fs_resource_analyzer.go fsquota.go
-    gce.go goroutinemap.go grpclog.go gzip.go healthz.go host_path.go hostport_manager.go
-    hostutil.go hostutil_linux.go http2_client.go http2_server.go httplog.go
-    informer.go interface.go iptables.go iscsi.go keyring.go kubelet_network.go
-    kubelet_network_linux.go kubelet_volumes.go labels.go libcontainer_handler.go local.go
-    logging.go manager_no_libpfm.go metadata.go metaserver.go
-    mount.go mount_helper_common.go mount_helper_unix.go mount_linux.go
-    nestedpendingoperations.go nfs.go node_authorizer.go nodeinfomanager.go nodelease.go
-    noop.go nsenter_mount.go nvidia.go oomparser.go oom_linux.go operation_executor.go
-    operation_generator.go passthrough.go perf.go pickfirst.go plugin.go plugin_manager.go
-    plugin_watcher.go plugins.go probe.go projected.go provider.go pull_manager.go
-    quota_linux.go quota_common_linux_impl.go ratelimit.go reconciler.go reconciler_common.go
-    reconciler_new.go reconstruct.go reconstruct_common.go reflector.go reflector_data.go
-    reporter.go request.go resctrl.go resolver_conn_wrapper.go resolver_wrapper.go
-    round_trippers.go secret.go server_apis_podresources.go server_bootstrap.go server_v1.go
-    server_v1alpha1.go shared_informer.go streamwatcher.go subpath_linux.go summary.go
-    summary_sys_containers.go tlsconfig.go token_manager.go trace.go transport.go
-    userns_manager.go util_linux.go util_unix.go volume.go volume_host.go volume_linux.go
-    volume_manager.go volume_stat_calculator.go volumemanager.go warnings.go
-    watch_based_manager.go watchdog_linux.go with_retry.go
-    """.split()
-)
+
+def _listed(name: str) -> frozenset[str]:
+    text = files("kubeledger.importers").joinpath(name).read_text("utf-8")
+    return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
+
+
+NOISE_FILES = _listed("noise_files.txt")
 """Callers all of whose lines are noise."""
+
+NOISE_MESSAGES = _listed("noise_messages.txt")
+"""Structured messages that are noise wherever they come from."""
 
 NOISE_PREFIXES: dict[str, tuple[str, ...]] = {
     "handler.go": ("error while read", "Added event &{", "Unable to get Pr"),
@@ -64,86 +41,6 @@ NOISE_PREFIXES: dict[str, tuple[str, ...]] = {
     "kubelet_pods.go": ("Cannot get host ", "pod waiting > 0,"),
 }
 """File -> beginnings (16 letters at most) of free text that is noise."""
-
-NOISE_MESSAGES = frozenset(
-    message
-    for line in """
-    "Allowing devices for cgroup" "Adding entry to the queue" "Adding new entry to the queue for processing"
-    "Attempting to register node" "Attempting to sync node with API server" "Caches populated"
-    "Cannot get host IPs" "Checking backoff for container in pod" "Clean up containers for orphaned pod we had not seen before"
-    "Clean up orphaned mirror pods" "Clean up orphaned pod cgroups" "Clean up orphaned pod directories"
-    "Clean up orphaned pod statuses" "Clean up orphaned pod user namespace allocations" "Clean up pod workers for terminated pods"
-    "Clean up probes for terminated pods" "Cleaned up orphaned pod volumes dir" "Cleaned up orphaned volume subpath from pod"
-    "Client rotation is on, will bootstrap in background" "Cloud provider determined current node"
-    "Connected to new client" "Connecting to image service" "Connecting to runtime service"
-    "Container readiness changed for unknown container" "Container readiness unchanged" "Container runtime initialized"
-    "Container runtime status" "Container runtime status is nil" "Container startup unchanged" "Controller attach/detach is disabled for this node; Kubelet will attach and detach volumes"
-    "Controller attach-detach setting changed to false; updating existing Node"
-    "Controller attach/detach setting changed to true; updating existing Node"
-    "Cpuset checkpoint" "Creating a mirror pod for static pod" "Creating device plugin registration server"
-    "Creating hosts mount for container" "Creating topology manager with policy per scope" "Default route transits interface"
-    "Deregistered client" "Detected change in pod's files" "DeleteContainer returned error" "Determined CDI devices for pod"
-    "Enforcing CFS quota" "Event bookmark" "Evaluating pods" "Failed to apply OOM score" "Failed to ApplyOOMScoreAdj"
-    "Failed to check if disk space is available for the runtime" "Failed to delete cgroup paths"
-    "Failed to ensure process in container with oom score" "Failed to get device plugin socket" "Failed to get status for pod"
-    "Failed to get the container runtime's cgroup. Runtime system container metrics may be missing."
-    "Failed to get the kubelet's cgroup. Kubelet system container metrics may be missing"
-    "Failed to get the kubelet's cgroup. Kubelet system container metrics may be missing." "Failed to make sure system containers"
-    "Failed to read pod IP from plugin/docker" "Failed to remove cgroup (will retry)" "Failed to set some node status fields"
-    "Failed to update stats for container" "Failed to update status for pod" "Failed to watch" "Fast updating node status as it just became ready"
-    "FileSystem detection" "Found active IP" "Found addresses for interface" "Found valid address" "GenericPLEG: Relisting"
-    "GenericPLEG: Relisting Pod" "Golang settings" "HTTP" "IP found" "Initialized iptables rules." "Interface is up"
-    "Initializing Topology Manager" "Initializing container log rotate workers" "Initializing node status"
-    "Kubernetes client is nil, not starting status manager" "Label not found" "Looking for default routes with IP addresses"
-    "Looking for sources, have seen" "NUMA nodes not available for allocation" "No api server defined - no events will be sent to API server"
-    "No api server defined - no node status update will be sent" "No status for pod" "NoSwap is set due to memorySwapBehavior not specified"
-    "Node became not ready" "Node no longer present" "Node was previously registered" "Observed pod startup duration"
-    "OnPodSandboxReady callback invoked" "PLEG: Ignoring events for pod" "PLEG: Write status" "PLEG: Delete status for pod" "PSI not available" "PSI support not available"
-    "Pod contains no container with pinned cpus" "Pod startup latency" "Pod still has one or more containers in the non-exited state"
-    "Pod waiting > 0, pending" "Processing pod event" "Processing pod event done" "Pulling image" "Reading config file"
-    "Reconciling" "RemoveStaleState removing state" "Resyncing" "Retrieved pods from runtime" "Rotating container log"
-    "Running" "Set namespace for pod" "Setting Node allocatable" "Setting node annotation to enable volume controller attach/detach"
-    "Setting node status at position" "Setting node status condition code" "Setting pods for source" "Setting rate limiting for endpoint"
-    "Skipping pod synchronization" "Standalone mode, no API client" "Start recovering" "Starting" "Starting ContainerManager"
-    "Starting Kubelet Plugin Manager" "Starting Kubelet Volume Manager" "Starting container log rotation sequence" "Starting container log rotation worker"
-    "Starting controller" "Starting memorymanager" "memorymanager started" "CPU manager started" "Starting to listen" "Starting to listen read-only" "Starting to sync pod status with apiserver"
-    "Status for pod is up-to-date" "Status for pod is up-to-date; skipping" "Status for pod updated successfully" "Status manager: syncing batch" "Successfully registered node"
-    "Successfully updated PodReadyToStartContainers condition after sandbox creation"
-    "Sync pod status" "Syncing batch" "Syncing updated statuses" "Syncing all statuses" "Patch status for pod" "The watcher"
-    "Trying to delete pod" "Unable to find cadvisor stats for container" "Unable to find network stats for sandbox" "Unable to find pod" "Unable to get disk stats"
-    "Unable to read config path" "Unable to process watch event" "Updated" "Updated Node allocatable limit across pods" "Updated machine memory" "updateStatusInternal"
-    "Updating node status" "Updating Pod CIDR" "Using cri" "Using self-signed cert" "Validated CRI v1 image API" "Validated CRI v1 runtime API"
-    "Validating the CRI v1 API image version" "Validating the CRI v1 API runtime version" "Volume manager" "Watching apiserver" "Watching path"
-    "containerMap: container still active" "containerMap: removing container" "failed to check if node is newer; using informer node"
-    "user namespaces: user not found, using default mappings" "Systemd watchdog is not enabled" "Registered client" "RemoveContainer"
-    "Getting CRI runtime configuration information" "RuntimeConfig from runtime service failed" "Adding debug handlers to kubelet server"
-    "Adding static pod path" "Adding pod URL" "Adding apiserver pod source" "Kubelet is running in standalone mode, will skip API server sync"
-    "CRI implementation should be updated to support RuntimeConfig. Falling back to using cgroupDriver from kubelet config."
-    "CRI implementation should be updated to support RuntimeConfig when KubeletCgroupDriverFromCRI feature gate has been enabled. Falling back to using cgroupDriver from kubelet config."
-    "Client doesn't support WatchList" "Creating Container Manager object based on Node Config" "Failed to set rlimit on max file handles"
-    "Container not found in pod's containers" "Container status to pod status" "Generating pod status" "Got phase for pod"
-    "Kubelet client is not nil" "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /"
-    "Creating Dynamic Resource Allocation (DRA) manager" "Creating device plugin manager" "Container manager verified user specified cgroup-root exists"
-    "Attempting to enforce Node Allocatable" "Using root directory" "Write status for pod" "Set pod cgroup" "Notifying pod of pending update"
-    "Pending update already queued" "Updating kernel flag" "Deleting container" "Removing pod logs" "Removing sandbox" "Failed to remove container"
-    "Failed to remove pod sandbox" "Failed to remove pod log directory" "Sandbox status" "Connecting to docker on the dockerEndpoint"
-    "SyncLoop (housekeeping)" "SyncLoop (housekeeping) end" "SyncLoop (housekeeping, skipped): sources aren't ready yet"
-    "SyncLoop (SYNC) pods" "SyncLoop UPDATE" "Starting kubelet main sync loop" "Got status for pod" "Adding pod to status manager"
-    "Housekeeping took longer than expected" "Housekeeping took longer than 1s" "Syncing Pod" "No need to kill pod"
-    "Dynamically watching" "Killing pod sandbox" "Desired state populator starts to run" "Finished populating initial desired state of world"
-    "Reconciler: start to sync state" "Waiting for volumes to attach and mount for pod" "All volumes are attached and mounted for pod"
-    "Waiting for volumes to unmount for pod" "All volumes are unmounted for pod" "MountVolume.SetUp succeeded for volume"
-    "Failed to find the transport cipher" "Warning: --pod-infra-container-image will not be pruned by the image garbage collector"
-    "--pod-infra-container-image will not be pruned by the image garbage collector in kubelet and should also be set in the remote runtime"
-    "Failed to delete cgroup" "Unable to fetch pod log stats" "Unable to fetch pod etc hosts stats" "Failed creating a mirror pod for"
-    "Deleting a mirror pod" "Trying to delete mirror pod" "Failed deleting a mirror pod" "Path does not exist" "Nameserver limits exceeded"
-    "Unable to retrieve pull secret, the image pull may not succeed." "Failed to retrieve pull secret" "Volume subpath"
-    "Getting logs for container" "Failed to fetch logs" "Kubelet Node Authorizer" "Failed to ensure lease exists, will retry"
-    "Update plugin resources" "podresources" "Failed to list" "Reflector ListAndWatch" "Unhandled Error" "Observed a panic"
-    """.splitlines()
-    for message in re.findall(r'"([^"]+)"', line)
-)
-"""Structured messages that are noise wherever they come from."""
 
 _TEXTS: dict[str, tuple[str, ...]] = {
     "": (
@@ -225,7 +122,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     ),
     "kuberuntime_sandbox.go": (
         r"CreatePodSandbox for pod|ListPodSandbox failed|Removing sandbox|Running pod",
-        r"Create sandbox|GeneratePodSandboxConfig|PodSandboxStatus|determinePodSandboxIP|Pod Sandbox",
+        r"Create sandbox|GeneratePodSandboxConfig|PodSandboxStatus|determinePodSandboxIP|Pod Sand",
     ),
     "kuberuntime_logs.go": (r"",),
     "log_handler.go": (r"",),

@@ -101,9 +101,7 @@ class Router:
             return Verdict.NOISE
         return Verdict.UNKNOWN
 
-    def _tables(
-        self, file: str
-    ) -> Iterable[Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+    def _tables(self, file: str) -> Iterable[Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         if file:
             return self._free_text.get(file, ())
         return (table for tables in self._free_text.values() for table in tables)

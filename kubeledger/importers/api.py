@@ -1,0 +1,93 @@
+"""``import_sources``: from paths to records in a ledger."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from kubeledger.importers.bundle import find_bundles
+from kubeledger.importers.collect import collect
+from kubeledger.importers.coverage import known_lengths
+from kubeledger.importers.ingest import NodeReport, history_of, ingest
+from kubeledger.importers.options import ImportOptions
+from kubeledger.importers.pipeline import Progress
+from kubeledger.importers.plan import Plan, make_plan
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.recovery import RecoveryReport
+from kubeledger.ledger.writer import LedgerWriter
+
+__all__ = ["ImportOptions", "ImportReport", "NodeReport", "import_sources", "plan_sources"]
+
+
+class ImportReport(msgspec.Struct):
+    """What an import did, a bundle at a time.
+
+    Attributes:
+        recovery: what was put right when the ledger was opened for writing.
+    """
+
+    bundles: list[NodeReport]
+    recovery: tuple[RecoveryReport, ...] = ()
+
+    @property
+    def added(self) -> int:
+        """Records appended."""
+        return sum(bundle.added for bundle in self.bundles)
+
+
+def import_sources(
+    paths: Sequence[str],
+    ledger: Ledger,
+    options: ImportOptions | None = None,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Import files, directories and archives.
+
+    All bundles are looked at before the first record of any is written.
+
+    Args:
+        paths: as the user gave them; ``-`` is standard input.
+        ledger: where the records go.
+        options: overrides of detection.
+        progress: told now and then how far it is.
+
+    Raises:
+        BadInputError: nothing usable, mixed nodes, a file that cannot be read.
+        BadQuestionError: an option makes no sense.
+        LedgerBusyError, LedgerUnavailableError, DamagedLedgerError: as the ledger's.
+    """
+    options = options or ImportOptions()
+    with tempfile.TemporaryDirectory(prefix="kubeledger-import-") as spool:
+        collected = collect(paths, Path(spool))
+        with ledger.writer() as writer:
+            lengths = _lengths(ledger, writer)
+            bundles = find_bundles(collected, options, lengths)
+            plans = [make_plan(bundle, options) for bundle in bundles]
+            reports = [ingest(plan, ledger, writer, progress) for plan in plans]
+            return ImportReport(reports, writer.recovery)
+
+
+def plan_sources(paths: Sequence[str], spool: Path, options: ImportOptions) -> list[Plan]:
+    """What an import of these paths would read; nothing is written.
+
+    Args:
+        paths: as for ``import_sources``.
+        spool: an empty directory for what has to be unpacked; the caller removes it.
+        options: overrides of detection.
+
+    Raises:
+        BadInputError: as ``import_sources``.
+    """
+    bundles = find_bundles(collect(paths, spool), options)
+    return [make_plan(bundle, options) for bundle in bundles]
+
+
+def _lengths(ledger: Ledger, writer: LedgerWriter) -> list[int]:
+    """Lengths of all logs that were imported, of any node: whose a log is comes later."""
+    sources = []
+    for node in ledger.nodes():
+        sources += history_of(ledger, writer, node).imported
+    return known_lengths(sources)

@@ -1,0 +1,210 @@
+"""Bundles: the files that one node left, told apart from other nodes' and other things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os.path import commonpath
+
+import msgspec
+
+from kubeledger.errors import BadInputError
+from kubeledger.importers.collect import Collected
+from kubeledger.importers.detect import FORMATS, LOG_FORMATS, Detected, detect
+from kubeledger.importers.log_survey import LogSurvey, survey_log
+from kubeledger.importers.options import ImportOptions
+from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
+
+__all__ = ["Bundle", "Finding", "FoundFile", "find_bundles"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something a reader of the ledger must know; as in ``FindingReported``."""
+
+    finding: str
+    file: str | None
+    message: str
+
+
+class FoundFile(msgspec.Struct):
+    """A file of a bundle that is read.
+
+    Attributes:
+        survey: a log's; None for documents.
+    """
+
+    source: SourceFile
+    format: str
+    digests: Digests
+    survey: LogSurvey | None = None
+
+
+class Bundle(msgspec.Struct):
+    """The files of one node, not yet interpreted.
+
+    Attributes:
+        label: how the user named it.
+        name: the directory's name: a last resort for the node's name and version.
+        files: sorted by name.
+        skipped: file -> why it is not read.
+    """
+
+    label: str
+    name: str
+    files: list[FoundFile]
+    skipped: dict[str, str]
+    findings: list[Finding]
+
+    @property
+    def logs(self) -> list[LogSurvey]:
+        """Surveys of the kubelet's logs."""
+        return [file.survey for file in self.files if file.survey is not None]
+
+
+def find_bundles(
+    collected: Sequence[Collected], options: ImportOptions, lengths: Sequence[int] = ()
+) -> list[Bundle]:
+    """The bundles among what the user named.
+
+    Files named one by one are one bundle. A directory or archive is one, too, unless
+    several of its directories hold kubelet logs: then each of those is one.
+
+    Args:
+        collected: what stands behind each argument.
+        options: overrides.
+        lengths: beginnings of logs whose digests are wanted (earlier imports' lengths).
+
+    Raises:
+        BadInputError: nothing among it can be used.
+    """
+    bundles: list[Bundle] = []
+    loose = [tree for tree in collected if not tree.is_tree]
+    if loose:
+        bundles.append(_look(_merged(loose), options, lengths))
+    for tree in collected:
+        if tree.is_tree:
+            bundles += _split(_look(tree, options, lengths))
+    useful = [bundle for bundle in bundles if bundle.files]
+    if not useful:
+        raise _nothing_useful(bundles)
+    return useful
+
+
+def _merged(loose: Sequence[Collected]) -> Collected:
+    """Files named one by one, with names that tell them apart."""
+    files = [source for tree in loose for source in tree.files]
+    names = [source.name for source in files]
+    for index, source in enumerate(files):
+        if names.count(names[index]) > 1:
+            source.name = f"{source.path.resolve().parent.name}/{source.name}"
+    taken: set[str] = set()
+    for source in files:
+        base, number = source.name, 2
+        while source.name in taken:
+            source.name = f"{base}~{number}"
+            number += 1
+        taken.add(source.name)
+    skipped = {name: why for tree in loose for name, why in tree.skipped.items()}
+    label = ", ".join(tree.label for tree in loose)
+    return Collected(label, False, files, skipped, loose[0].name if len(loose) == 1 else "")
+
+
+def _look(tree: Collected, options: ImportOptions, lengths: Sequence[int]) -> Bundle:
+    """Detect each file; logs are surveyed, since they tell which node they are from."""
+    bundle = Bundle(tree.label, tree.name, [], dict(tree.skipped), [])
+    seen: dict[str, str] = {}
+    for source in tree.files:
+        detected = Detected(options.format) if options.format else detect(source)
+        if detected.format is None:
+            bundle.skipped[source.name] = detected.reason
+            if detected.finding:
+                message = f"{source.name} is not read: {detected.reason}"
+                bundle.findings.append(Finding(detected.finding, source.name, message))
+            continue
+        file = _digested(source, detected.format, lengths)
+        if source.truncated:
+            message = "the compressed stream ends early; what came before it is read"
+            bundle.findings.append(Finding("truncated", source.name, message))
+        twin = seen.get(file.digests.digest) if file.survey is not None else None
+        if twin is not None:
+            bundle.skipped[source.name] = f"same content as {twin}"
+            continue
+        seen[file.digests.digest] = source.name
+        bundle.files.append(file)
+    return bundle
+
+
+def _digested(source: SourceFile, form: str, lengths: Sequence[int]) -> FoundFile:
+    if form in LOG_FORMATS:
+        survey = survey_log(source, list(lengths))
+        return FoundFile(source, form, survey.digests, survey)
+    return FoundFile(source, form, digest_chunks(source.chunks()))
+
+
+def _split(bundle: Bundle) -> list[Bundle]:
+    """One bundle for each directory that holds a node's log."""
+    parents = {_parent(survey.source.name) for survey in bundle.logs}
+    roots = {path for path in parents if not any(_below(path, other) for other in parents)}
+    if len(roots) < 2 or _one_node(bundle.logs):
+        return [bundle]
+    common = commonpath(roots)
+    prefix = f"{common}/" if common else ""
+    tops = sorted({root[len(prefix) :].partition("/")[0] for root in roots})
+    return [_part(bundle, f"{prefix}{top}") for top in tops]
+
+
+def _parent(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _below(path: str, other: str) -> bool:
+    return path != other and (not other or path.startswith(f"{other}/"))
+
+
+def _one_node(logs: Iterable[LogSurvey]) -> bool:
+    """All logs name the same node: they are one node's, in several directories."""
+    names = [set(survey.nodes) for survey in logs]
+    return all(names) and len(set().union(*names)) == 1
+
+
+def _part(bundle: Bundle, top: str) -> Bundle:
+    inside = f"{top}/"
+    files = [file for file in bundle.files if file.source.name.startswith(inside)]
+    part = Bundle(
+        f"{bundle.label.rstrip('/')}/{top}",
+        top.rpartition("/")[2],
+        files,
+        {
+            name[len(inside) :]: why
+            for name, why in bundle.skipped.items()
+            if name.startswith(inside)
+        },
+        [
+            msgspec.structs.replace(found, file=found.file[len(inside) :])
+            for found in bundle.findings
+            if found.file is not None and found.file.startswith(inside)
+        ],
+    )
+    for file in files:
+        file.source.name = file.source.name[len(inside) :]
+    return part
+
+
+def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:
+    skipped = [(name, why) for bundle in bundles for name, why in bundle.skipped.items()]
+    label = bundles[0].label if len(bundles) == 1 else None
+    if len(skipped) == 1:
+        name, why = skipped[0]
+        return BadInputError(
+            f"holds nothing that can be imported: {why}",
+            file=label or name,
+            advice=f"formats that are read: {', '.join(FORMATS)}",
+        )
+    listing = "; ".join(f"{name}: {why}" for name, why in skipped[:5])
+    return BadInputError(
+        f"holds nothing that can be imported; {len(skipped)} files looked at"
+        + (f" ({listing})" if listing else ""),
+        file=label,
+        advice="looked for: a kubelet log (klog text or JSON), device checkpoint, "
+        "cpu_manager_state, pod lists, events, node object, stats summary, metrics, cgroup "
+        "values, kubelet configuration",
+    )

@@ -1,0 +1,219 @@
+"""What kind of file a source is, by its content; its name only breaks ties."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+import yaml
+
+from kubeledger.importers.klog_prefix import HEADER, JSON_START, Unwrapper
+from kubeledger.importers.sources import SourceFile
+
+__all__ = ["FORMATS", "LOG_FORMATS", "Detected", "detect", "load_documents", "looks_like_kubelet"]
+
+LOG_FORMATS = ("klog-text", "klog-json")
+DOCUMENT_FORMATS = (
+    "cpu-manager-state",
+    "device-checkpoint",
+    "events",
+    "kubelet-config",
+    "node",
+    "pod-list",
+    "pod-manifest",
+    "stats-summary",
+)
+FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
+
+_HEAD = 64 << 10
+_LONG_HEAD = 4 << 20
+_ALIASES_MAX = 100
+
+_CGROUP_LINE = re.compile(
+    r"^/?(?:[^\s/]+/)+(?:cpu|cpuset|cpuacct|memory|pids|hugetlb|blkio|io|cgroup|misc)\.[\w.]+ \S",
+    re.MULTILINE,
+)
+_LOG_NAME = re.compile(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
+_KUBELET_CALLER = re.compile(
+    rb"(?:kubelet\w*|kuberuntime_\w+|prober|pod_workers|status_manager|eviction_manager"
+    rb"|image_gc_manager|cri_stats_provider|pod_container_\w+|topology_manager|generic)\.go:\d"
+    rb"|FLAG: --(?:pod-manifest-path|kubelet-cgroups|eviction-hard|max-pods)"
+)
+_OTHER_COMPONENT = re.compile(
+    r"kube-?(?:apiserver|proxy|scheduler|controller|router)|etcd|coredns|containerd|calico|cilium"
+    r"|flannel|controller-manager|apiserver",
+    re.IGNORECASE,
+)
+
+
+class Detected(msgspec.Struct):
+    """The format of a source, or why there is none.
+
+    Attributes:
+        format: one of ``FORMATS``; None: the file is not read.
+        reason: why it is not read; for a user.
+        finding: kind of finding that this is worth; None for a file of no interest.
+    """
+
+    format: str | None
+    reason: str = ""
+    finding: str | None = None
+
+
+def detect(source: SourceFile) -> Detected:
+    """The format of a source, from its content."""
+    head = source.head(_HEAD)
+    if not head:
+        reason = "damaged: nothing of it can be unpacked" if source.truncated else "empty"
+        return Detected(None, reason, "truncated" if source.truncated else None)
+    found = _detect_log(source, head)
+    if found is not None:
+        return found
+    if _is_binary(head):
+        named = bool(_LOG_NAME.search(source.plain_name))
+        return Detected(None, "not text", "not_text" if named else None)
+    start = head.lstrip()[:1]
+    if start in (b"{", b"["):
+        return _detect_json(source)
+    text = head.decode("utf-8", "replace")
+    if text.startswith(("# HELP", "# TYPE")) or "\n# TYPE " in text:
+        return Detected("metrics")
+    if _CGROUP_LINE.search(text):
+        return Detected("cgroup-files")
+    if re.search(r"^(?:apiVersion|kind):", text, re.MULTILINE):
+        return _detect_yaml(source)
+    return Detected(None, "no known format")
+
+
+def _is_binary(head: bytes) -> bool:
+    return b"\0" in head or sum(byte < 9 or 13 < byte < 32 for byte in head[:4096]) > 64
+
+
+def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
+    form = _log_form(head)
+    if form is None and _LOG_NAME.search(source.plain_name):
+        long_head = source.head(_LONG_HEAD) if len(head) == _HEAD else b""
+        form = _log_form(long_head)
+    if form is None:
+        return None
+    other = _OTHER_COMPONENT.search(source.plain_name)
+    if other and "kubelet" not in source.plain_name and not looks_like_kubelet(head):
+        return Detected(None, f"log of another component ({other[0]})")
+    return Detected(form)
+
+
+def _log_form(head: bytes) -> str | None:
+    unwrapper = Unwrapper()
+    for raw in head.split(b"\n"):
+        line = raw.lstrip(b"\0")
+        if HEADER.match(line):
+            return "klog-text"
+        if line.startswith(JSON_START) and b'"msg":' in line:
+            return "klog-json"
+        if len(line) > 30:
+            body = unwrapper.unwrap(line)
+            if body.wrapped and HEADER.match(body.body):
+                return "klog-text"
+            if body.wrapped and body.body.startswith(JSON_START):
+                return "klog-json"
+    return None
+
+
+def looks_like_kubelet(head: bytes) -> bool:
+    """The log has callers that only the kubelet has."""
+    return _KUBELET_CALLER.search(head) is not None
+
+
+def _detect_json(source: SourceFile) -> Detected:
+    try:
+        documents = load_documents(source.content())
+    except ValueError as error:
+        return _half_written(source, str(error))
+    return _of_document(documents, source)
+
+
+def _half_written(source: SourceFile, error: str) -> Detected:
+    known = re.search(
+        r"checkpoint|cpu_manager_state|pods|events|node|stats|config", source.plain_name
+    )
+    finding = "half_written" if known else None
+    return Detected(None, f"not whole: {error}" if known else f"no valid JSON: {error}", finding)
+
+
+def load_documents(data: bytes) -> list[Any]:
+    """The JSON values of a file: one, or several one after the other.
+
+    Raises:
+        ValueError: the bytes are no such sequence, with line and column.
+    """
+    text = data.decode("utf-8-sig", "replace")
+    try:
+        return [msgspec.json.decode(text)]
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    decoder, position, documents = json.JSONDecoder(), 0, []
+    end = len(text.rstrip(" \t\r\n,\x1e"))
+    while position < end:
+        while text[position] in " \t\r\n,\x1e":
+            position += 1
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except RecursionError:
+            raise ValueError("nested too deep") from None
+        documents.append(value)
+    return documents
+
+
+def _detect_yaml(source: SourceFile) -> Detected:
+    data = source.content()
+    if len(re.findall(rb"(?m)[:\-\[,]\s*\*[\w-]+", data)) > _ALIASES_MAX:
+        return Detected(None, "YAML with too many aliases")
+    try:
+        documents = [item for item in yaml.safe_load_all(data) if item is not None]
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" in line {mark.line + 1}" if mark is not None else ""
+        return Detected(None, f"no valid YAML{place}")
+    return _of_document(documents, source)
+
+
+def _of_document(documents: list[Any], source: SourceFile) -> Detected:
+    first = next((item for item in documents if isinstance(item, dict)), None)
+    if first is None:
+        return Detected(None, "no object of the Kubernetes API")
+    if "Data" in first and "Checksum" in first:
+        return Detected("device-checkpoint")
+    if "policyName" in first and "checksum" in first:
+        if "defaultCpuSet" in first:
+            return Detected("cpu-manager-state")
+        return Detected(None, "memory manager state: not read")
+    if isinstance(first.get("node"), dict) and isinstance(first.get("pods"), list):
+        return Detected("stats-summary")
+    if isinstance(first.get("kubeletconfig"), dict):
+        return Detected("kubelet-config")
+    return _of_kind(first, source)
+
+
+def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
+    kind = document.get("kind")
+    if isinstance(document.get("object"), dict):  # one of a watch stream
+        kind = document["object"].get("kind")
+    items = document.get("items")
+    if isinstance(items, list) or (items is None and str(kind).endswith("List")):
+        first = next((item for item in items or () if isinstance(item, dict)), {})
+        kind = str(kind or "").removesuffix("List") or first.get("kind")
+        if kind == "Pod":
+            return Detected("pod-list")
+    match kind:
+        case "Event":
+            return Detected("events")
+        case "Pod":
+            return Detected("pod-list" if "status" in document else "pod-manifest")
+        case "Node":
+            return Detected("node")
+        case "KubeletConfiguration":
+            return Detected("kubelet-config")
+        case _:
+            return Detected(None, f"an object of kind {kind}: not read" if kind else "unknown JSON")

@@ -1,0 +1,325 @@
+"""Files that are read whole: API objects, checkpoints, snapshots of metrics and cgroups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+import yaml
+
+from kubeledger.errors import BadInputError
+from kubeledger.importers.detect import load_documents
+from kubeledger.importers.items import (
+    ApiEvent,
+    CgroupFiles,
+    Checkpoint,
+    CpuManagerState,
+    Item,
+    KubeletConfigFile,
+    NodeObject,
+    PodList,
+    ProbeCounters,
+    StatsSummary,
+)
+from kubeledger.importers.klog_values import normal_message
+from kubeledger.importers.sources import SourceFile
+from kubeledger.machine import Evidence
+from kubeledger.units import parse_ts
+
+__all__ = [
+    "Document",
+    "LineCounts",
+    "event_times",
+    "inner_time",
+    "is_list",
+    "pods_of",
+    "read_document",
+]
+
+ListedBy = Literal["kubelet", "api", "manifest"]
+
+_CONFIG_SOURCE = "kubernetes.io/config.source"
+_CONTROLLERS = frozenset(
+    (
+        *("blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "io", "memory"),
+        *("misc", "net_cls", "net_prio", "perf_event", "pids", "rdma", "systemd", "unified"),
+    )
+)
+_CGROUP_LINE = re.compile(r"(?P<path>\S+)/(?P<file>[\w.-]+)[ \t:=]+(?P<value>.*)")
+_PROBE_LINE = re.compile(r"prober_probe_total\{(?P<labels>.*)\}\s+(?P<value>[0-9.eE+]+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+
+
+class LineCounts(msgspec.Struct):
+    """Where the lines of a document went; ``unknown`` are those nobody understands."""
+
+    lines: int
+    understood: int
+    noise: int = 0
+    unknown: list[Evidence] = []
+
+
+class Document(msgspec.Struct):
+    """A file that is read whole.
+
+    Attributes:
+        source: the file.
+        format: as ``detect`` names it.
+        ts_ns: time of the snapshot; events have their own.
+    """
+
+    source: SourceFile
+    format: str
+    ts_ns: int
+
+
+def read_document(document: Document) -> tuple[list[Item], LineCounts]:
+    """The items of a document.
+
+    Raises:
+        BadInputError: the file changed since it was looked at, or is not what it seems.
+    """
+    data = document.source.content()
+    try:
+        return _READERS[document.format](document, data)
+    except (ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
+        raise BadInputError(
+            f"is no valid {document.format}: {error}", file=document.source.name
+        ) from None
+
+
+def _all_lines(data: bytes) -> LineCounts:
+    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+    return LineCounts(lines, lines)
+
+
+def _evidence(document: Document) -> Evidence:
+    return Evidence(file=document.source.name)
+
+
+def _line_evidence(document: Document, number: int, offset: int, text: str) -> Evidence:
+    return Evidence(file=document.source.name, line=number, offset=offset, text=text[:4096])
+
+
+def _objects(data: bytes) -> list[dict[str, Any]]:
+    """API objects of a JSON or YAML file, lists and watch envelopes taken apart."""
+    if data.lstrip()[:1] in (b"{", b"["):
+        documents = load_documents(data)
+    else:
+        documents = list(yaml.safe_load_all(data))
+    objects: list[dict[str, Any]] = []
+    for value in documents:
+        for entry in value if isinstance(value, list) else (value,):
+            if not isinstance(entry, dict):
+                continue
+            inner = entry["object"] if isinstance(entry.get("object"), dict) else entry
+            if is_list(inner):
+                objects += [item for item in inner.get("items") or () if isinstance(item, dict)]
+            else:
+                objects.append(inner)
+    return objects
+
+
+def is_list(document: dict[str, Any]) -> bool:
+    """A list of API objects; an empty one of Go's has ``"items": null``."""
+    return isinstance(document.get("items"), list) or (
+        "items" in document and str(document.get("kind", "")).endswith("List")
+    )
+
+
+def pods_of(
+    data: bytes,
+) -> tuple[list[dict[str, Any]], Literal["kubelet", "api", "manifest"], bool]:
+    """Pods of a file, who listed them, and whether the list is whole."""
+    pods = [pod for pod in _objects(data) if isinstance(pod.get("metadata"), dict)]
+    text = data.lstrip()
+    first = load_documents(data)[0] if text[:1] in (b"{", b"[") else {}
+    listed = isinstance(first, dict) and is_list(first)
+    if not listed and not any("status" in pod for pod in pods):
+        return pods, "manifest", False
+    kubelet = any(
+        (pod["metadata"].get("annotations") or {}).get(_CONFIG_SOURCE) == "api" for pod in pods
+    )
+    metadata = first.get("metadata") or {} if isinstance(first, dict) else {}
+    # The kubelet answers with a PodList that has no resource version; an API server
+    # gives one, and kubectl makes a List of its own.
+    if listed and first.get("kind") == "PodList" and not metadata.get("resourceVersion"):
+        kubelet = kubelet or "resourceVersion" not in metadata
+    return pods, "kubelet" if kubelet else "api", listed
+
+
+def _pod_list(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    pods, listed_by, complete = pods_of(data)
+    item = PodList(document.ts_ns, listed_by, pods, complete, _evidence(document))
+    return [item], _all_lines(data)
+
+
+def _checkpoint(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    value = msgspec.json.decode(data, type=dict[str, Any])
+    return [Checkpoint(document.ts_ns, value, data, _evidence(document))], _all_lines(data)
+
+
+def _cpu_manager(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    value = msgspec.json.decode(data, type=dict[str, Any])
+    return [CpuManagerState(document.ts_ns, value, _evidence(document))], _all_lines(data)
+
+
+def _stats(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    value = msgspec.json.decode(data, type=dict[str, Any])
+    return [StatsSummary(document.ts_ns, value, _evidence(document))], _all_lines(data)
+
+
+def _node(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    items: list[Item] = [
+        NodeObject(document.ts_ns, node, _evidence(document)) for node in _objects(data)
+    ]
+    return items, _all_lines(data)
+
+
+def _config(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    items: list[Item] = []
+    for value in _objects(data):
+        config = value.get("kubeletconfig", value)
+        if isinstance(config, dict):
+            items.append(KubeletConfigFile(document.ts_ns, config, _evidence(document)))
+    return items, _all_lines(data)
+
+
+def event_times(event: dict[str, Any]) -> tuple[int, int] | None:
+    """First and last time of an API event; None when it holds none that can be read."""
+    series = event.get("series") or {}
+    metadata = event.get("metadata") or {}
+    first = _first_time(
+        event.get("firstTimestamp"),
+        event.get("deprecatedFirstTimestamp"),
+        event.get("eventTime"),
+        metadata.get("creationTimestamp"),
+    )
+    last = _first_time(
+        series.get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("deprecatedLastTimestamp"),
+        event.get("eventTime"),
+    )
+    if first is None and last is None:
+        return None
+    return (first if first is not None else last or 0, last if last is not None else first or 0)
+
+
+def _first_time(*texts: object) -> int | None:
+    for text in texts:
+        if isinstance(text, str) and text:
+            try:
+                return parse_ts(text)
+            except ValueError:
+                continue
+    return None
+
+
+def _events(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    items: list[Item] = []
+    for event in _objects(data):
+        times = event_times(event)
+        for key in ("message", "note"):
+            # As in log lines: a trailing newline is no part of what is said.
+            if isinstance(event.get(key), str):
+                event[key] = normal_message(event[key])
+        ts_ns = times[1] if times else document.ts_ns
+        items.append(ApiEvent(ts_ns, event, _evidence(document)))
+    items.sort(key=lambda item: item.ts_ns)
+    return items, _all_lines(data)
+
+
+def _cgroups(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    values: dict[str, dict[str, str]] = {}
+    evidence: dict[str, list[Evidence]] = {}
+    counts = LineCounts(0, 0)
+    for number, offset, text in _lines(data):
+        counts.lines += 1
+        match = _CGROUP_LINE.match(text)
+        if match is None:
+            if not text.strip() or text.startswith("#"):
+                counts.noise += 1
+            else:
+                counts.unknown.append(_line_evidence(document, number, offset, text))
+            continue
+        counts.understood += 1
+        path = _below_controller(match["path"])
+        values.setdefault(path, {})[match["file"]] = match["value"].strip()
+        evidence.setdefault(path, []).append(_line_evidence(document, number, offset, text))
+    lines = {path: tuple(places) for path, places in evidence.items()}
+    return [CgroupFiles(document.ts_ns, values, lines)], counts
+
+
+def _below_controller(path: str) -> str:
+    """A cgroup's path without its mount point and v1 controller."""
+    parts = path.strip("/").removeprefix("sys/fs/cgroup").strip("/").split("/")
+    if parts and all(part in _CONTROLLERS for part in parts[0].split(",")):
+        parts = parts[1:]
+    return "/".join(parts)
+
+
+def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    totals: dict[tuple[str, str, str, str, str, str], int] = {}
+    evidence: dict[tuple[str, str, str, str, str, str], Evidence] = {}
+    counts = LineCounts(0, 0)
+    for number, offset, text in _lines(data):
+        counts.lines += 1
+        match = _PROBE_LINE.match(text)
+        if match is None:
+            counts.noise += 1
+            continue
+        counts.understood += 1
+        labels = dict(_LABEL.findall(match["labels"]))
+        key = (
+            labels.get("namespace", ""),
+            labels.get("pod", ""),
+            labels.get("pod_uid", ""),
+            labels.get("container", ""),
+            labels.get("probe_type", ""),
+            labels.get("result", ""),
+        )
+        totals[key] = int(float(match["value"]))
+        evidence[key] = _line_evidence(document, number, offset, text)
+    items: list[Item] = [ProbeCounters(document.ts_ns, totals, evidence)] if totals else []
+    return items, counts
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """1-based number, byte offset and text of each line."""
+    offset = 0
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        yield number, offset, line.rstrip(b"\r").decode("utf-8", "replace")
+        offset += len(line) + 1
+
+
+def inner_time(data: bytes) -> int | None:
+    """The latest time that a document mentions: it was written then or later."""
+    latest: int | None = None
+    for text in set(_TIME_TEXT.findall(data.decode("utf-8", "replace"))):
+        try:
+            ts_ns = parse_ts(text)
+        except ValueError:
+            continue
+        latest = ts_ns if latest is None else max(latest, ts_ns)
+    return latest
+
+
+_READERS = {
+    "cgroup-files": _cgroups,
+    "cpu-manager-state": _cpu_manager,
+    "device-checkpoint": _checkpoint,
+    "events": _events,
+    "kubelet-config": _config,
+    "metrics": _metrics,
+    "node": _node,
+    "pod-list": _pod_list,
+    "pod-manifest": _pod_list,
+    "stats-summary": _stats,
+}

@@ -1,0 +1,228 @@
+"""Facts into the ledger: in batches, each fact once, whatever was imported before.
+
+Three cases keep an import from adding anything twice:
+
+* all its sources were imported before: it is not even read;
+* some were, or a log has grown since: their facts are regenerated, because later ones
+  follow from them, and left out (``coverage``);
+* the same import was killed: what it stored is found again (``stored``), the rest added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from kubeledger.importers.bundle import Finding
+from kubeledger.importers.coverage import Coverage, coverage_of
+from kubeledger.importers.facts import Fact
+from kubeledger.importers.pipeline import Pipeline, Progress
+from kubeledger.importers.plan import Plan
+from kubeledger.importers.stored import StoredFacts
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.manifest import Run
+from kubeledger.ledger.records import (
+    FindingReported,
+    ImportCompleted,
+    ImportStarted,
+    Source,
+    SourceAccount,
+)
+from kubeledger.ledger.writer import LedgerWriter
+from kubeledger.machine import Record
+
+__all__ = ["BATCH", "History", "NodeReport", "history_of", "ingest"]
+
+BATCH = 1000
+
+
+class NodeReport(msgspec.Struct):
+    """What the import of one bundle did.
+
+    Attributes:
+        node: whose records; ``label`` how the user named the bundle.
+        formats: file -> format of what was read; ``sizes`` in bytes, decompressed.
+        accounts: where each line of each source went; empty when nothing was read.
+        added: records appended; ``by_kind`` of them.
+        already: all sources had been imported before, so nothing was read.
+        resumed: an import that had been killed was completed.
+        skipped: file -> why it was not read.
+        findings: what a user should see.
+    """
+
+    node: str
+    label: str
+    kubelet_version: str | None
+    formats: dict[str, str]
+    sizes: dict[str, int]
+    accounts: tuple[SourceAccount, ...] = ()
+    added: int = 0
+    by_kind: dict[str, int] = {}
+    already: bool = False
+    resumed: bool = False
+    skipped: dict[str, str] = {}
+    findings: list[Finding] = []
+
+
+class History(msgspec.Struct):
+    """What a ledger holds of a node.
+
+    Attributes:
+        imported: sources of completed imports.
+        runs: all runs, in the order of seq.
+        completed: digests of completed imports.
+    """
+
+    imported: list[Source]
+    runs: list[Run]
+    completed: set[str]
+
+
+def history_of(ledger: Ledger, writer: LedgerWriter, node: str) -> History:
+    """Imports of a node that the ledger holds."""
+    runs = list(writer.info(node).runs)
+    history = History([], runs, {run.digest for run in runs if run.complete and run.digest})
+    for run in runs:
+        if run.complete and run.digest:
+            record = ledger.record(node, run.first_seq)
+            if record is not None and isinstance(record.body, ImportStarted):
+                history.imported += record.body.sources
+    return history
+
+
+def ingest(
+    plan: Plan, ledger: Ledger, writer: LedgerWriter, progress: Progress | None = None
+) -> NodeReport:
+    """Import one bundle.
+
+    Raises:
+        BadInputError: a source cannot be read; what was appended before stays whole, and
+            importing again completes it.
+        LedgerUnavailableError: the ledger cannot be written.
+    """
+    node = plan.context.node
+    history = history_of(ledger, writer, node)
+    coverage = coverage_of(plan.bundle.files, history.imported)
+    report = _report(plan)
+    if plan.digest in history.completed or coverage.is_whole:
+        report.already = True
+        return report
+    ingestion = _Ingestion(plan, ledger, writer, history, coverage, progress)
+    for _ in writer.append_batches(node, ingestion.batches()):
+        pass
+    ingestion.finish(report)
+    return report
+
+
+def _report(plan: Plan) -> NodeReport:
+    return NodeReport(
+        node=plan.context.node,
+        label=plan.bundle.label,
+        kubelet_version=plan.version.version,
+        formats={source.file: source.format for source in plan.sources},
+        sizes={source.file: source.size_bytes for source in plan.sources},
+        skipped=plan.bundle.skipped,
+        findings=list(plan.findings),
+    )
+
+
+class _Ingestion:
+    """One import on its way into the ledger."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        ledger: Ledger,
+        writer: LedgerWriter,
+        history: History,
+        coverage: Coverage,
+        progress: Progress | None,
+    ) -> None:
+        self._node = plan.context.node
+        self._coverage = coverage
+        self._pipeline = Pipeline(plan, coverage, progress)
+        self._by_kind: Counter[str] = Counter()
+        self._next_seq = writer.next_seq(self._node)
+        self._interrupted = [
+            run for run in history.runs if run.digest == plan.digest and not run.complete
+        ]
+        last = history.runs[-1] if history.runs else None
+        # Its records end the ledger: what is missing goes right behind them.
+        self._in_place = bool(self._interrupted) and self._interrupted[-1] is last
+        self._resumed = self._stored_of(ledger, self._interrupted)
+        earlier = [] if coverage.is_empty else [run for run in history.runs if run.complete]
+        self._earlier = self._stored_of(ledger, earlier)
+        self._known_findings = set() if coverage.is_empty else self._findings(ledger)
+
+    def _stored_of(self, ledger: Ledger, runs: list[Run]) -> StoredFacts | None:
+        if not runs:
+            return None
+
+        def records() -> Iterator[Record]:
+            for run in runs:
+                for record in ledger.records(self._node, run.first_seq - 1):
+                    if record.seq > run.last_seq:
+                        break
+                    yield record
+
+        return StoredFacts(records())
+
+    def _findings(self, ledger: Ledger) -> set[FindingReported]:
+        return {
+            record.body
+            for record in ledger.records(self._node)
+            if isinstance(record.body, FindingReported)
+        }
+
+    def batches(self) -> Iterator[list[Draft]]:
+        """Drafts of the facts that are new, a batch at a time."""
+        batch: list[Draft] = []
+        for fact in self._pipeline.facts():
+            draft = self._draft(fact)
+            if draft is None:
+                continue
+            batch.append(draft)
+            if len(batch) >= BATCH:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _draft(self, fact: Fact) -> Draft | None:
+        """The record of a fact; None when it is stored already."""
+        if self._is_old(fact):
+            if self._earlier is not None:
+                fact.seq = self._earlier.take(fact)
+            return None
+        self._pipeline.count(fact)
+        if self._resumed is not None and self._may_be_stored(fact):
+            fact.seq = self._resumed.take(fact)
+            if fact.seq is not None:
+                return None
+        fact.seq = self._next_seq
+        self._next_seq += 1
+        self._by_kind[fact.body.kind] += 1
+        cause = fact.cause.seq if fact.cause is not None else None
+        return Draft(fact.ts_ns, fact.body, fact.evidence, cause)
+
+    def _may_be_stored(self, fact: Fact) -> bool:
+        """Where records cannot go behind the killed import's, a new one begins and ends."""
+        return self._in_place or not isinstance(fact.body, ImportStarted | ImportCompleted)
+
+    def _is_old(self, fact: Fact) -> bool:
+        if self._coverage.is_empty:
+            return False
+        if isinstance(fact.body, FindingReported) and fact.body in self._known_findings:
+            return True
+        return self._coverage.holds(fact.evidence)
+
+    def finish(self, report: NodeReport) -> None:
+        """Complete the report."""
+        report.accounts = self._pipeline.totals()
+        report.findings = self._pipeline.findings
+        report.added = sum(self._by_kind.values())
+        report.by_kind = dict(sorted(self._by_kind.items()))
+        report.resumed = bool(self._interrupted)

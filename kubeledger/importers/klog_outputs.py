@@ -1,0 +1,53 @@
+"""What the reader of a log hands on."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.importers.facts import Fact
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.router import Call
+
+__all__ = ["ClockStep", "LogEntry", "LogOutput", "NewProcess", "PendingEntry"]
+
+
+class LogEntry(msgspec.Struct):
+    """A log line and the handlers that asked for it."""
+
+    line: LogLine
+    calls: tuple[Call, ...]
+
+
+class NewProcess(msgspec.Struct):
+    """The first line of a log, or of another process ID in it."""
+
+    line: LogLine
+
+
+class ClockStep(msgspec.Struct):
+    """The clock went back before this line."""
+
+    line: LogLine
+    from_ts_ns: int
+    to_ts_ns: int
+
+
+LogOutput = LogEntry | NewProcess | ClockStep | Fact
+"""What the reader hands on; facts are those about lines that nobody understands."""
+
+
+class PendingEntry(msgspec.Struct):
+    """An entry whose last line may not have been seen.
+
+    Attributes:
+        calls: handlers, known at once for structured lines; None: free text, known when whole.
+        rest: what follows the message of a structured text line; None for JSON.
+        continuation: its further lines; ``numbers`` where they stand, ``kept`` their bytes.
+    """
+
+    line: LogLine
+    calls: tuple[Call, ...] | None
+    rest: str | None = None
+    continuation: list[str] = []
+    numbers: list[int] = []
+    kept: int = 0

@@ -1,0 +1,235 @@
+"""A first look over one log, before it is imported: whose, when, which version.
+
+The whole file is read once anyway for its digest. On the way a few rare byte strings are
+searched for in each chunk, and the lines that hold them are taken down; nothing else is
+parsed. The head and the tail of the file tell its first and last times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from kubeledger.importers.fingerprint import version_of_callers
+from kubeledger.importers.klog_prefix import HEADER, JSON_START, Unwrapper
+from kubeledger.importers.klog_time import exact_json_ns, stamp_ns
+from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
+from kubeledger.units import NS_PER_S, parse_go_time, parse_ts
+
+__all__ = ["LogSurvey", "VersionMark", "survey_log"]
+
+_HEAD = 1 << 20
+_FEW = 64
+_RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
+_OFTEN = (b"m=+", b'kind="Node"', b'"NodeName"', b"egister node", b"config.seen:")
+
+_VERSION = re.compile(
+    rb'(?:Version: |kubeletVersion="|"kubeletVersion":")(v\d+\.\d+\.\d+[^"\s,\\]*)'
+)
+_RELEASE = re.compile(r"v(\d+\.\d+\.\d+)(?:$|[-+])")
+_NODE = re.compile(
+    rb'--hostname-override=\\?"([^"\\]+)|\\?"?NodeName\\?":\s*\\?"([^"\\]+)'
+    rb'|object="([^"/]+)"(?: fieldPath="")? kind="Node"'
+    rb'|"object":\{"name":"([^"]+)"\},(?:"fieldPath":"",)?"kind":"Node"'
+    rb'|Kind:"Node", Namespace:"", Name:"([^"]+)"'
+    rb"|(?:Attempting to register|Successfully registered) node"
+    rb'(?: |" node="|","v":\d+,"node":")([\w.-]+)'
+)
+_GO_TIME = re.compile(
+    rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})(?: [A-Z+-]\w*)? m=[+-]"
+)
+_OBSERVED = re.compile(rb'time[:=] ?"?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
+_CREATED = re.compile(rb"Log file created at: (\d{4})[/-](\d\d)[/-](\d\d) (\d\d):(\d\d):(\d\d)")
+_QUARTER_NS = 900 * NS_PER_S
+_CLOSE_NS = 30 * NS_PER_S
+
+
+class VersionMark(msgspec.Struct, frozen=True):
+    """A line that states the kubelet's version."""
+
+    offset: int
+    text: str
+
+    @property
+    def release(self) -> str | None:
+        """``1.36.2``; None for a build that has no version."""
+        match = _RELEASE.match(self.text)
+        return match[1] if match and not match[1].startswith("0.") else None
+
+
+class LogSurvey(msgspec.Struct):
+    """What one log tells about itself.
+
+    Attributes:
+        digests: of its content.
+        nodes: node name -> how many of the lines looked at name it.
+        versions: lines that state the kubelet's version, in order.
+        caller_version: version by its ``file.go:line`` pairs; None if not clear.
+        first_stamp, last_stamp: ``1121 02:52:41.296376``; None in klog JSON.
+        first_ns, last_ns: full times, when the log holds them (klog JSON).
+        reference_ns: any full time near the log's beginning.
+        offsets_ns: zone's offset -> how many lines agree on it.
+    """
+
+    source: SourceFile
+    digests: Digests
+    nodes: dict[str, int] = {}
+    versions: list[VersionMark] = []
+    caller_version: str | None = None
+    first_stamp: bytes | None = None
+    last_stamp: bytes | None = None
+    first_ns: int | None = None
+    last_ns: int | None = None
+    reference_ns: int | None = None
+    offsets_ns: dict[int, int] = {}
+
+
+def survey_log(source: SourceFile, lengths: list[int]) -> LogSurvey:
+    """Read a log through once.
+
+    Args:
+        source: the log.
+        lengths: beginnings of the log whose digests are wanted too.
+
+    Raises:
+        BadInputError: it cannot be read.
+    """
+    look = _Look(LogSurvey(source, Digests(0, "", {})))
+    look.survey.digests = digest_chunks(look.over(source.chunks()), lengths)
+    look.finish()
+    return look.survey
+
+
+class _Look:
+    """The state of a survey between two chunks."""
+
+    def __init__(self, survey: LogSurvey) -> None:
+        self.survey = survey
+        self._unwrapper = Unwrapper()
+        self._tail = b""
+        self._size = 0
+        self._seen = dict.fromkeys(_OFTEN, 0)
+        self._head = b""
+
+    def over(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Pass the chunks on, looking at each."""
+        for chunk in chunks:
+            if len(self._head) < _HEAD:
+                self._head += chunk[: _HEAD - len(self._head)]
+            # A line cut by the end of a chunk is seen with the next one.
+            window = self._tail + chunk
+            end = window.rfind(b"\n") + 1
+            self._search(window[:end] if end else b"", self._size - len(self._tail))
+            self._tail = window[end:][-_HEAD:]
+            if end:
+                self._last(window[:end])
+            self._size += len(chunk)
+            yield chunk
+
+    def finish(self) -> None:
+        """The last line, and what the head tells."""
+        if self._tail:
+            self._search(self._tail + b"\n", self._size - len(self._tail))
+            self._last(self._tail)
+        lines = self._head.split(b"\n")
+        callers = []
+        for line in lines:
+            body = self._body(line)
+            header = HEADER.match(body)
+            if header is not None:
+                callers.append(header[4].rpartition(b"/")[2] + b":" + header[5])
+                if self.survey.first_stamp is None:
+                    self.survey.first_stamp = header[2]
+            elif body.startswith(JSON_START):
+                caller = re.search(rb'"caller":"(?:[^"]*/)?([^"/]+)"', body)
+                callers += [caller[1]] if caller else []
+                if self.survey.first_ns is None:
+                    self.survey.first_ns = _json_ns(body)
+            elif created := _CREATED.match(line):
+                parts = (part.decode() for part in created.groups())
+                self.survey.reference_ns = parse_ts("{}-{}-{}T{}:{}:{}Z".format(*parts))
+        self.survey.caller_version = version_of_callers(callers)
+
+    def _body(self, line: bytes) -> bytes:
+        unwrapped = self._unwrapper.unwrap(line)
+        if unwrapped.time and self.survey.reference_ns is None:
+            with suppress(ValueError):
+                self.survey.reference_ns = parse_ts(unwrapped.time.decode())
+        return unwrapped.body
+
+    def _last(self, window: bytes) -> None:
+        """The newest time of the window's last lines."""
+        for line in reversed(window[-_HEAD:].rsplit(b"\n", 50)):
+            body = self._body(line)
+            header = HEADER.match(body)
+            if header is not None:
+                self.survey.last_stamp = header[2]
+                return
+            if body.startswith(JSON_START):
+                ts_ns = _json_ns(body)
+                self.survey.last_ns = ts_ns if ts_ns is not None else self.survey.last_ns
+                return
+
+    def _search(self, window: bytes, base: int) -> None:
+        for needle in _RARE:
+            position = window.find(needle)
+            while position >= 0:
+                self._take(window, position, base)
+                position = window.find(needle, position + 1)
+        for needle in _OFTEN:
+            position = window.find(needle)
+            while position >= 0 and self._seen[needle] < _FEW:
+                self._seen[needle] += 1
+                self._take(window, position, base)
+                position = window.find(needle, position + 1)
+
+    def _take(self, window: bytes, position: int, base: int) -> None:
+        begin = window.rfind(b"\n", 0, position) + 1
+        end = window.find(b"\n", position)
+        line = window[begin : end if end >= 0 else len(window)]
+        body = self._body(line)
+        header = HEADER.match(body)
+        if header is None and not body.startswith(JSON_START):
+            return
+        version = _VERSION.search(body)
+        if version and b"ersion" in line:
+            self._note_version(base + begin, version[1].decode("utf-8", "replace"))
+        node = _NODE.search(body)
+        if node:
+            name = next(group for group in node.groups() if group).decode("utf-8", "replace")
+            self.survey.nodes[name] = self.survey.nodes.get(name, 0) + 1
+        if header is not None:
+            self._note_time(header[2], body)
+
+    def _note_version(self, offset: int, text: str) -> None:
+        mark = VersionMark(offset, text)
+        if mark not in self.survey.versions:
+            self.survey.versions.append(mark)
+            self.survey.versions.sort(key=lambda known: known.offset)
+
+    def _note_time(self, stamp: bytes, body: bytes) -> None:
+        """A Go time in a line tells the year of its stamp, and the zone it is in."""
+        match = _GO_TIME.search(body) or _OBSERVED.search(body)
+        if match is None:
+            return
+        try:
+            utc_ns = parse_go_time(match[1].decode())
+            ahead_ns = stamp_ns(stamp, int(match[1][:4])) - utc_ns
+        except ValueError:
+            return
+        offset_ns = round(ahead_ns / _QUARTER_NS) * _QUARTER_NS
+        if abs(ahead_ns - offset_ns) > _CLOSE_NS or abs(offset_ns) > 14 * 3600 * NS_PER_S:
+            return
+        self.survey.offsets_ns[offset_ns] = self.survey.offsets_ns.get(offset_ns, 0) + 1
+        if self.survey.reference_ns is None:
+            self.survey.reference_ns = utc_ns
+
+
+def _json_ns(body: bytes) -> int | None:
+    try:
+        return exact_json_ns(body[6 : body.find(b",", 6)])
+    except ValueError:
+        return None

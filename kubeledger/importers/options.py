@@ -1,0 +1,49 @@
+"""What a user may say about sources that the program cannot find out, or finds out wrong."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError
+from kubeledger.importers.detect import FORMATS
+
+__all__ = ["ImportOptions"]
+
+
+class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Overrides of detection; None: find out.
+
+    Attributes:
+        node: name of the node all sources are from.
+        kubelet_version: ``1.36.2``.
+        year: year of the first klog line.
+        format: format of every source, one of ``FORMATS``.
+    """
+
+    node: str | None = None
+    kubelet_version: str | None = None
+    year: int | None = None
+    format: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing.
+
+        Raises:
+            BadQuestionError: naming the option.
+        """
+        if self.format is not None and self.format not in FORMATS:
+            raise BadQuestionError(
+                f"unknown format {self.format!r}", advice=f"one of {', '.join(FORMATS)}"
+            )
+        if self.year is not None and not 2014 <= self.year <= 9999:
+            raise BadQuestionError(f"no year of a kubelet's log: {self.year}")
+        if self.kubelet_version is not None and not re.fullmatch(
+            r"v?\d+\.\d+(\.\d+)?([-+].*)?", self.kubelet_version
+        ):
+            raise BadQuestionError(
+                f"no kubelet version: {self.kubelet_version!r}", advice="write it like 1.36.2"
+            )
+        if self.node is not None and not self.node.strip():
+            raise BadQuestionError("the node name is empty")

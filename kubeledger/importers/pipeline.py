@@ -1,0 +1,246 @@
+"""From a plan to facts: logs and documents merged by time, through the assemblers."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+
+from kubeledger import __version__
+from kubeledger.importers.account import Account, shape_of
+from kubeledger.importers.assembler import Assembler, ItemHandler
+from kubeledger.importers.bundle import Finding
+from kubeledger.importers.coverage import Coverage
+from kubeledger.importers.documents import Document, LineCounts, read_document
+from kubeledger.importers.facts import Fact, Facts
+from kubeledger.importers.items import Item, LogLine, NodeObject, PodList
+from kubeledger.importers.klog import KlogReader
+from kubeledger.importers.klog_lines import LineStats
+from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput, NewProcess
+from kubeledger.importers.klog_time import Clock
+from kubeledger.importers.log_survey import LogSurvey
+from kubeledger.importers.plan import Plan
+from kubeledger.importers.registry import assembler_types
+from kubeledger.importers.router import Router
+from kubeledger.importers.sources import SourceFile
+from kubeledger.importers.starts import StartAssembler
+from kubeledger.ledger.records import (
+    FindingReported,
+    ImportCompleted,
+    ImportStarted,
+    SourceAccount,
+)
+from kubeledger.machine import Evidence
+from kubeledger.node.records import ClockStepped
+
+__all__ = ["Pipeline", "Progress"]
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the bytes read so far and the bytes there are."""
+
+Keyed = tuple[int, "LogOutput | Item | Fact"]
+
+
+class Pipeline:
+    """Reads one bundle once; the facts come out in the order of its time.
+
+    Attributes:
+        accounts: file -> account of its lines.
+        findings: what was odd, those known from the start included.
+    """
+
+    def __init__(self, plan: Plan, coverage: Coverage, progress: Progress | None = None) -> None:
+        self.plan = plan
+        self.accounts: dict[str, Account] = {}
+        self.findings: list[Finding] = []
+        self._coverage = coverage
+        self._progress = progress
+        self._read = 0
+        self._total = sum(source.size_bytes for source in plan.sources)
+        self._last_ns = plan.timing.first_ts_ns
+        self._starts = StartAssembler(plan.context, plan.version_at)
+        self._assemblers: list[Assembler] = [
+            self._starts,
+            *(kind(plan.context) for kind in assembler_types()),
+        ]
+        self._router = Router(self._assemblers)
+        self._handlers: dict[type, list[ItemHandler]] = {}
+        for assembler in self._assemblers:
+            for kind, handler in assembler.items().items():
+                self._handlers.setdefault(kind, []).append(handler)
+
+    def facts(self) -> Iterator[Fact]:
+        """All facts, from ``ImportStarted`` to ``ImportCompleted``.
+
+        Raises:
+            BadInputError: a file changed while it was read.
+        """
+        yield self._begin()
+        for finding in self.plan.findings:
+            yield self._finding(finding, self.plan.timing.first_ts_ns)
+        for key, item in heapq.merge(*self._streams(), key=lambda pair: pair[0]):
+            self._last_ns = key
+            yield from self._dispatch(item)
+        last_ns = max(self._last_ns, self.plan.timing.last_ts_ns)
+        for assembler in self._assemblers:
+            yield from assembler.finish(last_ns)
+        yield self._end(last_ns)
+
+    def count(self, fact: Fact) -> None:
+        """Take down that a fact became a record of this import."""
+        if fact.evidence:
+            account = self.accounts.get(fact.evidence[0].file)
+            if account is not None:
+                account.records[fact.body.kind] += 1
+
+    def totals(self) -> tuple[SourceAccount, ...]:
+        """The accounts of all sources, sorted by file."""
+        return tuple(self.accounts[file].total() for file in sorted(self.accounts))
+
+    def _begin(self) -> Fact:
+        timing = self.plan.timing
+        body = ImportStarted(
+            digest=self.plan.digest,
+            kubeledger_version=__version__,
+            sources=self.plan.sources,
+            year=timing.year,
+            year_source=timing.year_source,
+        )
+        return Fact(timing.first_ts_ns, body, ())
+
+    def _end(self, ts_ns: int) -> Fact:
+        return Fact(ts_ns, ImportCompleted(digest=self.plan.digest, accounts=self.totals()), ())
+
+    def _finding(self, finding: Finding, ts_ns: int, evidence: Evidence | None = None) -> Fact:
+        self.findings.append(finding)
+        if evidence is None and finding.file is not None:
+            evidence = Evidence(file=finding.file)
+        body = FindingReported(finding=finding.finding, file=finding.file, message=finding.message)
+        return Fact(ts_ns, body, (evidence,) if evidence else ())
+
+    # --- the streams ------------------------------------------------------------------
+
+    def _streams(self) -> list[Iterable[Keyed]]:
+        """Streams in their order for equal times: snapshots, events, then the log."""
+        documents = self.plan.timing.documents
+        events = [document for document in documents if document.format == "events"]
+        others = [document for document in documents if document.format != "events"]
+        return [
+            self._documents(others),
+            *(self._documents([document]) for document in events),
+            self._logs(),
+        ]
+
+    def _documents(self, documents: list[Document]) -> Iterator[Keyed]:
+        for document in documents:
+            items, counts = read_document(document)
+            yield from self._account_document(document, counts)
+            for item in items:
+                if self._is_ours(item):
+                    yield item.ts_ns, item
+            self._advance(document.source)
+
+    def _is_ours(self, item: Item) -> bool:
+        """Take out pods and node objects of other nodes, which a cluster's lists hold."""
+        node = self.plan.context.node
+        if isinstance(item, NodeObject):
+            return (item.node.get("metadata") or {}).get("name") in (node, None)
+        if isinstance(item, PodList):
+            ours = [pod for pod in item.pods if (pod.get("spec") or {}).get("nodeName") == node]
+            if ours and item.listed_by == "api":
+                item.pods = ours
+        return True
+
+    def _account_document(self, document: Document, counts: LineCounts) -> Iterator[Keyed]:
+        account = self._account(document.source.name)
+        account.lines, account.understood = counts.lines, counts.understood
+        account.noise = counts.noise
+        for place in counts.unknown:
+            shape = shape_of("", place.text or "", False)
+            fact = account.reject(shape, place.line or 0, place, document.ts_ns)
+            if fact is not None:
+                yield document.ts_ns, fact
+        for fact in account.drain(document.ts_ns):
+            yield document.ts_ns, fact
+
+    def _logs(self) -> Iterator[Keyed]:
+        timing = self.plan.timing
+        clock = Clock(timing.year or 1970, timing.offset_ns)
+        key = timing.first_ts_ns
+        for survey in timing.logs:
+            reader = KlogReader(self._account(survey.source.name), self._router, clock)
+            for output in reader.read(self._counted(survey.source)):
+                ts_ns = output.ts_ns if isinstance(output, Fact) else output.line.ts_ns
+                key = max(key, ts_ns)
+                yield key, output
+            key = max(key, clock.last_ns or key)
+            for finding in _odd_bytes(survey, reader.cutter.stats):
+                yield key, self._finding(finding, key)
+
+    def _counted(self, source: SourceFile) -> Iterator[bytes]:
+        for chunk in source.chunks():
+            self._read += len(chunk)
+            if self._progress is not None:
+                self._progress(self._read, self._total)
+            yield chunk
+
+    def _advance(self, source: SourceFile) -> None:
+        self._read += source.path.stat().st_size
+        if self._progress is not None:
+            self._progress(min(self._read, self._total), self._total)
+
+    def _account(self, file: str) -> Account:
+        account = Account(file, self._coverage.known_bytes(file))
+        self.accounts[file] = account
+        return account
+
+    # --- dispatch ---------------------------------------------------------------------
+
+    def _dispatch(self, item: LogOutput | Item) -> Facts:
+        match item:
+            case LogEntry():
+                return self._entry(item)
+            case NewProcess():
+                return self._starts.new_process(item.line)
+            case ClockStep():
+                return self._step(item)
+            case Fact():
+                return (item,)
+            case _:
+                return self._item(item)
+
+    def _entry(self, entry: LogEntry) -> Iterator[Fact]:
+        for handler, match in entry.calls:
+            facts = handler(entry.line) if match is None else handler(entry.line, match)  # type: ignore[call-arg]  # the match goes with the kind of handler
+            if facts:
+                yield from facts
+
+    def _item(self, item: Item) -> Iterator[Fact]:
+        assert not isinstance(item, LogLine), "log lines come as entries"
+        for handler in self._handlers.get(type(item), ()):
+            facts = handler(item)
+            if facts:
+                yield from facts
+
+    def _step(self, step: ClockStep) -> Iterator[Fact]:
+        line = step.line
+        body = ClockStepped(from_ts_ns=step.from_ts_ns, to_ts_ns=step.to_ts_ns)
+        yield Fact(line.ts_ns, body, (line.evidence,))
+        back_s = (step.from_ts_ns - step.to_ts_ns) / 1e9
+        finding = Finding(
+            "clock_stepped_back",
+            line.source,
+            f"line {line.line}: the clock went back {back_s:.3f} s",
+        )
+        yield self._finding(finding, line.ts_ns, line.evidence)
+
+
+def _odd_bytes(survey: LogSurvey, stats: LineStats) -> Iterator[Finding]:
+    name = survey.source.name
+    if stats.nul_bytes:
+        yield Finding("not_text", name, f"{stats.nul_bytes} NUL bytes in the log")
+    if stats.undecodable:
+        yield Finding("not_utf8", name, f"{stats.undecodable} lines are not UTF-8")
+    if stats.overlong:
+        yield Finding("line_cut", name, f"{stats.overlong} lines longer than 1 MiB were cut")
+    if not stats.ends_with_newline and stats.size:
+        yield Finding("half_written", name, "the last line has no end")

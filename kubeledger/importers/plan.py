@@ -1,0 +1,92 @@
+"""All that is found out about a bundle before its first record is written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from kubeledger.importers.bundle import Bundle, Finding
+from kubeledger.importers.context import BundleContext
+from kubeledger.importers.detect import LOG_FORMATS
+from kubeledger.importers.identity import KubeletVersion, kubelet_version, node_name
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.options import ImportOptions
+from kubeledger.importers.survey import fill_context
+from kubeledger.importers.timing import Timing, timing_of
+from kubeledger.ledger.records import Source
+
+__all__ = ["Plan", "make_plan"]
+
+
+class Plan(msgspec.Struct):
+    """One import: a bundle, whose it is, when it was, and what is odd about it.
+
+    Attributes:
+        digest: identity of the import.
+        sources: what it reads, sorted by file.
+    """
+
+    bundle: Bundle
+    context: BundleContext
+    version: KubeletVersion
+    timing: Timing
+    findings: list[Finding]
+    sources: tuple[Source, ...]
+    digest: str
+
+    def version_at(self, line: LogLine) -> KubeletVersion:
+        """Version of the kubelet process that begins with a line."""
+        if self.version.source != "option":
+            for survey in self.bundle.logs:
+                if survey.source.name == line.source:
+                    for mark in survey.versions:
+                        if mark.offset >= line.offset and mark.release:
+                            return KubeletVersion(mark.release, "log", mark.text)
+        return self.version
+
+
+def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
+    """Find out whose a bundle is and when it was; nothing is written.
+
+    Raises:
+        BadInputError: files of several nodes, or a file that cannot be read.
+    """
+    node = node_name(bundle, options)
+    version = kubelet_version(bundle, options)
+    timing, findings = timing_of(bundle, options)
+    if version.version is None:
+        message = "no source tells the kubelet's version; decisions cannot be verified"
+        findings.append(Finding("version_unknown", None, message))
+    context = BundleContext(
+        node=node,
+        kubelet_version=version.version,
+        first_ts_ns=timing.first_ts_ns,
+        last_ts_ns=timing.last_ts_ns,
+    )
+    fill_context(context, timing.documents)
+    sources = tuple(
+        Source(
+            file=file.source.name,
+            format=file.format,
+            size_bytes=file.digests.size,
+            digest=file.digests.digest,
+        )
+        for file in sorted(bundle.files, key=lambda file: file.source.name)
+    )
+    digest = _identity(node, sources, options)
+    return Plan(bundle, context, version, timing, bundle.findings + findings, sources, digest)
+
+
+def _identity(node: str, sources: Sequence[Source], options: ImportOptions) -> str:
+    """Digest of an import; a log's name is no part of it, since rotation renames logs.
+
+    A document's name is: the directory of a snapshot holds its time.
+    """
+    parts = sorted(
+        (source.digest, "" if source.format in LOG_FORMATS else source.file) for source in sources
+    )
+    given = msgspec.structs.astuple(options)
+    data = msgspec.json.encode([node, parts, given])
+    return hashlib.blake2b(data, digest_size=32).hexdigest()

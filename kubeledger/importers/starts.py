@@ -1,0 +1,73 @@
+"""Where a kubelet process begins in its log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.importers.context import BundleContext
+from kubeledger.importers.facts import Fact, Facts
+from kubeledger.importers.identity import KubeletVersion
+from kubeledger.importers.items import LogLine
+from kubeledger.node.records import KubeletStarted
+
+__all__ = ["StartAssembler"]
+
+_FLAG = re.compile(r"FLAG: --")
+_VERSION = re.compile(r"Version: v\d")
+
+
+class StartAssembler(Assembler):
+    """Tells starts of kubelets apart.
+
+    Another process ID is another kubelet. Where there is none (klog JSON), or always the
+    same (a kubelet in a container is process 1), the lines of a start do: the flags and then
+    the version are logged once each, in this order.
+    """
+
+    def __init__(
+        self, context: BundleContext, version_at: Callable[[LogLine], KubeletVersion]
+    ) -> None:
+        super().__init__(context)
+        self._version_at = version_at
+        self._started = False
+        self._pid: int | None = None
+        self._versioned = False
+
+    def structured(self) -> Mapping[str, StructuredHandler]:
+        """Message -> method for structured lines."""
+        return {"Kubelet version": self._version}
+
+    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+        """``file.go`` -> patterns and methods for free text."""
+        return {
+            "flags.go": [(_FLAG, lambda line, match: self._flag(line))],
+            "server.go": [(_VERSION, lambda line, match: self._version(line))],
+        }
+
+    def new_process(self, line: LogLine) -> Facts:
+        """The first line of a log or of another process ID."""
+        if self._started and (line.pid is None or line.pid == self._pid):
+            return ()
+        return self._start(line)
+
+    def _flag(self, line: LogLine) -> Facts:
+        return self._start(line) if self._versioned else ()
+
+    def _version(self, line: LogLine) -> Facts:
+        facts = self._start(line) if self._versioned else ()
+        self._versioned = True
+        return facts
+
+    def _start(self, line: LogLine) -> Facts:
+        version = self._version_at(line)
+        body = KubeletStarted(
+            pid=line.pid,
+            kubelet_version=version.version,
+            version_source=version.source,
+            version_text=version.text,
+            restart=self._started,
+        )
+        self._started, self._pid, self._versioned = True, line.pid, False
+        return (Fact(line.ts_ns, body, (line.evidence,)),)

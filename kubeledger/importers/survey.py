@@ -1,0 +1,149 @@
+"""The first look over the documents of a bundle: pods, containers, events, allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kubeledger.importers.context import (
+    AllocationEntry,
+    BundleContext,
+    ContainerRef,
+    IndexedEvent,
+    KnownPod,
+)
+from kubeledger.importers.documents import Document, event_times, read_document
+from kubeledger.importers.items import ApiEvent, Checkpoint, Item, PodList
+from kubeledger.units import parse_ts
+
+__all__ = ["fill_context", "kubelet_uid"]
+
+_MIRROR = "kubernetes.io/config.mirror"
+_SURVEYED = ("device-checkpoint", "events", "pod-list", "pod-manifest")
+_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+
+
+def fill_context(context: BundleContext, documents: Sequence[Document]) -> None:
+    """Read the documents that assemblers look things up in, in the order of their time."""
+    for document in documents:
+        if document.format in _SURVEYED:
+            for item in read_document(document)[0]:
+                _take(context, item)
+    for uids in context.uids_by_name.values():
+        uids.sort(key=lambda uid: context.pods[uid].first_seen_ts_ns)
+
+
+def _take(context: BundleContext, item: Item) -> None:
+    match item:
+        case PodList():
+            for pod in item.pods:
+                _take_pod(context, item, pod)
+        case ApiEvent():
+            _take_event(context, item)
+        case Checkpoint():
+            _take_checkpoint(context, item)
+        case _:
+            return
+
+
+def kubelet_uid(pod: dict[str, Any]) -> str | None:
+    """UID as the kubelet uses it: for a mirror pod that of the static pod behind it."""
+    metadata = pod.get("metadata") or {}
+    mirror = (metadata.get("annotations") or {}).get(_MIRROR)
+    uid = mirror or metadata.get("uid")
+    return str(uid) if uid else None
+
+
+def _take_pod(context: BundleContext, item: PodList, pod: dict[str, Any]) -> None:
+    metadata = pod.get("metadata") or {}
+    uid = kubelet_uid(pod)
+    name = metadata.get("name")
+    node = (pod.get("spec") or {}).get("nodeName")
+    if uid is None or not name or (node and node != context.node):
+        return
+    namespace = metadata.get("namespace") or "default"
+    known = context.pods.get(uid)
+    if known is None:
+        known = context.pods[uid] = KnownPod(
+            namespace=namespace,
+            name=name,
+            uid=uid,
+            spec={},
+            first_seen_ts_ns=_created(metadata, item.ts_ns),
+            listed_by=item.listed_by,
+            evidence=item.evidence,
+        )
+        context.uids_by_name.setdefault((namespace, name), []).append(uid)
+    known.spec = pod.get("spec") or known.spec
+    known.listed_by = item.listed_by
+    status = pod.get("status")
+    if isinstance(status, dict) and status and status not in known.statuses[-1:]:
+        known.statuses.append(status)
+    for container_id, container in _containers(status or {}):
+        context.containers[container_id] = ContainerRef(uid, container)
+
+
+def _created(metadata: dict[str, Any], otherwise: int) -> int:
+    try:
+        return parse_ts(str(metadata.get("creationTimestamp")))
+    except ValueError:
+        return otherwise
+
+
+def _containers(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Bare container ID and container name, of running and of ended instances."""
+    for key in _STATUS_LISTS:
+        for entry in status.get(key) or ():
+            ids = [entry.get("containerID")]
+            for state in ("state", "lastState"):
+                ids.append(((entry.get(state) or {}).get("terminated") or {}).get("containerID"))
+            for text in ids:
+                if text:
+                    yield text.rpartition("://")[2], entry.get("name", "")
+
+
+def _take_event(context: BundleContext, item: ApiEvent) -> None:
+    event = item.event
+    obj = event.get("involvedObject") or event.get("regarding") or {}
+    key = (
+        obj.get("kind") or "",
+        obj.get("namespace") or "",
+        obj.get("name") or "",
+        event.get("reason") or "",
+        event.get("message") or event.get("note") or "",
+    )
+    first, last = event_times(event) or (item.ts_ns, item.ts_ns)
+    series = event.get("series") or {}
+    count = event.get("count") or event.get("deprecatedCount") or series.get("count") or 1
+    known = context.events.get(key)
+    if known is None:
+        context.events[key] = IndexedEvent(event, count, first, last, (item.evidence,))
+        return
+    if count >= known.count:
+        known.event, known.count = event, count
+    known.first_ts_ns = min(known.first_ts_ns, first)
+    known.last_ts_ns = max(known.last_ts_ns, last)
+    if item.evidence not in known.evidence:
+        known.evidence = (*known.evidence, item.evidence)
+
+
+def _take_checkpoint(context: BundleContext, item: Checkpoint) -> None:
+    data = item.data.get("Data") or {}
+    for entry in data.get("PodDeviceEntries") or ():
+        key = (
+            str(entry.get("PodUID", "")),
+            str(entry.get("ContainerName", "")),
+            str(entry.get("ResourceName", "")),
+        )
+        if key not in context.allocations:
+            numa = _numa(entry.get("DeviceIDs"))
+            context.allocations[key] = AllocationEntry(item.ts_ns, numa, item.evidence)
+
+
+def _numa(devices: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401 - the kubelet's JSON
+    """NUMA node -> sorted IDs; key "" for the flat list of old versions."""
+    if isinstance(devices, dict):
+        return {
+            str(node): tuple(sorted(map(str, ids or ()))) for node, ids in sorted(devices.items())
+        }
+    return {"": tuple(sorted(map(str, devices or ())))}
