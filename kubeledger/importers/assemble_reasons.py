@@ -233,8 +233,9 @@ class ReasonAssembler(Assembler):
             message=said.message,
             api_count=count,
         )
-        self._held.add(Fact(line.ts_ns, body, tuple(dict.fromkeys(evidence))))
-        return self._held.release(line.ts_ns)
+        # Not held back behind the API's: those are few, and most of them never leave.
+        fact = Fact(line.ts_ns, body, tuple(dict.fromkeys(evidence)))
+        return [*self._held.release(line.ts_ns), fact]
 
     def _is_only_container(self, uid: str | None, api: ApiReason, said: _Said) -> bool:
         """The line can only be about the container of the API event.

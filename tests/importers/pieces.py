@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from kubeledger.importers.account import Account
 from kubeledger.importers.assembler import Assembler
 from kubeledger.importers.facts import Fact
 from kubeledger.importers.items import Item
-from kubeledger.importers.klog import KlogReader, LogEntry
+from kubeledger.importers.klog import KlogReader
+from kubeledger.importers.klog_outputs import LogEntry
 from kubeledger.importers.klog_time import Clock
 from kubeledger.importers.router import Router
 
@@ -17,7 +19,7 @@ YEAR = 2026
 
 def feed_log(assembler: Assembler, text: str) -> list[Fact]:
     """Facts that the assembler makes of a log."""
-    reader = KlogReader("kubelet.log", Router([assembler]), Clock(YEAR))
+    reader = KlogReader(Account("kubelet.log"), Router([assembler]), Clock(YEAR))
     facts: list[Fact] = []
     for output in reader.read(iter([text.encode()])):
         if isinstance(output, LogEntry):
@@ -30,7 +32,7 @@ def feed_log(assembler: Assembler, text: str) -> list[Fact]:
 
 def not_understood(assembler: Assembler, text: str) -> int:
     """Lines of a log that neither the assembler nor the noise tables know."""
-    reader = KlogReader("kubelet.log", Router([assembler]), Clock(YEAR))
+    reader = KlogReader(Account("kubelet.log"), Router([assembler]), Clock(YEAR))
     list(reader.read(iter([text.encode()])))
     return reader.account.not_understood
 
