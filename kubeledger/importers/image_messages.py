@@ -5,6 +5,8 @@ from __future__ import annotations
 __all__ = ["HARMLESS", "HARMLESS_FREE"]
 
 HARMLESS = (
+    "Container garbage collection failed",
+    "Container garbage collection succeeded",
     "Container uses image",
     "Container uses image as mount",
     "Eviction manager: cannot evict a critical pod",
@@ -76,7 +78,10 @@ HARMLESS_FREE = {
         r"Pod \S+, container \S+ uses image ",
         r"\[imageGCManager\] Failed to (?:monitor images|update image list): ",
     ),
-    "kubelet.go": (r"ImageGCHighThresholdPercent is set 100, Disable image GC",),
+    "kubelet.go": (
+        r"Container garbage collection (?:failed: |succeeded)",
+        r"ImageGCHighThresholdPercent is set 100, Disable image GC",
+    ),
     "memory_threshold_notifier.go": (r"eviction manager: (?:created|setting) ",),
     "threshold_notifier_linux.go": (r"eviction manager: error ",),
     "threshold_notifier_unsupported.go": (r"cgroup notifications not supported",),
