@@ -202,7 +202,7 @@ class ContainersAssembler(Assembler):
             return
         found = self._is_first_relist(line.ts_ns)
         container = self._links.container(container_id, pod)
-        self._names.find(container)
+        self._names.find(container, line.ts_ns)
         is_new = container.seen_ts_ns is None
         container.seen_ts_ns = container.seen_ts_ns or line.ts_ns
         started = pod.started.pop(container.name, None) if container.name and is_new else None

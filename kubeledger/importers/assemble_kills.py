@@ -230,6 +230,8 @@ class KillsAssembler(Assembler):
     def _container(self, pod: PodLink, container_id: str, name: str | None) -> ContainerLink:
         container = self._links.container(container_id, pod)
         container.name = name or container.name
+        if container.name is not None:
+            pod.current.setdefault(container.name, container_id)
         return container
 
     def _from_status(self, container_id: str) -> ContainerLink | None:

@@ -93,6 +93,7 @@ class ProbeWorkers:
         """Readiness, in a log that begins inside a process, of what started before the log."""
         return (
             self._links.epoch == 0
+            and pod.added is None
             and worker.probe_type == "readiness"
             and worker.container not in pod.current
         )
