@@ -117,8 +117,7 @@ class Queryable:
             params: parameter name -> value.
 
         Raises:
-            BadQuestionError: no single reading query, or one that DuckDB refuses.
-            BadInputError: there is no ledger.
+            BadQuestionError: no single reading query, one that DuckDB refuses, or no ledger.
             DamagedLedgerError: the ledger cannot be read.
         """
         needs = needs_of(check_query(self._parser, query))

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import msgspec
 
-from kubeledger.errors import DamagedLedgerError
+from kubeledger.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.query.guard import one_line
 from kubeledger.query.segments import SCAN_COLUMNS, SegmentFiles, quoted, scan_sql
 from kubeledger.query.views import RECORDS, Needs, View, load_views
@@ -44,7 +44,7 @@ def load(
         spill: directory for what does not fit into memory.
 
     Raises:
-        BadInputError: there is no ledger.
+        BadQuestionError: there is no ledger, or the memory limit is no size.
         DamagedLedgerError: a segment holds what is no record, or records of a newer version.
     """
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -54,7 +54,13 @@ def load(
     }
     if memory_limit is not None:
         config["memory_limit"] = memory_limit
-    connection = duckdb.connect(":memory:", config=config)
+    try:
+        connection = duckdb.connect(":memory:", config=config)
+    except duckdb.Error as error:
+        raise BadQuestionError(
+            f"{memory_limit!r} is no size of memory: {one_line(str(error))}",
+            advice="write it as 500MB or 2GB",
+        ) from error
     with SegmentFiles(ledger) as files:
         _load_records(connection, files, needs)
         _upcast_records(connection, files.scratch)

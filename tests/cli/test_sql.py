@@ -76,6 +76,7 @@ def test_query_from_standard_input(ask: Run, args: tuple[str, ...]) -> None:
         (("--run", "settings", "--list"), "give one of"),
         (("SELECT 1", "--list"), "give one of"),
         (("-",), "empty"),
+        (("SELECT 1", "--memory", "lots"), "is no size of memory"),
     ],
 )
 def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:

@@ -35,7 +35,7 @@ def terminated(pod: str = "p", uid: str | None = "u") -> PodTerminated:
 CASES: dict[str, tuple[list[Body], list[int | None]]] = {
     "held": ([allocated()], [None]),
     "released": ([allocated(), DevicesReleased(pod_uid="u")], [2]),
-    "terminated only": ([allocated(), terminated()], [2]),
+    "the end of the pod alone is no release": ([allocated(), terminated()], [None]),
     "the device manager's word counts": (
         [allocated(), terminated(), DevicesReleased(pod_uid="u")],
         [3],
@@ -52,9 +52,7 @@ CASES: dict[str, tuple[list[Body], list[int | None]]] = {
         [allocated(), DevicesReleased(pod_uid="u"), allocated(), DevicesReleased(pod_uid="u")],
         [2, 4],
     ),
-    "another pod's": ([allocated(), DevicesReleased(pod_uid="v"), terminated(uid="v")], [None]),
-    "another pod of the name": ([allocated(), terminated(pod="p", uid="v")], [None]),
-    "by name where there is no UID": ([allocated(uid=None), terminated()], [2]),
+    "another pod's": ([allocated(), DevicesReleased(pod_uid="v")], [None]),
     "one container's": (
         [
             allocated(container="a"),
@@ -74,16 +72,39 @@ CASES: dict[str, tuple[list[Body], list[int | None]]] = {
 }
 
 
+ENDS: dict[str, tuple[list[Body], list[int | None]]] = {
+    "not ended": ([allocated()], [None]),
+    "ended": ([allocated(), DevicesReleased(pod_uid="u"), terminated()], [3]),
+    "ended before": ([terminated(), allocated()], [None]),
+    "another pod of the name": ([allocated(), terminated(uid="v")], [None]),
+    "by name where the allocation has no UID": ([allocated(uid=None), terminated()], [2]),
+    "by name where the end has no UID": ([allocated(), terminated(uid=None)], [2]),
+    "another name": ([allocated(uid=None), terminated(pod="q")], [None]),
+}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_release(tmp_path: Path, name: str) -> None:
     """The record, by number, whose time is ``released_ts`` of each allocation."""
     bodies, expected = CASES[name]
+    assert seqs_at(tmp_path, bodies, "released_ts") == expected
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_end_of_the_pod(tmp_path: Path, name: str) -> None:
+    """The record, by number, whose time is ``pod_terminated_ts`` of each allocation."""
+    bodies, expected = ENDS[name]
+    assert seqs_at(tmp_path, bodies, "pod_terminated_ts") == expected
+
+
+def seqs_at(directory: Path, bodies: list[Body], column: str) -> list[int | None]:
+    """For each allocation, the record at the time in the column."""
     story = Story("n")
     for body in bodies:
         story.add(body)
-    with connect(write_ledger(tmp_path, story.records)) as database:
+    with connect(write_ledger(directory, story.records)) as database:
         rows = database.sql(
             "SELECT e.seq FROM device_allocations AS a"
-            " LEFT JOIN events AS e ON e.ts = a.released_ts ORDER BY a.seq"
+            f" LEFT JOIN events AS e ON e.ts = a.{column} ORDER BY a.seq"
         ).fetchall()
-    assert [row[0] for row in rows] == expected
+    return [row[0] for row in rows]

@@ -59,7 +59,8 @@ def test_default_of_a_parameter(database: Queryable) -> None:
     """Three changes are the least that counts as flapping, unless told otherwise."""
     query = find_query("flapping_probes")
     assert query.bind({}) == {"min_changes": "3"}
-    assert len(database.sql(query.sql, query.bind({"min_changes": "1"})).fetchall()) == 2
+    assert len(database.sql(query.sql, query.bind({"min_changes": "3"})).fetchall()) == 1
+    assert database.sql(query.sql, query.bind({"min_changes": "4"})).fetchall() == []
 
 
 @pytest.mark.parametrize(

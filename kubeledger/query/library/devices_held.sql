@@ -1,5 +1,5 @@
 -- title: Who holds which device at the end of the record?
--- One row a device that was allocated and not released.
+-- One row a device that was allocated and not given back; the pod may have ended before that.
 SELECT
     node,
     resource,
@@ -8,6 +8,7 @@ SELECT
     pod_uid,
     container,
     ts AS since,
+    pod_terminated_ts AS pod_ended,
     seq
 FROM device_allocations
 WHERE released_ts IS NULL

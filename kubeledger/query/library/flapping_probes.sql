@@ -12,5 +12,5 @@ SELECT
     max(ts) AS last
 FROM probe_transitions
 GROUP BY ALL
-HAVING changes >= $min_changes::BIGINT
+HAVING changes >= $min_changes::BIGINT AND count(DISTINCT to_result) > 1
 ORDER BY changes DESC, node, pod, container, probe_type;

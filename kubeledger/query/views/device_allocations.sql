@@ -1,6 +1,6 @@
 -- Devices that containers got: one row a container and resource.
--- `released_ts` is when the device manager gave them back; where it never says so, when the pod
--- was terminated.
+-- `released_ts` is when the device manager gave them back. It does so lazily, at a later
+-- admission: until then the devices of a pod that ended are still held, as its checkpoint shows.
 -- kinds: devicemanager.DevicesAllocated devicemanager.DevicesReleased lifecycle.PodTerminated
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1
@@ -12,7 +12,8 @@
 -- column resource VARCHAR: extended resource, e.g. `example.com/gpu`
 -- column device_ids VARCHAR[]: IDs of the devices, sorted
 -- column numa_nodes INTEGER[]: NUMA nodes of the devices, sorted, as the checkpoint holds them (-1: without topology); NULL when no checkpoint shows this allocation
--- column released_ts TIMESTAMP: when the devices were free again, UTC; NULL while they are held
+-- column released_ts TIMESTAMP: when the device manager gave them back, UTC; NULL while they are held
+-- column pod_terminated_ts TIMESTAMP: when the pod was terminated, UTC; NULL when it was not
 CREATE VIEW device_allocations AS
 WITH allocated AS (
     SELECT
@@ -89,7 +90,8 @@ SELECT
             IF try_cast(key AS INTEGER) IS NOT NULL
         ])
     END AS numa_nodes,
-    coalesce(given_back.ts, pod_gone.ts) AS released_ts
+    given_back.ts AS released_ts,
+    pod_gone.ts AS pod_terminated_ts
 FROM allocated AS a
 LEFT JOIN given_back ON given_back.node = a.node AND given_back.seq = a.seq
 LEFT JOIN pod_gone ON pod_gone.node = a.node AND pod_gone.seq = a.seq
