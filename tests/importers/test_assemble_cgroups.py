@@ -101,6 +101,12 @@ def test_only_changes_are_recorded(assembler: CgroupAssembler) -> None:
     ]
 
 
+def test_other_spelling_is_no_change(assembler: CgroupAssembler) -> None:
+    """The same value with a space after it is not another one."""
+    again = {**V1, "cpu.shares": "256 "}
+    assert len(feed_items(assembler, [snapshot(1, {POD: V1}), snapshot(2, {POD: again})])) == 1
+
+
 def test_removed(assembler: CgroupAssembler) -> None:
     """A cgroup that is no longer there, with the line that showed it last."""
     facts = feed_items(

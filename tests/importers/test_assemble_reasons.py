@@ -240,6 +240,17 @@ def test_list_after_the_lines() -> None:
     assert [(body.count, body.api_count) for body in reasons(facts)] == [(1, 2), (1, 2)]
 
 
+def test_lines_cover_counts_only_once() -> None:
+    """A later count needs lines of its own."""
+    context, items = listed(
+        event(2, last="2026-11-21T02:52:43Z"), event(4, last="2026-11-21T02:53:20Z")
+    )
+    assembler = ReasonAssembler(context)
+    feed_log(assembler, klog("event.go", LINE) * 2)
+    facts = [*feed_items(assembler, items), *assembler.finish(0)]
+    assert [(body.count, body.api_count) for body in reasons(facts)] == [(2, 4)]
+
+
 def test_waiting_ends_with_time() -> None:
     """A fact of the API does not wait for the next event when the log goes on."""
     context, items = listed(event(1))
