@@ -241,7 +241,7 @@ class KlogReader:
             self._out.append(NewProcess(line))
         if caller:
             self._learn(caller, self._router.file_verdict(line.file))
-        if line.values or self._router.structured(line.file, line.message) is not Verdict.UNKNOWN:
+        if line.values or self._router.is_structured(line.message):
             self._structured(line, None, message)
         else:
             line.values = None

@@ -1,6 +1,6 @@
 """Lines of a kubelet's log that never tell a decision: known, counted, and passed over.
 
-Four tables, from the cheapest to look up to the dearest. A file stands in ``NOISE_FILES``
+The tables go from the cheapest to look up to the dearest. A file stands in ``NOISE_FILES``
 only when nothing that it logs can matter in any version: cadvisor's housekeeping, volumes,
 mounts, certificates, client-go, gRPC. Of files that do take decisions single messages are
 listed. What an assembler handles goes before these tables.
@@ -11,7 +11,16 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-__all__ = ["NOISE_FILES", "NOISE_MESSAGES", "NOISE_PLAIN", "NOISE_PREFIXES", "NOISE_TEXTS"]
+__all__ = [
+    "NOISE_ANYWHERE",
+    "NOISE_CALLERLESS",
+    "NOISE_FILES",
+    "NOISE_FREE_TEXT",
+    "NOISE_MESSAGES",
+    "NOISE_PLAIN",
+    "NOISE_PREFIXES",
+    "NOISE_TEXTS",
+]
 
 
 def _listed(name: str) -> frozenset[str]:
@@ -42,15 +51,45 @@ NOISE_PREFIXES: dict[str, tuple[str, ...]] = {
 }
 """File -> beginnings (16 letters at most) of free text that is noise."""
 
+NOISE_ANYWHERE = re.compile(
+    "|".join(
+        (
+            r"\[(?:cpumanager|memorymanager|core|transport|balancer|pick-first|resolver)",
+            r"parsed scheme:|scheme \"|ccResolverWrapper|ClientConn switching|blockingPicker",
+            r"Caches are synced|Waiting for caches to sync|caches populated",
+            r"Observed a panic|Throttling request took|Waited for .* due to client-side throttling",
+            r"Trace\[|\"?Flag --\S+ has been deprecated",
+            r"write /proc/\S+/oom_score_adj|attempting to set \"/proc/|failed to set \"/proc/",
+        )
+    )
+)
+"""Free text that is noise from any file."""
+
+NOISE_CALLERLESS = re.compile(
+    r"Using factory|Factory \"|\S+ not handled by|Regist(?:ering|ration of)|Start housekeeping"
+    r"|No-op Destroy|running iptables|Running iptables|pickfirstBalancer|Unable to find (?:net|cad)"
+    r"|Failed to (?:create summary|get the info|publish CSI|update stats)|Loaded volume plugin"
+    r"|Starting reflector|Listing and watching|\S+ Watch close|Installing health|No default health"
+    r"|Error while (?:processing event|reading product)|grpc: |transport: |Initialized IPv"
+    r"|(?:The d|D)esired[ _]state|Starting Kubelet|Reconciler|Get volumes from|Orphaned pod"
+    r"|CRI-O not connected|NVIDIA setup|cAdvisor is build|Azure config|while getting AWS"
+    r"|Directory \S+ is already on|Starting FS|Initializing migrated|Flexvolume|Filesystem "
+    r"|Cannot run systemd-run|systemd-run output|Detected umount|Ensuring Plugin|Plugin Watcher"
+    r"|Registering credential|failed to get node|kubernetes\.io/csi|Skipping CSINode"
+)
+"""Free text of ``NOISE_FILES``, for logs that do not name the caller (old klog JSON)."""
+
+NOISE_FREE_TEXT = frozenset(
+    (
+        *("kubelet_getters.go", "kuberuntime_image.go", "kuberuntime_logs.go", "log_handler.go"),
+        *("machine.go", "memory_manager.go", "oom_watcher_linux.go", "remote_image.go"),
+        *("runonce.go", "runtime.go", "server_linux.go", "state_checkpoint.go", "state_file.go"),
+        *("state_mem.go", "watcher.go", "worker.go"),
+    )
+)
+"""Files whose lines are noise unless an assembler knows their message."""
+
 _TEXTS: dict[str, tuple[str, ...]] = {
-    "": (
-        r"\[(?:cpumanager|memorymanager|core|transport|balancer|pick-first|resolver)",
-        r"parsed scheme:|scheme \"|ccResolverWrapper|ClientConn switching|blockingPicker",
-        r"Caches are synced|Waiting for caches to sync|caches populated",
-        r"Observed a panic|Throttling request took|Waited for .* due to client-side throttling",
-        r"Trace\[|\"?Flag --\S+ has been deprecated",
-        r"write /proc/\S+/oom_score_adj|attempting to set \"/proc/|failed to set \"/proc/",
-    ),
     "cgroup_manager_linux.go": (r"The Cgroup \[", r"Failed to remove cgroup", r"Removed cgroup"),
     "config.go": (r"Receiving a new pod", r"Setting pods for source", r"Looking for \["),
     "container_manager_linux.go": (
@@ -89,9 +128,11 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"Unable to get current device|Recording .* for node|hairpinMode|Hairpin mode",
         r"attempting to sync node|Get(?:ting)? (?:pod|node)|Path .* does not exist",
         r"kubelet nodes sync|Kubelet is running in standalone|the default kubelet cgroup",
-        r"Failed to (?:get|list|update|start|remove|clean)",
+        r"Failed to (?:get|list|update|start|remove|clean|delete)|Failed cleaning pods",
+        r"Container garbage collection (?:succeeded|failed)|starting plugin manager",
+        r"(?:Not )?[Ss]tarting (?:\w+ )?(?:informer|manager|plugin)|No API server defined",
+        r"[Ll]oaded certificate|node \S+ (?:not|is)|no observation",
     ),
-    "kubelet_getters.go": (r"Path .* (?:does not exist|path)|",),
     "kubelet_node_status.go": (
         r"Setting node|Updating node|Failed to (?:set|update|get|contact)|Recording ",
         r"Attempting to register|Successfully registered|Node .* was previously|Starting to",
@@ -110,7 +151,6 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"Unable to|Failed to (?:get|remove|delete)|getKubelet|creating container",
     ),
     "kuberuntime_gc.go": (r"Removing sandbox|Failed to (?:remove|delete|stop)|Removing .*",),
-    "kuberuntime_image.go": (r"",),
     "kuberuntime_manager.go": (
         r"Syncing Pod|getSandboxIDByPodUID|Created PodSandbox|Creating PodSandbox",
         r"No (?:sandbox|ready sandbox) for pod|No ready sandbox|Sandbox for pod",
@@ -124,9 +164,6 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"CreatePodSandbox for pod|ListPodSandbox failed|Removing sandbox|Running pod",
         r"Create sandbox|GeneratePodSandboxConfig|PodSandboxStatus|determinePodSandboxIP|Pod Sand",
     ),
-    "kuberuntime_logs.go": (r"",),
-    "log_handler.go": (r"",),
-    "machine.go": (r"",),
     "manager.go": (
         r"cAdvisor running in|Machine: |Version: |Added container|Destroyed container",
         r"Start housekeeping|Could not (?:configure|retrieve)|Failed to (?:process|create|get|add)",
@@ -134,9 +171,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"Global Housekeeping|Started watching|Stopped|Exiting|Update machine info|Path to",
         r"unable to get (?:summary|fs)|Unable to get|Unsupported|Registering|cadvisor|NVIDIA",
     ),
-    "memory_manager.go": (r"",),
     "node_container_manager_linux.go": (r"Attempting to enforce|Enforcing|failed to|Failed to",),
-    "oom_watcher_linux.go": (r"",),
     "pod_container_deletor.go": (
         r"Container .* not found in pod's containers|\[pod_container_deletor\]",
     ),
@@ -145,14 +180,12 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"PodSandbox|Cgroup|successfully killed|parent",
     ),
     "pod_workers.go": (r"Pod worker|skipping",),
-    "predicate.go": (),
     "prober.go": (
         r"(?:Exec|HTTP|TCP)-Probe |GRPC-Probe|Error closing|Failed to find probe builder",
     ),
     "qos_container_manager_linux.go": (
         r"\[Container ?Manager\] (?:Failed|Unable)|\[ContainerManager\]: Failed",
     ),
-    "remote_image.go": (r"",),
     "remote_runtime.go": (
         r"Connecting to|parsed scheme|scheme |ListPodSandbox|ContainerStatus|ListContainers",
         r"RunPodSandbox|StopPodSandbox|RemovePodSandbox|PodSandboxStatus|CreateContainer",
@@ -160,8 +193,6 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"\[RemoteRuntimeService\]|UpdateRuntimeConfig|UpdateContainerResources|ContainerStats",
         r"ListContainerStats|Connection to|Using CRI|Validat|ReopenContainerLog",
     ),
-    "runtime.go": (r"",),
-    "runonce.go": (r"",),
     "scope.go": (r"\[topologymanager\] RemoveContainer|Adding hint provider",),
     "server.go": (
         r"Warning: For remote|failed to get the (?:kubelet's|container)|Sending events",
@@ -171,7 +202,6 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"failed to (?:run|read)|bootstrap|Enabling|Setting|Initializing|watchdog|Failed|kubelet",
         r"Acquiring file lock|Watching for inotify|Golang|Loading cert|--address|HTTP",
     ),
-    "server_linux.go": (r"",),
     "setters.go": (
         r"Error getting volume limit|Using node IP|Node (?:IP|status)|Couldn't|Capacity",
         r"Error getting|Node became not ready|Unable",
@@ -182,19 +212,13 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"Kubernetes client is nil|Container (?:readiness|startup)|removing (?:from|orphaned)",
         r"Delaying|Pod .* fully terminated|Skipping|Starting to sync|Terminated",
     ),
-    "state_checkpoint.go": (r"",),
-    "state_file.go": (r"",),
-    "state_mem.go": (r"",),
     "util.go": (r"No sandbox|No ready sandbox|Using|Unable|error",),
-    "watcher.go": (r"",),
-    "worker.go": (r"",),
 }
 
 NOISE_TEXTS: dict[str, re.Pattern[str]] = {
-    file: re.compile("|".join(texts) if texts else r"(?!)", re.DOTALL)
-    for file, texts in _TEXTS.items()
+    file: re.compile("|".join(texts), re.DOTALL) for file, texts in _TEXTS.items()
 }
-"""File -> pattern of free text that is noise (``""``: from any file)."""
+"""File -> pattern of free text that is noise."""
 
 NOISE_PLAIN = re.compile(
     r"""

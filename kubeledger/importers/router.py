@@ -14,7 +14,10 @@ from enum import Enum
 from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
 from kubeledger.importers.harmless import harmless, harmless_free
 from kubeledger.importers.noise import (
+    NOISE_ANYWHERE,
+    NOISE_CALLERLESS,
     NOISE_FILES,
+    NOISE_FREE_TEXT,
     NOISE_MESSAGES,
     NOISE_PLAIN,
     NOISE_PREFIXES,
@@ -72,9 +75,18 @@ class Router:
         calls = self._structured.get(message)
         if calls:
             return _effective(calls)
-        if file in NOISE_FILES or message in NOISE_MESSAGES:
+        if file in NOISE_FILES or file in NOISE_FREE_TEXT or message in NOISE_MESSAGES:
             return Verdict.NOISE
-        return Verdict.NOISE if self._is_noise_text(file, message) else Verdict.UNKNOWN
+        if NOISE_ANYWHERE.match(message) or (file and self._is_noise_text(file, message)):
+            return Verdict.NOISE
+        return Verdict.UNKNOWN
+
+    def is_structured(self, message: str) -> bool:
+        """The message is a structured one that is known.
+
+        JSON entries without values do not show whether they are structured or free text.
+        """
+        return message in self._structured or message in NOISE_MESSAGES
 
     def prefix_verdict(self, file: str, message: str) -> Verdict | None:
         """NOISE when the first letters of a free-text message settle it, else None."""
@@ -108,14 +120,15 @@ class Router:
 
     @staticmethod
     def _is_noise_text(file: str, message: str) -> bool:
-        pattern = NOISE_TEXTS.get(file)
-        if pattern is not None and pattern.match(message):
+        if file in NOISE_FREE_TEXT or NOISE_ANYWHERE.match(message):
             return True
-        anywhere = NOISE_TEXTS[""]
-        if anywhere.match(message):
-            return True
+        if file:
+            pattern = NOISE_TEXTS.get(file)
+            return pattern is not None and pattern.match(message) is not None
         # klog JSON of old kubelets does not name the caller's file.
-        return not file and any(known.match(message) for known in NOISE_TEXTS.values())
+        if NOISE_CALLERLESS.match(message):
+            return True
+        return any(known.match(message) for known in NOISE_TEXTS.values())
 
     @staticmethod
     def plain(line: str) -> bool:
