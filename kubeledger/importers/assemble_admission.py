@@ -29,6 +29,7 @@ from kubeledger.importers.podref import (
     structured_pods,
     text_value,
 )
+from kubeledger.importers.preemption_failure import note_failure
 from kubeledger.importers.rejections import (
     is_admission_reason,
     reason_of_message,
@@ -229,7 +230,10 @@ class AdmissionAssembler(Assembler):
             return self._release(line)
         if message.startswith(_CONDITIONS):
             message = f"The node had condition: {message.removeprefix(_CONDITIONS)}. "
-        self._reject(self._links.pod(self.context, ref, line), line, reason, message)
+        pod = self._links.pod(self.context, ref, line)
+        if message.startswith(_RECOVERY):
+            note_failure(self._links, pod, line, message.removeprefix(_RECOVERY))
+        self._reject(pod, line, reason, message)
         return self._release(line)
 
     def _denied(self, line: LogLine) -> Facts:

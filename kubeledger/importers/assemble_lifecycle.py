@@ -35,6 +35,7 @@ from kubeledger.importers.podref import (
     structured_pods,
     text_value,
 )
+from kubeledger.importers.survey import kubelet_uid
 from kubeledger.lifecycle.records import PodConfigChanged, PodListed, PodTerminated
 from kubeledger.units import parse_ts
 
@@ -49,8 +50,6 @@ _TERMINATED = re.compile(
     rf'Pod "({FORMATTED_POD})" (?:has completed.*: (?!create)|fully terminated and removed from)'
 )
 _EVICTING = re.compile(rf"eviction manager: .*?({FORMATTED_POD}) is evicted successfully")
-
-_MIRROR = "kubernetes.io/config.mirror"
 
 _HARMLESS = (
     "Cancelling current pod sync",
@@ -243,7 +242,7 @@ class LifecycleAssembler(Assembler):
         before.update(now)
 
     def _note_phase(self, body: PodListed) -> None:
-        if body.pod_uid is None or body.status is None or _MIRROR in body.annotations:
+        if body.pod_uid is None or body.status is None:
             return
         pod = self._links.pod_by_uid(self.context, body.pod_uid)
         if pod is not None:
@@ -266,7 +265,7 @@ def _listed(pod: dict[str, Any], item: PodList) -> PodListed:
     return PodListed(
         namespace=metadata.get("namespace") or "default",
         pod=metadata.get("name") or "",
-        pod_uid=metadata.get("uid") or None,
+        pod_uid=kubelet_uid(pod),
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
         created_ts_ns=parse_ts(created) if created else None,

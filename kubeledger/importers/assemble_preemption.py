@@ -28,7 +28,8 @@ from kubeledger.importers.podref import (
     structured_pods,
     text_value,
 )
-from kubeledger.preemption.records import InsufficientResource, PodPreempted, PreemptionFailed
+from kubeledger.importers.preemption_failure import note_failure
+from kubeledger.preemption.records import InsufficientResource, PodPreempted
 from kubeledger.units import NS_PER_S
 
 __all__ = ["PreemptionAssembler"]
@@ -220,18 +221,7 @@ class PreemptionAssembler(Assembler):
 
     def _no_victims(self, line: LogLine, ref: PodRef | None, error: str) -> Facts:
         if ref is not None:
-            preemptor = self._links.pod(self.context, ref, line)
-            body = PreemptionFailed(
-                preemptor_namespace=preemptor.namespace,
-                preemptor_pod=preemptor.name,
-                preemptor_uid=preemptor.uid,
-                # The text holds what would still be missing with all victims gone, which
-                # is not what was missing at admission.
-                insufficient=(),
-                error=error,
-            )
-            fact = Fact(line.ts_ns, body, (line.evidence,), cause=preemptor.added)
-            preemptor.preemption_failure = self._links.queue.add(fact)
+            note_failure(self._links, self._links.pod(self.context, ref, line), line, error)
         return self._release(line)
 
 

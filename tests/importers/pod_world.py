@@ -25,13 +25,14 @@ from kubeledger.machine import Body, Evidence
 from kubeledger.units import parse_ts
 from tests.importers.feeding import log_line
 
+# In the order in which the pipeline asks them.
 _ASSEMBLERS = (
-    LifecycleAssembler,
-    PreemptionAssembler,
     AdmissionAssembler,
-    ProberAssembler,
     ContainersAssembler,
     KillsAssembler,
+    LifecycleAssembler,
+    PreemptionAssembler,
+    ProberAssembler,
 )
 _HEADER = re.compile(r"[IWEF]\d{4} ")
 _Body = TypeVar("_Body", bound=Body)
