@@ -59,7 +59,7 @@ class OpenLedger:
         """Names of the nodes with records, sorted."""
         return self.ledger.nodes()
 
-    def append(self, node: str, drafts: Iterable[Draft]) -> range:
+    def append(self, node: str, drafts: Iterable[Draft]) -> list[int]:
         """Append drafts of records of one node as one durable batch.
 
         Returns:

@@ -19,9 +19,7 @@ _BROKEN = 1
 """Exit code: the ledger is not as it was written."""
 
 
-@click.command(
-    epilog="Example: kubeledger audit --expect node-a=1f0c… (from an earlier audit)"
-)
+@click.command(epilog="Example: kubeledger audit --expect node-a=1f0c… (from an earlier audit)")
 @ledger_option
 @click.option(
     "--expect",

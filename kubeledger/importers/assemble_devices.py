@@ -245,6 +245,10 @@ class DeviceAssembler(Assembler):
             PodList: self._pod_list,
         }
 
+    def waiting_since(self) -> int | None:
+        """Time of the oldest fact that is held back; None when nothing is."""
+        return self._desk.queue.waiting_since()
+
     def finish(self, ts_ns: int) -> Facts:
         """What still waits."""
         return self._desk.queue.drain()

@@ -236,6 +236,10 @@ class ImageAssembler(Assembler):
         """Item type -> method."""
         return {StatsSummary: self._stats}
 
+    def waiting_since(self) -> int | None:
+        """Time of the oldest fact that is held back; None when nothing is."""
+        return self._queue.waiting_since()
+
     def finish(self, ts_ns: int) -> Facts:
         """What still waits."""
         self._passes.end()

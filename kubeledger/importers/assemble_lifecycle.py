@@ -128,6 +128,10 @@ class LifecycleAssembler(Assembler):
         """Pod lists."""
         return {PodList: self._pod_list}
 
+    def waiting_since(self) -> int | None:
+        """Time of the oldest fact that is held back; None when nothing is."""
+        return self._links.queue.waiting_since()
+
     def finish(self, ts_ns: int) -> Facts:
         """What still waited."""
         return self._links.queue.drain()

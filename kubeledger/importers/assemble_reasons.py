@@ -168,6 +168,10 @@ class ReasonAssembler(Assembler):
     def _beat_free(self, line: LogLine, match: re.Match[str]) -> Facts:
         return self._held.release(line.ts_ns)
 
+    def waiting_since(self) -> int | None:
+        """Time of the oldest fact that is held back; None when nothing is."""
+        return self._held.waiting_since()
+
     def finish(self, ts_ns: int) -> Facts:
         """What still waited for a log line."""
         return self._held.drain()

@@ -137,6 +137,10 @@ class TopologyAssembler(Assembler):
         """Item type -> method."""
         return {KubeletConfigFile: self._config}
 
+    def waiting_since(self) -> int | None:
+        """Time of the oldest fact that is held back; None when nothing is."""
+        return self._queue.waiting_since()
+
     def finish(self, ts_ns: int) -> Facts:
         """What still waits."""
         self._admissions.finish()

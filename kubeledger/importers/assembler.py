@@ -49,6 +49,10 @@ class Assembler:
         """Item type (not LogLine) -> method."""
         return {}
 
+    def waiting_since(self) -> int | None:
+        """Time of the oldest fact that is held back; None when nothing is."""
+        return None
+
     def finish(self, ts_ns: int) -> Facts:
         """Facts that only the end of the bundle settles; ``ts_ns`` is its last time."""
         return ()

@@ -69,6 +69,10 @@ class Holdback:
         self._queue.append(waiting)
         return waiting
 
+    def waiting_since(self) -> int | None:
+        """Time of the oldest fact in the queue; None when it holds none."""
+        return min((w.fact.ts_ns for w in self._queue if w.fact is not None), default=None)
+
     def release(self, now_ns: int) -> list[Fact]:
         """What may leave at ``now_ns``; everything, when the clock was set back."""
         if now_ns < self._last_ns - WAIT_NS:

@@ -21,6 +21,7 @@ from kubeledger.importers.log_survey import LogSurvey
 from kubeledger.importers.plan import Plan
 from kubeledger.importers.registry import assembler_types
 from kubeledger.importers.router import Router
+from kubeledger.importers.sequencer import Sequencer
 from kubeledger.importers.sources import SourceFile
 from kubeledger.importers.starts import StartAssembler
 from kubeledger.ledger.records import (
@@ -63,6 +64,7 @@ class Pipeline:
             *(kind(plan.context) for kind in assembler_types()),
         ]
         self._router = Router(self._assemblers)
+        self._sequencer = Sequencer([each.waiting_since for each in self._assemblers])
         self._handlers: dict[type, list[ItemHandler]] = {}
         for assembler in self._assemblers:
             for kind, handler in assembler.items().items():
@@ -79,10 +81,14 @@ class Pipeline:
             yield self._finding(finding, self.plan.timing.first_ts_ns)
         for key, item in heapq.merge(*self._streams(), key=lambda pair: pair[0]):
             self._last_ns = key
-            yield from self._dispatch(item)
+            if isinstance(item, ClockStep):
+                yield from self._sequencer.drain()
+            self._sequencer.put(self._dispatch(item))
+            yield from self._sequencer.release(key)
         last_ns = max(self._last_ns, self.plan.timing.last_ts_ns)
         for assembler in self._assemblers:
-            yield from assembler.finish(last_ns)
+            self._sequencer.put(assembler.finish(last_ns))
+        yield from self._sequencer.drain()
         yield self._end(last_ns)
 
     def count(self, fact: Fact) -> None:

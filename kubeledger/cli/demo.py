@@ -1,0 +1,143 @@
+"""``kubeledger demo``: the main job end to end on a real node that comes with the package."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kubeledger.cli.options import reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.query.api import Queryable
+
+__all__ = ["demo"]
+
+_RECORDING = "node-a.tar.zst"
+_INCIDENT = "2026-11-21T03:00:33Z"
+"""One second after a critical pod had preempted another on the recorded node."""
+
+_QUESTIONS: tuple[tuple[str, str], ...] = (
+    (
+        "Who was preempted, and for whom?",
+        "SELECT ts, victim_pod, preemptor_pod, insufficient, evicted FROM preemptions",
+    ),
+    (
+        "Which pods were refused, and why?",
+        "SELECT ts, pod, reason, message FROM admissions WHERE NOT admitted",
+    ),
+    (
+        "Which containers did probes restart?",
+        "SELECT pod, container, reason, count(*) AS restarts, min(ts) AS first, max(ts) AS last"
+        " FROM container_restarts GROUP BY ALL ORDER BY restarts DESC",
+    ),
+    (
+        "What did image garbage collection do?",
+        "SELECT ts, usage_percent AS usage, high_threshold_percent AS high, bytes_to_free,"
+        " bytes_freed, images_removed AS removed, outcome FROM image_gc_runs",
+    ),
+    (
+        "Who got which device, until when?",
+        "SELECT ts, pod, container, resource, device_ids, released_ts FROM device_allocations",
+    ),
+)
+
+
+@click.command(epilog="Example: kubeledger demo --keep ./demo-ledger")
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep the ledger there instead of throwing it away.",
+)
+@reports_errors
+def demo(keep: Path | None) -> None:
+    """Import a bundled recording of a real kubelet, rebuild its state, ask a few questions."""
+    with _ledger_directory(keep) as ledger:
+        _import(ledger)
+        _state(ledger)
+        _questions(ledger)
+        _next_steps(ledger, kept=keep is not None)
+
+
+@contextmanager
+def _ledger_directory(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix="kubeledger-demo-") as scratch:
+        yield Path(scratch) / "ledger"
+
+
+def _recording() -> Path:
+    """The bundled recording: inside an installed package, or beside it in a checkout."""
+    from kubeledger.errors import BadInputError
+
+    package = Path(__file__).parent.parent
+    for directory in (package / "_recordings", package.parent / "recordings"):
+        if (directory / _RECORDING).exists():
+            return directory / _RECORDING
+    raise BadInputError(
+        f"the bundled recording {_RECORDING} is not there",
+        advice="install the package again, or run from a checkout",
+    )
+
+
+def _title(text: str) -> None:
+    click.secho(f"\n{text}", bold=True)
+
+
+def _import(ledger: Path) -> None:
+    from kubeledger.cli.import_ import import_into
+
+    _title("1. Import a node's files: log, checkpoints, pod lists, events, stats, cgroups")
+    import_into(ledger, [_recording()], brief=True)
+
+
+def _state(ledger: Path) -> None:
+    from kubeledger import open as open_ledger
+    from kubeledger.cli.state_tables import write_tables
+
+    _title(f"2. The node as it was at {_INCIDENT}")
+    with open_ledger(ledger) as opened:
+        state = opened.state(_INCIDENT)
+    write_tables(state, ("pods", "devices", "probes"), sys.stdout)
+
+
+def _questions(ledger: Path) -> None:
+    from kubeledger.query.api import connect
+
+    _title("3. Answers in SQL")
+    with connect(ledger) as queryable:
+        for question, query in _QUESTIONS:
+            _answer(queryable, question, query)
+
+
+def _answer(queryable: Queryable, question: str, query: str) -> None:
+    from kubeledger.cli.output import write_rows
+
+    click.secho(f"\n{question}", fg="cyan")
+    click.echo(query)
+    rows = queryable.sql(query)
+    write_rows(rows.columns, rows, "table", sys.stdout, types=rows.types, cell_width_max=60)
+
+
+def _next_steps(ledger: Path, *, kept: bool) -> None:
+    _title("What to try next")
+    where = str(ledger) if kept else "./demo-ledger"
+    if not kept:
+        click.echo("kubeledger demo --keep ./demo-ledger        keep this ledger")
+    for command, meaning in (
+        ("sql --list", "the questions that come with kubeledger"),
+        ("sql --run probe_kills", "each kill with the ticks that led to it"),
+        ("ls --pod gpu-a", "all records about one pod"),
+        ("state --at 2026-11-21T03:02:00Z", "the node a minute and a half later"),
+        ("audit", "prove that nothing was changed"),
+    ):
+        click.echo(f"kubeledger {command:<33} --ledger {where}   {meaning}")
+    click.echo("kubeledger import DIRECTORY                 your own node's files")

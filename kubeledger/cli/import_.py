@@ -1,0 +1,172 @@
+"""``kubeledger import``: a node's files into the ledger, every line accounted for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kubeledger.cli.options import ledger_option, output_option, reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.importers.api import ImportReport, NodeReport
+    from kubeledger.importers.options import ImportOptions
+    from kubeledger.importers.pipeline import Progress
+
+__all__ = ["import_", "import_into"]
+
+
+@click.command(name="import", epilog="Example: kubeledger import /var/tmp/node-a --year 2026")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@ledger_option
+@click.option("--node", metavar="NAME", help="Node that all sources are from.")
+@click.option("--kubelet-version", metavar="VERSION", help="Version of its kubelet, e.g. 1.36.2.")
+@click.option("--year", type=int, help="Year of the first log line; klog writes none.")
+@click.option("--format", "format_", metavar="FORMAT", help="Format of every source.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the totals.")
+@output_option("table", "json")
+@reports_errors
+def import_(
+    sources: tuple[str, ...],
+    ledger: Path,
+    node: str | None,
+    kubelet_version: str | None,
+    year: int | None,
+    format_: str | None,
+    quiet: bool,
+    output: str,
+) -> None:
+    """Read files, directories and archives of a node, and append what they say as records.
+
+    Formats are detected: kubelet logs (klog text or JSON, plain or behind journald's prefix),
+    checkpoints, pod lists, events, /stats/summary, probe metrics, cgroup values, the
+    kubelet's configuration; .gz, .zst and tar of them. `-` is standard input. Importing the
+    same sources again adds nothing; an import that was killed is completed.
+    """
+    from kubeledger.importers.options import ImportOptions
+
+    options = ImportOptions(node=node, kubelet_version=kubelet_version, year=year, format=format_)
+    import_into(ledger, sources, options, brief=quiet, output=output)
+
+
+def import_into(
+    directory: Path,
+    sources: Sequence[str | Path],
+    options: ImportOptions | None = None,
+    *,
+    brief: bool = False,
+    output: str = "table",
+) -> None:
+    """Import into the ledger at ``directory``, made if need be, and print what was done.
+
+    Raises:
+        KubeledgerError: as ``import_sources``; a ledger that was made for nothing is removed.
+    """
+    from kubeledger.importers.api import import_sources
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.replay import refresh_snapshots
+
+    ledger = Ledger.open_or_create(directory)
+    with _progress() as progress:
+        report = import_sources([str(source) for source in sources], ledger, options, progress)
+    for node in sorted({bundle.node for bundle in report.bundles if bundle.added}):
+        refresh_snapshots(ledger, node)
+    _warn(report)
+    if output == "json":
+        _print_json(report)
+    else:
+        _print_tables(report, directory, brief=brief)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A progress bar on a terminal's stderr; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _warn(report: ImportReport) -> None:
+    from kubeledger.cli.output import printable
+
+    for recovery in report.recovery:
+        click.echo(f"recovered: {printable(str(recovery))}", err=True)
+    for bundle in report.bundles:
+        for finding in bundle.findings:
+            place = f"{finding.file}: " if finding.file else ""
+            click.echo(f"warning: {printable(place + finding.message)}", err=True)
+
+
+def _print_json(report: ImportReport) -> None:
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+
+
+def _print_tables(report: ImportReport, directory: Path, *, brief: bool) -> None:
+    from kubeledger.cli.output import printable
+
+    for bundle in report.bundles:
+        version = f"kubelet {bundle.kubelet_version}" if bundle.kubelet_version else "kubelet ?"
+        click.echo(f"{printable(bundle.node)} ({version}) from {printable(bundle.label)}")
+        if bundle.already:
+            click.echo("  everything in it had been imported before: nothing added")
+            continue
+        if bundle.resumed:
+            click.echo("  an import that had been broken off was completed")
+        if not brief:
+            _table(_source_columns(), _source_rows(bundle))
+            _table(("kind", "records"), sorted(bundle.by_kind.items()))
+        click.echo(_totals(bundle))
+        for file, why in sorted(bundle.skipped.items()):
+            click.echo(f"  not read: {printable(file)}: {printable(why)}", err=True)
+    click.echo(f"{report.added:,} records added to {directory}")
+
+
+def _totals(bundle: NodeReport) -> str:
+    lines = sum(account.lines for account in bundle.accounts)
+    lost = sum(account.not_understood for account in bundle.accounts)
+    noise = sum(account.noise for account in bundle.accounts)
+    size = sum(bundle.sizes.values())
+    return (
+        f"  {len(bundle.sizes)} files, {size:,} bytes, {lines:,} lines: {noise:,} known noise,"
+        f" {lost:,} not understood; {bundle.added:,} records"
+    )
+
+
+def _source_columns() -> tuple[str, ...]:
+    return ("file", "format", "bytes", "lines", "understood", "noise", "not understood", "records")
+
+
+def _source_rows(bundle: NodeReport) -> list[tuple[Any, ...]]:
+    return [
+        (
+            account.file,
+            bundle.formats.get(account.file),
+            bundle.sizes.get(account.file),
+            account.lines,
+            account.understood,
+            account.noise,
+            account.not_understood,
+            sum(account.records.values()),
+        )
+        for account in bundle.accounts
+    ]
+
+
+def _table(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    from kubeledger.cli.output import write_rows
+
+    write_rows(columns, rows, "table", sys.stdout, cell_width_max=60)
+    click.echo()

@@ -1,0 +1,64 @@
+"""Facts of all assemblers in one order of time.
+
+Assemblers hold facts back until their evidence is complete, each on its own. A fact that
+waited would come out behind newer facts of others, and the state at an instant between
+them would lack it. So nothing leaves before what is held anywhere could still precede it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+
+from kubeledger.importers.facts import Fact, Facts
+
+__all__ = ["Sequencer"]
+
+
+class Sequencer:
+    """A heap of facts between the assemblers and the ledger.
+
+    Facts leave by their time, those of one time in the order they came. A cause always
+    leaves before its effects, whatever their times say.
+    """
+
+    def __init__(self, waiting_since: Sequence[Callable[[], int | None]]) -> None:
+        """Begin empty.
+
+        Args:
+            waiting_since: asks each assembler for the time of the oldest fact it holds.
+        """
+        self._waiting_since = waiting_since
+        self._heap: list[tuple[int, int, Fact]] = []
+        self._order_ns: dict[int, int] = {}
+        self._arrived = 0
+
+    def put(self, facts: Facts) -> None:
+        """Take in facts; a cause must have been put before its effects."""
+        for fact in facts:
+            order_ns = fact.ts_ns
+            if fact.cause is not None:
+                order_ns = max(order_ns, self._order_ns.get(id(fact.cause), order_ns))
+            self._order_ns[id(fact)] = order_ns
+            self._arrived += 1
+            heapq.heappush(self._heap, (order_ns, self._arrived, fact))
+
+    def release(self, now_ns: int) -> Iterator[Fact]:
+        """Facts that nothing to come can precede, at ``now_ns`` of the bundle's time."""
+        if not self._heap or self._heap[0][0] > now_ns:
+            return
+        held = [since for ask in self._waiting_since if (since := ask()) is not None]
+        upto_ns = min([now_ns, *held])
+        while self._heap and self._heap[0][0] <= upto_ns:
+            yield self._pop()
+
+    def drain(self) -> Iterator[Fact]:
+        """Everything, in order: at the end, or when the clock was set back."""
+        while self._heap:
+            yield self._pop()
+
+    def _pop(self) -> Fact:
+        fact = heapq.heappop(self._heap)[2]
+        # The id is only good while the heap keeps the fact alive.
+        del self._order_ns[id(fact)]
+        return fact
