@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from kubeledger.importers.klog_prefix import HEADER, JSON_START, Unwrapper
+from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.importers.sources import SourceFile
 
 __all__ = ["FORMATS", "LOG_FORMATS", "Detected", "detect", "load_documents", "looks_like_kubelet"]
@@ -31,6 +31,7 @@ _HEAD = 64 << 10
 _LONG_HEAD = 4 << 20
 _ALIASES_MAX = 100
 
+_CONTROLS = bytes((*range(9), *range(14, 27), *range(28, 32)))
 _CGROUP_LINE = re.compile(
     r"^/?(?:[^\s/]+/)+(?:cpu|cpuset|cpuacct|memory|pids|hugetlb|blkio|io|cgroup|misc)\.[\w.]+ \S",
     re.MULTILINE,
@@ -88,7 +89,8 @@ def detect(source: SourceFile) -> Detected:
 
 
 def _is_binary(head: bytes) -> bool:
-    return b"\0" in head or sum(byte < 9 or 13 < byte < 32 for byte in head[:4096]) > 64
+    start = head[:4096]
+    return b"\0" in head or len(start) - len(start.translate(None, _CONTROLS)) > 64
 
 
 def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
@@ -105,6 +107,8 @@ def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
 
 
 def _log_form(head: bytes) -> str | None:
+    if not ANY_ENTRY.search(head):
+        return None
     unwrapper = Unwrapper()
     for raw in head.split(b"\n"):
         line = raw.lstrip(b"\0")

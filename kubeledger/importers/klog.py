@@ -205,10 +205,10 @@ class KlogReader:
     def _json(self, place: Place) -> bool:
         """An entry in JSON form; False when it is cut short."""
         body = place.body
-        caller, message = _json_keys(body)
+        caller, message, beginning = _json_keys(body)
         verdict = self._verdicts.get(caller)
-        if message is not None and verdict in (None, Verdict.MIXED):
-            verdict = self._verdicts.get(message)
+        if verdict is None or verdict is Verdict.MIXED:
+            verdict = self._verdicts.get(message) or self._verdicts.get(beginning)
         try:
             ts_ns = exact_json_ns(json_stamp(body))
         except ValueError:
@@ -225,11 +225,12 @@ class KlogReader:
             self._ts_ns, self._tail, self._in_block = ts_ns, body, False
             self._count(verdict)
             return True
-        self._json_entry(line or json_line(place, ts_ns, self._source), place, caller, message)
+        line = line or json_line(place, ts_ns, self._source)
+        self._json_entry(line, place, (caller, message, beginning))
         return True
 
     def _json_entry(
-        self, line: LogLine | None, place: Place, caller: bytes, message: bytes | None
+        self, line: LogLine | None, place: Place, keys: tuple[bytes, bytes, bytes]
     ) -> None:
         if line is None:  # the cached verdict was for a line that is cut short here
             self._without_header(place)
@@ -239,13 +240,14 @@ class KlogReader:
         if self._pid == _NO_PID:
             self._pid = None
             self._out.append(NewProcess(line))
+        caller, message, beginning = keys
         if caller:
             self._learn(caller, self._router.file_verdict(line.file))
         if line.values or self._router.is_structured(line.message):
-            self._structured(line, None, message)
+            self._structured(line, None, message or None)
         else:
             line.values = None
-            self._free_text(line)
+            self._free_text(line, beginning or None)
 
     def _begin(self, line: LogLine, place: Place) -> None:
         """State for the lines that may follow this entry's first one."""
@@ -277,12 +279,8 @@ class KlogReader:
     def _free_text(self, line: LogLine, key: bytes | None = None) -> None:
         if self._router.file_verdict(line.file) is Verdict.NOISE:
             self._count(Verdict.NOISE)
-        elif self._router.prefix_verdict(line.file, line.message) is not None:
-            if key is not None:
-                self._learn(key, Verdict.NOISE)
-            self._count(Verdict.NOISE)
         else:
-            self._pending = PendingEntry(line, None)
+            self._pending = PendingEntry(line, None, key=key)
 
     def _count(self, verdict: Verdict, lines: int = 1) -> None:
         lines += self._split_lines
@@ -314,6 +312,12 @@ class KlogReader:
             return
         line.message = normal_message("\n".join((line.message, *pending.continuation)))
         route = self._router.free_text(line.file, line.message)
+        if (
+            pending.key is not None
+            and route in (Verdict.NOISE, Verdict.UNDERSTOOD)
+            and self._router.may_remember(line.file, line.message)
+        ):
+            self._learn(pending.key, route)
         if isinstance(route, tuple):
             self._out.append(LogEntry(line, route))
             route = Verdict.UNDERSTOOD
@@ -398,13 +402,18 @@ def _message_key(body: bytes) -> bytes | None:
     return body[21:close] if body[close - 1 : close] != b"\\" else None
 
 
-def _json_keys(body: bytes) -> tuple[bytes, bytes | None]:
-    """Keys of a JSON entry's verdicts: of its caller, and of caller and message."""
+def _json_keys(body: bytes) -> tuple[bytes, bytes, bytes]:
+    """Keys of a JSON entry's verdicts; empty where there is none.
+
+    Of its caller, of caller and message, and of caller and the message's first letters.
+    """
     begin = body.find(b",", 6)
     message = body.find(b'"msg":"', begin, begin + 300)
     if message < 0:
-        return b"", None
+        return b"", b"", b""
     close = body.find(b'"', message + 7)
-    whole = body[begin:close] if body[close - 1 : close] != b"\\" else None
+    whole = body[begin:close] if body[close - 1 : close] != b"\\" else b""
     caller = body[begin:message]
-    return (caller if b'"caller"' in caller else b""), whole
+    if b'"caller"' not in caller:
+        return b"", whole, b""
+    return caller, whole, body[begin : message + 7 + PREFIX_LENGTH]

@@ -42,12 +42,14 @@ class PendingEntry(msgspec.Struct):
     Attributes:
         calls: handlers, known at once for structured lines; None: free text, known when whole.
         rest: what follows the message of a structured text line; None for JSON.
+        key: what a verdict on a free-text entry may be remembered by.
         continuation: its further lines; ``numbers`` where they stand, ``kept`` their bytes.
     """
 
     line: LogLine
     calls: tuple[Call, ...] | None
     rest: str | None = None
+    key: bytes | None = None
     continuation: list[str] = []
     numbers: list[int] = []
     kept: int = 0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["HEADER", "JSON_START", "Unwrapped", "Unwrapper"]
+__all__ = ["ANY_ENTRY", "HEADER", "JSON_START", "Unwrapped", "Unwrapper"]
 
 HEADER = re.compile(
     rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) +(\d+) ([^\s:\]]+):(\d+)\] ?", re.DOTALL
@@ -20,6 +20,11 @@ HEADER = re.compile(
 """klog's text header: severity, stamp, pid, file, line."""
 
 JSON_START = b'{"ts":'
+
+ANY_ENTRY = re.compile(
+    rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\]" rb'|\{\\?"ts\\?":'
+)
+"""A klog entry of either form, anywhere in a text."""
 
 _TAG = rb"(?P<tag>[\w.@/:-]+?)(?:\[\d+\])?: ?"
 _PREFIXES = (

@@ -14,14 +14,14 @@ from contextlib import suppress
 import msgspec
 
 from kubeledger.importers.fingerprint import version_of_callers
-from kubeledger.importers.klog_prefix import HEADER, JSON_START, Unwrapper
+from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.importers.klog_time import exact_json_ns, stamp_ns
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
 from kubeledger.units import NS_PER_S, parse_go_time, parse_ts
 
 __all__ = ["LogSurvey", "VersionMark", "survey_log"]
 
-_HEAD = 1 << 20
+_HEAD = 1 << 18
 _FEW = 64
 _RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
 _OFTEN = (b"m=+", b'kind="Node"', b'"NodeName"', b"egister node", b"config.seen:")
@@ -117,10 +117,12 @@ class _Look:
     def over(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Pass the chunks on, looking at each."""
         for chunk in chunks:
-            if len(self._head) < _HEAD:
-                self._head += chunk[: _HEAD - len(self._head)]
             # A line cut by the end of a chunk is seen with the next one.
             window = self._tail + chunk
+            if self._head:
+                self._head += chunk[: max(0, _HEAD - len(self._head))]
+            elif ANY_ENTRY.search(window):
+                self._head = window[:_HEAD] if self._size == 0 else window[-_HEAD:]
             end = window.rfind(b"\n") + 1
             self._search(window[:end] if end else b"", self._size - len(self._tail))
             self._tail = window[end:][-_HEAD:]
@@ -154,6 +156,8 @@ class _Look:
         self.survey.caller_version = version_of_callers(callers)
 
     def _body(self, line: bytes) -> bytes:
+        if HEADER.match(line) or line.startswith(JSON_START):
+            return line
         unwrapped = self._unwrapper.unwrap(line)
         if unwrapped.time and self.survey.reference_ns is None:
             with suppress(ValueError):

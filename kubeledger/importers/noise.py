@@ -18,7 +18,6 @@ __all__ = [
     "NOISE_FREE_TEXT",
     "NOISE_MESSAGES",
     "NOISE_PLAIN",
-    "NOISE_PREFIXES",
     "NOISE_TEXTS",
 ]
 
@@ -33,23 +32,6 @@ NOISE_FILES = _listed("noise_files.txt")
 
 NOISE_MESSAGES = _listed("noise_messages.txt")
 """Structured messages that are noise wherever they come from."""
-
-NOISE_PREFIXES: dict[str, tuple[str, ...]] = {
-    "handler.go": ("error while read", "Added event &{", "Unable to get Pr"),
-    "kubelet_node_status.go": ("Setting node sta", "Updating node st", "Failed to set so"),
-    "generic.go": ("GenericPLEG: Rel",),
-    "config.go": ("Looking for [",),
-    "manager.go": (
-        "Added container:",
-        "Destroyed contai",
-        "Error getting pe",
-        "ignoring contain",
-        "Could not retrie",
-    ),
-    "setters.go": ("Error getting vo",),
-    "kubelet_pods.go": ("Cannot get host ", "pod waiting > 0,"),
-}
-"""File -> beginnings (16 letters at most) of free text that is noise."""
 
 NOISE_ANYWHERE = re.compile(
     "|".join(

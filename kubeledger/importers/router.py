@@ -20,7 +20,6 @@ from kubeledger.importers.noise import (
     NOISE_FREE_TEXT,
     NOISE_MESSAGES,
     NOISE_PLAIN,
-    NOISE_PREFIXES,
     NOISE_TEXTS,
 )
 
@@ -58,11 +57,17 @@ class Router:
     def __init__(self, assemblers: Iterable[Assembler]) -> None:
         self._structured: dict[str, tuple[Call, ...]] = {}
         self._free_text: dict[str, list[Sequence[tuple[re.Pattern[str], FreeTextHandler]]]] = {}
+        self._heads: dict[str, list[str]] = {}
         for assembler in assemblers:
             for message, handler in assembler.structured().items():
                 self._structured[message] = (*self._structured.get(message, ()), (handler, None))
             for file, patterns in assembler.free_text().items():
                 self._free_text.setdefault(file, []).append(patterns)
+                self._heads.setdefault(file, []).extend(
+                    _literal_head(pattern.pattern)
+                    for pattern, handler in patterns
+                    if handler not in _NO_OPS
+                )
 
     def file_verdict(self, file: str) -> Verdict:
         """NOISE when all lines of the caller's file are noise, else MIXED."""
@@ -88,12 +93,17 @@ class Router:
         """
         return message in self._structured or message in NOISE_MESSAGES
 
-    def prefix_verdict(self, file: str, message: str) -> Verdict | None:
-        """NOISE when the first letters of a free-text message settle it, else None."""
-        prefixes = NOISE_PREFIXES.get(file)
-        if prefixes and message.startswith(prefixes) and file not in self._free_text:
-            return Verdict.NOISE
-        return None
+    def may_remember(self, file: str, message: str) -> bool:
+        """A verdict on free text holds for all messages of its call that begin alike.
+
+        One call writes one format, so its messages differ behind their first letters only.
+        Not where an assembler's pattern could tell messages with these letters apart.
+        """
+        beginning = message[:PREFIX_LENGTH]
+        return not any(
+            head.startswith(beginning) or beginning.startswith(head)
+            for head in self._heads.get(file, ())
+        )
 
     def free_text(self, file: str, message: str) -> Route:
         """Handlers with their matches, or a verdict; ``file`` "" stands for any."""
@@ -107,8 +117,6 @@ class Router:
                     break
         if calls:
             return _effective(tuple(calls))
-        if message.startswith(NOISE_PREFIXES.get(file, ())):
-            return Verdict.NOISE
         if file in NOISE_FILES or self._is_noise_text(file, message):
             return Verdict.NOISE
         return Verdict.UNKNOWN
@@ -140,3 +148,25 @@ def _effective(calls: tuple[Call, ...]) -> Route:
     """The handlers that do something; UNDERSTOOD when none does."""
     effective = tuple(call for call in calls if call[0] not in _NO_OPS)
     return effective or Verdict.UNDERSTOOD
+
+
+def _literal_head(pattern: str) -> str:
+    """The letters that every match of a pattern begins with, as far as that is easy to see."""
+    head: list[str] = []
+    position = depth = 0
+    alternatives = False
+    for letter in re.sub(r"\\.|\[[^\]]*\]", "", pattern):
+        depth += (letter == "(") - (letter == ")")
+        alternatives = alternatives or (letter == "|" and depth == 0)
+    while position < len(pattern) and not alternatives:
+        letter = pattern[position]
+        if letter == "\\" and not pattern[position + 1 : position + 2].isalnum():
+            position += 1
+            letter = pattern[position]
+        elif letter in "\\.^$*+?{}[]|()":
+            if letter in "*?{" and head:
+                head.pop()
+            break
+        head.append(letter)
+        position += 1
+    return "".join(head)
