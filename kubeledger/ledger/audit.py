@@ -14,6 +14,7 @@ from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
+from kubeledger.ledger.sealing import file_crc
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.wire.codec import (
@@ -111,9 +112,13 @@ class _NodeAuditor:
             for segment in counted.segments
             if segment.last_seq >= segment.first_seq
         }
+        self.counted_crcs = {
+            segment.first_seq: segment.stored_crc for segment in counted.segments if segment.sealed
+        }
         self.records = 0
         self.seq = 0
         self.digest = GENESIS
+        self.previous = [GENESIS]
 
     def run(self) -> NodeAudit:
         for loss in self.counted.losses:
@@ -153,6 +158,9 @@ class _NodeAuditor:
                     self._find(file, offset, self.seq + 1, "the segment ends inside a line")
         except DamagedLedgerError as error:
             self._find(file, error.offset, self.seq + 1, error.message)
+        counted = self.counted_crcs.get(segment.first_seq)
+        if segment.sealed and counted and counted != file_crc(segment.path):
+            self._find(file, None, None, "the bytes of the compressed file were changed")
         twin = segment.sealed_path
         if not segment.sealed and twin.exists():
             # A crash while sealing; the next writer tidies it up. Both must hold the same.
@@ -160,23 +168,27 @@ class _NodeAuditor:
 
     def _line(self, file: str, offset: int, line: bytes) -> None:
         self.records += 1
-        expected = next_digest(line, self.digest)
+        follows = [next_digest(line, previous) for previous in self.previous]
+        stands: bytes | None = None
         try:
-            check_crc(line)
             stands = chain_of(line)
-            problem = None if stands == expected else "its chain digest does not follow"
+            check_crc(line)
+            problem = None if stands in follows else "its chain digest does not follow"
         except BadLineError as error:
-            stands, problem = expected, str(error)
+            problem = str(error)
         seq = self.seq + 1
         if problem is None:
             seq, problem = self._content(line)
         if problem is not None:
             self._find(file, offset, seq, problem)
         self.seq = max(seq, self.seq + 1)
-        # Go on from what stands there: one changed record is one finding, not one each.
-        self.digest = stands
+        # Behind a bad line go on from what stands in it, or what should (it may be the chain
+        # digest that is damaged): one changed line is one finding, not one each.
+        bad = [stands or follows[0], follows[0]]
+        self.previous = bad if problem is not None or stands is None else [stands]
+        self.digest = stands or follows[0]
         head = self.heads.get(self.seq)
-        if problem is None and head is not None and head != stands.hex():
+        if problem is None and head is not None and head != self.digest.hex():
             self._find(file, offset, seq, "the manifest counts another chain digest here")
 
     def _content(self, line: bytes) -> tuple[int, str | None]:

@@ -44,6 +44,8 @@ class SegmentInfo(msgspec.Struct, kw_only=True):
         stored_bytes: of its file.
         head: chain digest of its last record (of the one before, if empty): 64 hex digits.
         sealed: compressed and closed for good.
+        stored_crc: CRC-32 of the sealed file's bytes, 8 hex digits; empty until it is sealed.
+            The chain proves the lines, and this the bytes around them.
     """
 
     first_seq: int
@@ -54,6 +56,7 @@ class SegmentInfo(msgspec.Struct, kw_only=True):
     stored_bytes: int = 0
     head: str
     sealed: bool = False
+    stored_crc: str = ""
 
 
 class Run(msgspec.Struct, kw_only=True):

@@ -16,7 +16,7 @@ import msgspec
 from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records
 from kubeledger.ledger.manifest import Loss, NodeInfo, SegmentInfo
-from kubeledger.ledger.sealing import finish_seals
+from kubeledger.ledger.sealing import file_crc, finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
 from kubeledger.machine import Body
 from kubeledger.wire.codec import BadLineError, check_crc, check_line, decode_envelope, decode_line
@@ -148,6 +148,7 @@ def _scan(node: str, segment: Segment, info: NodeInfo, counted_seq: int) -> _Bad
             bad = _Bad(piece.offset, "the segment ends inside a line", whole=False)
     info.segments[-1].sealed = segment.sealed
     info.segments[-1].stored_bytes = _size(segment)
+    info.segments[-1].stored_crc = file_crc(segment.path) if segment.sealed else ""
     return bad
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from zlib import crc32
 
 import zstandard
 
@@ -12,10 +13,12 @@ from kubeledger.ledger.compression import compress, decompress
 from kubeledger.ledger.names import SEALED_SUFFIX, SEGMENT_SUFFIX, TEMPORARY_SUFFIX
 from kubeledger.ledger.storage import remove, sync_directory
 
-__all__ = ["finish_seals", "seal"]
+__all__ = ["file_crc", "finish_seals", "seal"]
+
+_BLOCK_BYTES = 1 << 20
 
 
-def seal(plain: Path, level: int) -> int:
+def seal(plain: Path, level: int) -> tuple[int, str]:
     """Compress a segment that nobody writes any more, then remove the plain file.
 
     A crash leaves a ``.tmp`` file, or both forms; :func:`finish_seals` tidies up.
@@ -25,7 +28,7 @@ def seal(plain: Path, level: int) -> int:
         level: of zstd.
 
     Returns:
-        size of the sealed file in bytes.
+        size of the sealed file in bytes, and its CRC (see :func:`file_crc`).
 
     Raises:
         OSError: as the operating system says; the plain file is still there.
@@ -41,12 +44,22 @@ def seal(plain: Path, level: int) -> int:
             stored_bytes = target.tell()
         if not _same(plain, temporary):
             raise DamagedLedgerError("compressing it gave something else", file=str(plain))
+        crc = file_crc(temporary)
         os.replace(temporary, sealed)  # noqa: PTH105 - named as the system call it is
     finally:
         temporary.unlink(missing_ok=True)
     sync_directory(sealed.parent)
     remove(plain)
-    return stored_bytes
+    return stored_bytes, crc
+
+
+def file_crc(path: Path) -> str:
+    """CRC-32 of a file's bytes, 8 hex digits."""
+    crc = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            crc = crc32(block, crc)
+    return f"{crc:08x}"
 
 
 def finish_seals(directory: Path) -> list[Path]:

@@ -52,8 +52,8 @@ class Tail:
         assert (batch.seqs.start, batch.previous) == (self.info.last_seq + 1, self.info.head)
         with storage_errors("open a segment", self.directory):
             descriptor = self._open()
-        self._check_untouched(descriptor)
         with storage_errors("write the ledger", self._path):
+            self._check_untouched(descriptor)
             self._write(descriptor, batch.data)
         note_records(self.info, batch.facts, len(batch.data), batch.digest)
 

@@ -57,7 +57,7 @@ class LedgerWriter:
         self._bytes_uncounted = 0
         self._syncing = ThreadPoolExecutor(1, "kubeledger-sync")
         self._sealing = ThreadPoolExecutor(1, "kubeledger-seal")
-        self._seals: list[tuple[SegmentInfo, Future[int]]] = []
+        self._seals: list[tuple[SegmentInfo, Future[tuple[int, str]]]] = []
         for node, info in manifest.nodes.items():
             self._seal_left_open(node, info)
 
@@ -191,7 +191,8 @@ class LedgerWriter:
         for entry in [entry for entry in self._seals if entry[1].done()]:
             segment, future = entry
             if future.exception() is None:
-                segment.sealed, segment.stored_bytes = True, future.result()
+                segment.sealed = True
+                segment.stored_bytes, segment.stored_crc = future.result()
                 self._seals.remove(entry)
         save_manifest(self._directory, self._manifest)
         self._bytes_uncounted = 0

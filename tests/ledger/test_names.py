@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.errors import BadInputError
-from kubeledger.ledger.manifest import MANIFEST
-from kubeledger.ledger.names import node_directory, node_name, segment_file, segment_first_seq
+from kubeledger.ledger.names import (
+    MANIFEST,
+    node_directory,
+    node_name,
+    segment_file,
+    segment_first_seq,
+)
 from tests.ledger.making import append, batch, ledger_of, seqs
 
 HOSTILE = ["..", ".", "../../etc", "/etc/passwd", "a/b", "a\\b", "C:", "a\0b", "A", "%2e", "ü" * 99,

@@ -1,0 +1,144 @@
+"""A writer that is killed, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kubeledger.errors import LedgerBusyError
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.names import MANIFEST
+from kubeledger.ledger.writer import WriterOptions
+from tests.ledger.making import NODE, append, batch, ledger_of, segment_paths, seqs, sizes
+
+WRITER = """
+import sys
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.names import MANIFEST
+from kubeledger.ledger.writer import WriterOptions
+from tests.ledger.making import NODE, batch
+ledger = Ledger.open(sys.argv[1], WriterOptions(segment_bytes=40_000))
+with ledger.writer() as writer:
+    while True:
+        start = writer.next_seq(NODE) - 1
+        print(writer.append(NODE, batch(start, 7))[-1], flush=True)
+"""
+
+
+def start_writer(ledger: Ledger) -> subprocess.Popen[str]:
+    """A process that appends without end and prints the last seq of each batch."""
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(ledger.path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+
+
+def kill(process: subprocess.Popen[str]) -> list[int]:
+    """Kill it without warning; the seqs it had acknowledged."""
+    process.send_signal(signal.SIGKILL)
+    output, _ = process.communicate()
+    return [int(line) for line in output.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def test_killed_writers_lose_nothing_acknowledged(tmp_path: Path) -> None:
+    """Time and again on the same ledger, while it rolls over and seals; readers look on."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 1))
+    moments = random.Random(7)
+    seen = 1
+    for _ in range(5):
+        process = start_writer(ledger)
+        assert process.stdout is not None
+        first = int(process.stdout.readline())
+        assert first > seen - 7
+        deadline = time.monotonic() + moments.uniform(0.0, 0.25)
+        while time.monotonic() < deadline:
+            read = seqs(ledger, after_seq=max(0, first - 3))
+            assert read == list(range(first - 2, first - 2 + len(read)))
+            assert first <= read[-1]
+        acknowledged = max([first, *kill(process)])
+        with ledger.writer() as writer:  # the lock of the dead one does not count
+            seen = writer.next_seq(NODE) - 1
+        assert seen >= acknowledged
+        assert sizes(ledger) == list(range(seen))
+        assert audit(ledger).findings == ()
+    assert len(segment_paths(ledger)) > 1
+
+
+def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
+    """By its process number; reading goes on meanwhile."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 1))
+    process = start_writer(ledger)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(LedgerBusyError, match=f"process {process.pid}") as caught:
+            append(ledger, batch(1, 1))
+        assert caught.value.exit_code == 4
+        assert audit(ledger).findings == ()
+    finally:
+        kill(process)
+
+
+def test_two_writers_in_one_process(tmp_path: Path) -> None:
+    """The second is refused, and the first is not disturbed."""
+    ledger = ledger_of(tmp_path / "l")
+    with ledger.writer() as writer:
+        writer.append(NODE, batch(0, 1))
+        with pytest.raises(LedgerBusyError, match=f"process {os.getpid()}"):
+            append(Ledger.open(ledger.path), batch(1, 1))
+        writer.append(NODE, batch(1, 1))
+    append(ledger, batch(2, 1))
+    assert seqs(ledger) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("content", ["", "999999\n", "not a number"])
+def test_files_of_a_dead_writer_do_not_block(tmp_path: Path, content: str) -> None:
+    """Only the lock counts, and that died with its process."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 1))
+    for name in ("writer.lock", "writer.pid"):
+        (ledger.path / name).write_text(content)
+    assert append(ledger, batch(1, 1)) == [[2]]
+    assert not (ledger.path / "writer.pid").exists()
+
+
+def test_a_reader_during_an_append_sees_a_prefix(tmp_path: Path) -> None:
+    """A line that is being written is not there yet."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 2))
+    path = segment_paths(ledger)[0]
+    data, manifest = path.read_bytes(), (ledger.path / MANIFEST).read_bytes()
+    append(ledger, batch(2, 1))
+    line = path.read_bytes()[len(data) :]
+    (ledger.path / MANIFEST).write_bytes(manifest)
+    for size in range(len(line) + 1):
+        path.write_bytes(data + line[:size])
+        expected = [1, 2, 3] if size == len(line) else [1, 2]
+        assert seqs(ledger) == expected
+        assert ledger.info(NODE).last_seq == expected[-1]
+        assert audit(ledger).findings == ()
+
+
+def test_a_reader_that_is_overtaken_by_sealing(tmp_path: Path) -> None:
+    """It began on plain files; they are compressed before it gets to them."""
+    ledger = Ledger.create(tmp_path / "l", WriterOptions(segment_bytes=1000))
+    with ledger.writer() as writer:
+        for start in range(0, 20, 4):
+            writer.append(NODE, batch(start, 4))
+            if start == 0:
+                reading = ledger.records(NODE)
+                assert next(reading).seq == 1
+                listed = ledger._reader(NODE, "chain")
+    assert [record.seq for record in reading] == [2, 3, 4]
+    assert [record.seq for record in listed.records()] == [1, 2, 3, 4]
+    assert {path.suffix for path in segment_paths(ledger)} == {".zst"}

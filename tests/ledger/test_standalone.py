@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from kubeledger.errors import BadInputError
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.standalone import read_recording
+from tests.ledger.making import NODE, append, batch, ledger_of
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """Two nodes."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 5))
+    append(ledger, batch(0, 2), node="other")
+    return ledger
+
+
+def lines(ledger: Ledger, node: str = NODE) -> list[bytes]:
+    """The node's lines."""
+    return [raw.line for raw in ledger.raw_lines(node)]
+
+
+def test_a_segment_is_a_recording(tmp_path: Path, ledger: Ledger) -> None:
+    """Plain and compressed, whatever the name; nodes may be mixed."""
+    one, other = lines(ledger), lines(ledger, "other")
+    mixed = b"".join([*one[:2], other[0], *one[2:], other[1]])
+    for name, data in (
+        ("a.ledger.jsonl", mixed),
+        ("a.ledger.jsonl.zst", zstandard.ZstdCompressor().compress(mixed)),
+    ):
+        (tmp_path / name).write_bytes(data)
+        read = list(read_recording(tmp_path / name))
+        assert [record for record in read if record.node == NODE] == list(ledger.records(NODE))
+        assert len(read) == 7
+
+
+def test_an_excerpt_begins_anywhere(tmp_path: Path, ledger: Ledger) -> None:
+    """Its chain is proved from its first record on."""
+    path = tmp_path / "excerpt.ledger.jsonl"
+    path.write_bytes(b"".join(lines(ledger)[2:]))
+    assert [record.seq for record in read_recording(path)] == [3, 4, 5]
+
+
+def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
+    """And is no error."""
+    (tmp_path / "empty").write_bytes(b"")
+    assert list(read_recording(tmp_path / "empty")) == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line", "reason"),
+    [
+        (lambda all_: b"".join(all_)[:-1], 5, "ends inside a record"),
+        (lambda all_: b"".join(all_).replace(b"00000002", b"00000009", 1), 3, "CRC"),
+        (lambda all_: b"".join([all_[0], *all_[2:]]), 2, "record 3 of node-a follows record 1"),
+        (lambda all_: b"".join(all_) + b"\n", 6, "CRC"),
+        (lambda all_: b"\x7fELF" + bytes(900), 1, "ends inside a record"),
+        (lambda all_: zstandard.ZstdCompressor().compress(b"".join(all_))[:-9], 1, "frame"),
+        (lambda all_: b"\x28\xb5\x2f\xfd junk", 1, "zstd"),
+    ],
+    ids=["cut", "flipped", "removed", "blank line", "binary", "cut zst", "junk zst"],
+)
+def test_a_bad_file_is_named_with_its_line(  # type: ignore[no-untyped-def]
+    tmp_path: Path,
+    ledger: Ledger,
+    spoil,  # noqa: ANN001 - lambdas above
+    line: int,
+    reason: str,
+) -> None:
+    """It is the user's input, not a ledger: exit code 3."""
+    path = tmp_path / "bad.ledger.jsonl"
+    path.write_bytes(spoil(lines(ledger)))
+    with pytest.raises(BadInputError, match=reason) as caught:
+        list(read_recording(path))
+    assert (caught.value.file, caught.value.line, caught.value.exit_code) == (str(path), line, 3)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """Missing, or a directory."""
+    for path, reason in ((tmp_path / "no", "no such file"), (tmp_path, "is a directory")):
+        with pytest.raises(BadInputError, match=reason):
+            list(read_recording(path))
