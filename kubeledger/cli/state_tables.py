@@ -204,12 +204,22 @@ def _images(state: NodeState, stream: TextIO) -> None:
 
 def _cgroups(state: NodeState, stream: TextIO) -> None:
     rows = [
-        (path, c.qos_class, c.cpu_shares, c.cpu_quota_us, c.cpu_period_us,
+        (path, _name(state, c.pod_uid or ""), c.qos_class, c.cpu_shares,
+         c.cpu_quota_us, c.cpu_period_us,
          "max" if c.memory_limit_bytes == _NO_LIMIT_V1 else c.memory_limit_bytes,
          " ".join(f"{name}={value}" for name, value in sorted(c.unified.items())))
         for path, c in sorted(state.cgroups.cgroups.items())
     ]  # fmt: skip
-    columns = ("cgroup", "qos", "cpu shares", "quota us", "period us", "memory limit", "v2 files")
+    columns = (
+        "cgroup",
+        "pod",
+        "qos",
+        "cpu shares",
+        "quota us",
+        "period us",
+        "memory limit",
+        "v2 files",
+    )
     _table("cgroups", columns, rows, stream)
 
 

@@ -74,6 +74,8 @@ def _resource(state: DeviceManagerState, name: str) -> ResourceState:
 def _plugin_registered(state: DeviceManagerState, ts_ns: int, body: PluginRegistered) -> None:
     resource = _resource(state, body.resource)
     resource.registered_ts_ns = ts_ns
+    if resource.stopped_ts_ns is not None:
+        resource.healthy = None  # until the plugin sends its list again
     resource.stopped_ts_ns = None
     resource.error = None
 

@@ -15,7 +15,7 @@ from kubeledger.replay.instants import nearest_snapshot
 
 __all__ = ["SNAPSHOT_EVERY", "SnapshottingFolder", "refresh_snapshots"]
 
-SNAPSHOT_EVERY = 10_000
+SNAPSHOT_EVERY = 5_000
 """Records between two snapshots: what a question costs at most, a fraction of a second."""
 
 

@@ -142,7 +142,9 @@ def test_table_of_everything(ledger: Path) -> None:
     ]  # fmt: skip
     assert row(text, "default/web  app        liveness")[3:6] == ["success", "failure", "1"]
     assert row(text, "sha256:aaaaaaaaaaaa ")[1:3] == ["5", "no"]
-    assert row(text, "kubepods/") == ["kubepods/poduid-web", "Guaranteed", "512", "max"]
+    assert row(text, "kubepods/") == [
+        "kubepods/poduid-web", "default/web", "Guaranteed", "512", "max",
+    ]  # fmt: skip
     assert row(text, "default/web  kube-system/critical")[2:] == [
         "cpu:270", "yes", "2025-11-21T03:00:12Z",
     ]  # fmt: skip

@@ -145,6 +145,7 @@ def test_plugin_comes_and_goes() -> None:
     assert (gpu.stopped_ts_ns, gpu.error, gpu.healthy, gpu.total) == (4 * 10**9, "EOF", 0, 4)
     evolve(state, record(5, PluginRegistered(resource=GPU)))
     assert (gpu.registered_ts_ns, gpu.stopped_ts_ns, gpu.error) == (5 * 10**9, None, None)
+    assert (gpu.total, gpu.healthy) == (4, None)
 
 
 def test_a_new_kubelet_process_knows_no_running_plugin() -> None:

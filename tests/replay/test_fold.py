@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @given(history=histories())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_history_folds_to_the_same_bytes_again(history: list[Record]) -> None:
     """No record in any order is too much for a reducer, and none leaves a trace of chance."""
     first, second = fold(history), fold(history)
@@ -32,7 +32,7 @@ def test_any_history_folds_to_the_same_bytes_again(history: list[Record]) -> Non
 
 
 @given(history=histories(), data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_snapshot_and_tail_equal_full_replay(history: list[Record], data: st.DataObject) -> None:
     """Wherever a state is stored and read back, what follows comes out the same."""
     cut = data.draw(st.integers(0, len(history)))
@@ -44,7 +44,7 @@ def test_snapshot_and_tail_equal_full_replay(history: list[Record], data: st.Dat
 
 
 @given(history=histories())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_state_holds_what_its_types_say(history: list[Record]) -> None:
     """A state is its own snapshot's: all values are of the declared types."""
     state = fold(history)
