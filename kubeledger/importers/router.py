@@ -46,6 +46,10 @@ Route = tuple[Call, ...] | Verdict
 PREFIX_LENGTH = 16
 """Letters of a free-text message that a verdict may be remembered by."""
 
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))((?:\\.|[^()\\])*)\)")
+"""A group at the beginning, without another one in it."""
+
 _NO_OPS = frozenset(
     [harmless(("",))[""], *(handler for _, handler in harmless_free({"": ("",)})[""])]
 )
@@ -64,9 +68,10 @@ class Router:
             for file, patterns in assembler.free_text().items():
                 self._free_text.setdefault(file, []).append(patterns)
                 self._heads.setdefault(file, []).extend(
-                    _literal_head(pattern.pattern)
+                    head
                     for pattern, handler in patterns
                     if handler not in _NO_OPS
+                    for head in _literal_heads(pattern.pattern)
                 )
 
     def file_verdict(self, file: str) -> Verdict:
@@ -150,23 +155,38 @@ def _effective(calls: tuple[Call, ...]) -> Route:
     return effective or Verdict.UNDERSTOOD
 
 
+def _literal_heads(pattern: str) -> list[str]:
+    """What matches of a pattern begin with, for each alternative, as far as it is easy to see."""
+    heads: list[str] = []
+    for alternative in _alternatives(pattern):
+        group = _GROUP.match(alternative)
+        # A group that may be absent tells nothing.
+        if group and not alternative[group.end() : group.end() + 1].startswith(("?", "*", "{")):
+            heads += _literal_heads(group[1])
+        else:
+            heads.append(_literal_head(alternative))
+    return heads
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """The parts between the bars that stand outside of groups and classes."""
+    parts, depth, begin = [], 0, 0
+    for match in _TOKEN.finditer(pattern):
+        token = match[0]
+        depth += (token == "(") - (token == ")")
+        if token == "|" and depth == 0:
+            parts.append(pattern[begin : match.start()])
+            begin = match.end()
+    return [*parts, pattern[begin:]]
+
+
 def _literal_head(pattern: str) -> str:
-    """The letters that every match of a pattern begins with, as far as that is easy to see."""
     head: list[str] = []
-    position = depth = 0
-    alternatives = False
-    for letter in re.sub(r"\\.|\[[^\]]*\]", "", pattern):
-        depth += (letter == "(") - (letter == ")")
-        alternatives = alternatives or (letter == "|" and depth == 0)
-    while position < len(pattern) and not alternatives:
-        letter = pattern[position]
-        if letter == "\\" and not pattern[position + 1 : position + 2].isalnum():
-            position += 1
-            letter = pattern[position]
-        elif letter in "\\.^$*+?{}[]|()":
-            if letter in "*?{" and head:
-                head.pop()
-            break
-        head.append(letter)
-        position += 1
+    for match in _TOKEN.finditer(pattern):
+        token = match[0]
+        if token[0] == "\\" and not token[1:].isalnum():
+            token = token[1:]
+        elif token[0] in "\\.^$*+?{}[]|()":
+            return "".join(head[:-1] if token in "*?{" else head)
+        head.append(token)
     return "".join(head)
