@@ -2,38 +2,24 @@
 
 Inside one run (see :class:`kubeledger.ledger.manifest.Run`) the order of the source counts:
 a clock that steps back does not move a record. So a record's key is the latest time seen
-in its run so far, then its seq. Runs that do not overlap are streamed one after the
-other; of those that do, one open stream each is merged. Memory is flat either way.
+in its run so far, then its seq. A run is opened when the replay comes to its first key and
+closed behind its last record: where runs do not overlap, one stream is open at a time, and
+where they do, one for each that is under way. Memory is flat.
 """
 
 from __future__ import annotations
 
-import heapq
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import islice, pairwise
 
 from kubeledger.ledger.manifest import Run
 from kubeledger.machine import Record
 
-__all__ = ["overlapping_runs", "replay_runs", "replays_in_seq_order"]
+__all__ = ["replay_runs", "replays_in_seq_order"]
 
-Keyed = tuple[int, int, Record]  # latest time so far, seq, record
-
-
-def overlapping_runs(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs in groups: each group is over before the next one begins, in time."""
-    groups: list[list[Run]] = []
-    for run in sorted(runs, key=lambda run: (run.first_ts_ns, run.first_seq)):
-        if groups and not _is_behind(run, groups[-1]):
-            groups[-1].append(run)
-        else:
-            groups.append([run])
-    return groups
-
-
-def _is_behind(run: Run, group: list[Run]) -> bool:
-    ends = max((other.max_ts_ns, other.last_seq) for other in group)
-    return ends < (run.first_ts_ns, run.first_seq)
+_Keyed = tuple[int, int, Record]  # latest time in the run so far, seq, record
 
 
 def replays_in_seq_order(runs: Sequence[Run], upto_seq: int, upto_ts_ns: int) -> bool:
@@ -62,16 +48,34 @@ def replay_runs(
         records_after: opens a stream of the records behind a seq.
         upto_ts_ns: stop behind the last record whose key is not later; None: all.
     """
-    for group in overlapping_runs(runs):
-        streams = [_keyed(run, records_after(run.first_seq - 1)) for run in group]
-        # A key is unique by its seq: two records are never compared.
-        for latest, _, record in streams[0] if len(streams) == 1 else heapq.merge(*streams):
-            if upto_ts_ns is not None and latest > upto_ts_ns:
+    waiting = deque(sorted(runs, key=_first_key))
+    under_way: list[tuple[int, int, Record, Iterator[_Keyed]]] = []  # a heap; seqs are unique
+    while waiting or under_way:
+        while waiting and (not under_way or _first_key(waiting[0]) < under_way[0][:2]):
+            run = waiting.popleft()
+            stream = _keyed(run, records_after(run.first_seq - 1))
+            first = next(stream, None)
+            if first is not None:
+                heappush(under_way, (*first, stream))
+        latest, seq, record, stream = heappop(under_way)
+        # Up to where another run has its say, this one is simply streamed.
+        others = [under_way[0][:2]] if under_way else []
+        until = min([*others, *([_first_key(waiting[0])] if waiting else [])], default=None)
+        item: _Keyed | None = (latest, seq, record)
+        while item is not None and (until is None or item[:2] < until):
+            if upto_ts_ns is not None and item[0] > upto_ts_ns:
                 return
-            yield record
+            yield item[2]
+            item = next(stream, None)
+        if item is not None:
+            heappush(under_way, (*item, stream))
 
 
-def _keyed(run: Run, records: Iterator[Record]) -> Iterator[Keyed]:
+def _first_key(run: Run) -> tuple[int, int]:
+    return run.first_ts_ns, run.first_seq
+
+
+def _keyed(run: Run, records: Iterator[Record]) -> Iterator[_Keyed]:
     latest = run.first_ts_ns
     for record in islice(records, run.last_seq - run.first_seq + 1):
         latest = max(latest, record.ts_ns)

@@ -3,14 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Run
-from kubeledger.ledger.runs import overlapping_runs, replay_runs, replays_in_seq_order
+from kubeledger.ledger.runs import replay_runs, replays_in_seq_order
 from kubeledger.machine import Record
 from tests.ledger.making import NODE, append, batch, deleted, import_of, ledger_of
 
@@ -142,18 +141,27 @@ def test_when_a_replay_begins_in_the_order_of_seq() -> None:
     assert not replays_in_seq_order(late, 4, 30)
 
 
-@pytest.mark.parametrize(
-    ("spans", "groups"),
-    [
-        ([(0, 5), (5, 9)], [[0], [1]]),
-        ([(5, 9), (0, 5)], [[0, 1]]),
-        ([(5, 9), (0, 4)], [[1], [0]]),
-        ([(0, 9), (2, 3), (9, 12), (20, 21)], [[0, 1], [2], [3]]),
-        ([(0, 3), (2, 6), (5, 9)], [[0, 1, 2]]),
-    ],
-)
-def test_groups_of_overlapping_runs(spans: list[tuple[int, int]], groups: list[list[int]]) -> None:
-    """Only runs of one group are held open together."""
-    runs = [run_of(2 * index + 1, list(span))[0] for index, span in enumerate(spans)]
-    found = overlapping_runs(runs)
-    assert [sorted(runs.index(run) for run in group) for group in found] == groups
+def test_streams_are_open_only_while_under_way() -> None:
+    """A thousand logs that each overlap the next: two at a time, not a thousand."""
+    runs: list[Run] = []
+    records: list[Record] = []
+    for number in range(1000):
+        run, added = run_of(len(records) + 1, [number * 10, number * 10 + 14])
+        runs.append(run)
+        records += added
+    open_now: set[int] = set()
+    most = 0
+
+    def after(seq: int) -> Iterator[Record]:
+        nonlocal most
+        open_now.add(seq)
+        most = max(most, len(open_now))
+        try:
+            yield from records[seq:]
+        finally:
+            open_now.remove(seq)
+
+    replayed = list(replay_runs(runs, after))
+    assert [record.ts_ns for record in replayed] == sorted(record.ts_ns for record in records)
+    assert most == 2
+    assert open_now == set()
