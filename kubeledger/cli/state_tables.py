@@ -132,7 +132,7 @@ def _container(container: ContainerState) -> str:
 def _devices(state: NodeState, stream: TextIO) -> None:
     manager = state.devicemanager
     rows = sorted(
-        (resource, _name(state, key), container, " ".join(held.device_ids),
+        (resource, f"{held.namespace}/{held.pod}" if held.pod else _name(state, key), container, " ".join(held.device_ids),
          " ".join(sorted(held.numa or ())), _time(held.since_ts_ns))
         for key, containers in manager.pods.items()
         for container, resources in containers.items()

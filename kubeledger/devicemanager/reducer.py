@@ -2,8 +2,9 @@
 
 Holdings outlive the kubelet process, because its checkpoint keeps them; endpoints do not:
 after a restart each plugin has to register again (:func:`stop_endpoints`). A holding ends
-with a release, or with its pod (:func:`forget_pod`): the kubelet gives the devices of a pod
-that ended to the next container that asks.
+as it ends in the kubelet: not with its pod, but when the next container that asks for
+devices makes the device manager let go of pods that ended (UpdateAllocatedDevices). Where
+no record tells of that, it shows in a device of theirs being given to another pod.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from kubeledger.devicemanager.state import (
 from kubeledger.kube.keys import pod_key
 from kubeledger.machine import Body, Record
 
-__all__ = ["HANDLERS", "evolve", "forget_pod", "rename_pod", "stop_endpoints"]
+__all__ = ["HANDLERS", "evolve", "rename_pod", "stop_endpoints"]
 
 
 def evolve(state: DeviceManagerState, record: Record) -> DeviceManagerState:
@@ -41,11 +42,6 @@ def evolve(state: DeviceManagerState, record: Record) -> DeviceManagerState:
     if handler is not None:
         handler(state, record.ts_ns, record.body)
     return state
-
-
-def forget_pod(state: DeviceManagerState, key: str) -> None:
-    """Release all devices of a pod that ended."""
-    state.pods.pop(key, None)
 
 
 def rename_pod(state: DeviceManagerState, old: str, new: str) -> None:
@@ -103,8 +99,32 @@ def _devices_allocated(state: DeviceManagerState, ts_ns: int, body: DevicesAlloc
     key = pod_key(body.pod_uid, body.namespace, body.pod)
     if key is None:
         return
+    _take_from_others(state, key, body)
     held = state.pods.setdefault(key, {}).setdefault(body.container, {})
-    held[body.resource] = HeldDevices(device_ids=body.device_ids, numa=body.numa, since_ts_ns=ts_ns)
+    held[body.resource] = HeldDevices(
+        namespace=body.namespace,
+        pod=body.pod,
+        device_ids=body.device_ids,
+        numa=body.numa,
+        since_ts_ns=ts_ns,
+    )
+
+
+def _take_from_others(state: DeviceManagerState, key: str, body: DevicesAllocated) -> None:
+    """A device is held by one pod: whoever held it before was let go of without a record."""
+    taken = set(body.device_ids)
+    losers = [
+        other
+        for other, containers in state.pods.items()
+        if other != key
+        and any(
+            taken.intersection(held[body.resource].device_ids)
+            for held in containers.values()
+            if body.resource in held
+        )
+    ]
+    for other in losers:
+        del state.pods[other]
 
 
 def _allocation_failed(state: DeviceManagerState, ts_ns: int, body: AllocationFailed) -> None:

@@ -18,11 +18,14 @@ class HeldDevices(msgspec.Struct, kw_only=True):
     """Devices of one resource in the hands of one container.
 
     Attributes:
+        namespace, pod: the pod's name, which may be gone from the node; None when not known.
         device_ids: sorted IDs.
         numa: NUMA node (decimal text) -> sorted IDs; None when no checkpoint shows it.
         since_ts_ns: when they were allocated.
     """
 
+    namespace: str | None
+    pod: str | None
     device_ids: tuple[str, ...]
     numa: dict[str, tuple[str, ...]] | None
     since_ts_ns: int

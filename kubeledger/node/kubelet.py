@@ -33,7 +33,6 @@ def start(state: NodeState, ts_ns: int, body: KubeletStarted) -> None:
         topologymanager.forget_all(state.topologymanager)
         devicemanager.stop_endpoints(state.devicemanager, ts_ns)
         for key in drop_silent(state.lifecycle):
-            devicemanager.forget_pod(state.devicemanager, key)
             preemption.forget_pod(state.preemption, key)
     elif known.started_ts_ns is not None and body.pid is not None:
         return  # another source tells of the same process

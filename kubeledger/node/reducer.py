@@ -90,7 +90,7 @@ def _of_pod(part: str, handler: Handler) -> Step:
             if pod is None:
                 return
             if pods.without_uid < named_before:
-                _rename(state, body)
+                _rename(state, body.namespace, body.pod, body.pod_uid)
         if pod.ended:
             return
         if not body.pod_uid:
@@ -110,7 +110,7 @@ def _of_lifecycle(handler: Handler) -> Step:
         key = key_of(pods, body.pod_uid, body.namespace, body.pod)
         handler(pods, ts_ns, body)
         if pods.without_uid < named_before:
-            _rename(state, body)
+            _rename(state, body.namespace, body.pod, body.pod_uid)
         if key is not None:
             _settle(state, key, pods.pods.get(key))
 
@@ -126,9 +126,9 @@ def _of_node(part: str, handler: Handler) -> Step:
     return step
 
 
-def _rename(state: NodeState, body: PodBound | AboutPod) -> None:
+def _rename(state: NodeState, namespace: str | None, pod: str | None, uid: str | None) -> None:
     """Move what stood under the pod's name to its UID, which the record told."""
-    old, uid = pod_key(None, body.namespace, body.pod), body.pod_uid
+    old = pod_key(None, namespace, pod)
     if old is None or uid is None or uid not in state.lifecycle.pods:
         return
     devicemanager.rename_pod(state.devicemanager, old, uid)
@@ -146,7 +146,6 @@ def _settle(state: NodeState, key: str, pod: PodState | None) -> None:
             preemption.pod_ended(state.preemption, key)
     else:
         return
-    devicemanager.forget_pod(state.devicemanager, key)
     topologymanager.forget_pod(state.topologymanager, key)
     prober.forget_pod(state.prober, key)
 
@@ -180,7 +179,10 @@ def _reason_reported(state: NodeState, ts_ns: int, body: ReasonReported) -> None
 
 def _pod_preempted(state: NodeState, ts_ns: int, body: PodPreempted) -> None:
     pods = state.lifecycle
+    named_before = pods.without_uid
     victim = meet(pods, ts_ns, body.victim_uid, body.victim_namespace, body.victim_pod)
+    if pods.without_uid < named_before and body.victim_uid is not None:
+        _rename(state, body.victim_namespace, body.victim_pod, body.victim_uid)
     key = key_of(pods, body.victim_uid, body.victim_namespace, body.victim_pod)
     preemptor = body.preemptor_uid
     if preemptor is None and body.preemptor_pod is not None:

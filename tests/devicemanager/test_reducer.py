@@ -15,7 +15,7 @@ from kubeledger.devicemanager.records import (
     EndpointStopped,
     PluginRegistered,
 )
-from kubeledger.devicemanager.reducer import evolve, forget_pod, rename_pod, stop_endpoints
+from kubeledger.devicemanager.reducer import evolve, rename_pod, stop_endpoints
 from kubeledger.devicemanager.state import DeviceManagerState
 from kubeledger.machine import Body
 from tests.replay.strategies import record
@@ -190,5 +190,13 @@ def test_pods_are_forgotten_and_renamed() -> None:
     state = after(allocated("c", GPU, "gpu-0", uid=None), allocated("d", GPU, "gpu-1"))
     rename_pod(state, "ns/p", "u")
     assert set(holdings(state)) == {("u", "c", GPU), ("u", "d", GPU)}
-    forget_pod(state, "u")
-    assert state.pods == {}
+
+
+def test_a_device_given_to_another_pod_ends_the_holding_of_the_first() -> None:
+    """The kubelet lets go of pods that ended without a line of its own at low verbosity."""
+    state = after(
+        allocated("c", GPU, "gpu-0", uid="gone"),
+        allocated("d", NIC, "nic-0", uid="other"),
+        allocated("c", GPU, "gpu-0", "gpu-1", uid="new"),
+    )
+    assert set(state.pods) == {"other", "new"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.devicemanager.records import DevicesAllocated, PluginRegistered
+from kubeledger.devicemanager.records import DevicesAllocated, DevicesReleased, PluginRegistered
 from kubeledger.images.records import EvictionSignalObserved, ImagesDetected, ListedImage
 from kubeledger.ledger.records import FindingReported
 from kubeledger.lifecycle.records import (
@@ -93,11 +93,13 @@ def kubelet(pid: int | None, *, restart: bool = False) -> KubeletStarted:
     [PodTerminated(**who()), PodRejected(**who(), reason="r", message="m"), REMOVE],
     ids=lambda body: body.kind,
 )
-def test_a_pod_that_ends_lets_go_of_all_it_holds(end: Body) -> None:
-    """And what is said of it later brings nothing back."""
+def test_a_pod_that_ends_lets_go_of_all_but_its_devices(end: Body) -> None:
+    """Those the device manager takes back later; and what is said of it brings nothing back."""
     state = after(ADD, *about())
     assert held(state) == ({"u"}, {"u"}, {"u"})
     after(end, state=state)
+    assert held(state) == ({"u"}, set(), set())
+    after(DevicesReleased(pod_uid="u"), state=state)
     assert held(state) == NOTHING
     after(*about(), state=state)
     assert held(state) == NOTHING
@@ -235,7 +237,7 @@ def test_a_pod_of_which_a_whole_process_never_spoke_goes() -> None:
     assert set(state.lifecycle.pods) == {"u"}
     after(kubelet(3), state=state)
     assert state.lifecycle.pods == {}
-    assert held(state) == NOTHING
+    assert held(state) == ({"u"}, set(), set()), "the checkpoint keeps its devices"
     state = after(*about(), kubelet(1), kubelet(2), about()[2], kubelet(3))
     assert set(state.lifecycle.pods) == {"u"}
 

@@ -54,10 +54,10 @@ def test_state_holds_what_its_types_say(history: list[Record]) -> None:
 @given(history=histories())
 @settings(max_examples=150, deadline=None)
 def test_subsystems_hold_only_pods_that_are_on_the_node(history: list[Record]) -> None:
-    """Devices, affinities and workers belong to pods that are there and have not ended."""
+    """Affinities and workers belong to pods that are there and have not ended."""
     state = fold(history)
     pods = state.lifecycle.pods
-    for held in (state.devicemanager.pods, state.topologymanager.pods, state.prober.pods):
+    for held in (state.topologymanager.pods, state.prober.pods):
         for key in held:
             assert key in pods
             assert not pods[key].ended
