@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO
 
 import msgspec
 import zstandard
@@ -24,6 +23,10 @@ _RATIO_MAX = 1000
 _BOMB_FLOOR = 4 << 30
 """Decompressed bytes up to which any ratio is believed."""
 
+_PIECE = 16 << 10
+"""Packed bytes that are unpacked at once: bounds what one step of a bomb can take."""
+
+_GZIP_FRAME = 31
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -70,35 +73,44 @@ class SourceFile:
         magic = raw.read(4)
         raw.seek(0)
         if magic.startswith(_GZIP):
-            stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+            yield from self._guarded(raw, lambda: zlib.decompressobj(_GZIP_FRAME))
         elif magic == _ZSTD:
-            reader = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-            stream = cast(BinaryIO, reader.stream_reader(raw, read_across_frames=True))
+            context = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+            yield from self._guarded(raw, context.decompressobj)
         else:
             while chunk := raw.read(CHUNK):
                 yield chunk
-            return
-        yield from self._guarded(stream)
 
-    def _guarded(self, stream: BinaryIO) -> Iterator[bytes]:
+    def _guarded(self, raw: BinaryIO, frame: Callable[[], Any]) -> Iterator[bytes]:
+        """Unpack frame after frame; what came before a damage is not lost."""
         limit = max(_BOMB_FLOOR, self.path.stat().st_size * _RATIO_MAX)
         total = 0
-        while True:
-            try:
-                chunk = stream.read(CHUNK)
-            except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError):
-                self.truncated = True
-                return
-            if not chunk:
-                return
-            total += len(chunk)
-            if total > limit:
-                raise BadInputError(
-                    f"unpacks to more than {limit} bytes",
-                    file=str(self.path),
-                    advice="unpack it by hand if that is right",
-                )
-            yield chunk
+        unpacker = None
+        while piece := raw.read(_PIECE):
+            while piece:
+                if unpacker is None and not piece.strip(b"\0"):
+                    break  # padding behind the last frame
+                unpacker = unpacker or frame()
+                try:
+                    chunk = unpacker.decompress(piece)
+                except (zlib.error, zstandard.ZstdError):
+                    self.truncated = True
+                    return
+                total += len(chunk)
+                if total > limit:
+                    raise self._bomb(limit)
+                if chunk:
+                    yield chunk
+                piece = unpacker.unused_data if unpacker.eof else b""
+                unpacker = None if unpacker.eof else unpacker
+        self.truncated = unpacker is not None
+
+    def _bomb(self, limit: int) -> BadInputError:
+        return BadInputError(
+            f"unpacks to more than {limit} bytes",
+            file=str(self.path),
+            advice="unpack it by hand if that is right",
+        )
 
     def head(self, size: int) -> bytes:
         """The first ``size`` bytes of the content, or fewer."""

@@ -1,0 +1,320 @@
+"""The reader of logs: forms of lines, chunks, continuation lines, accounts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kubeledger.importers.account import Account
+from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.importers.context import BundleContext
+from kubeledger.importers.facts import Fact, Facts
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.klog import KlogReader
+from kubeledger.importers.klog_lines import LINE_MAX
+from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput, NewProcess
+from kubeledger.importers.klog_time import Clock
+from kubeledger.importers.router import Router
+from kubeledger.ledger.records import LinesNotUnderstood
+
+HEAD = "1121 02:52:41.296376    8337"
+NOISE = f'I{HEAD} labels.go:5] "Label not found" label="x"'
+PROBE = f'I{HEAD} prober.go:107] "Probe failed" probeType="Liveness" pod="ns/a" output="no"'
+OLD_PROBE = f'I{HEAD} prober.go:117] Liveness probe for "a_ns(u):c" failed (failure): no'
+UNKNOWN = f'I{HEAD} kubelet.go:9] "Never heard of" pod="ns/a"'
+
+
+class Listener(Assembler):
+    """Understands two messages of the prober."""
+
+    def structured(self) -> Mapping[str, StructuredHandler]:
+        """The structured one."""
+        return {"Probe failed": lambda line: ()}
+
+    def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+        """The old one."""
+        pattern = re.compile(r'(?:Liveness|Readiness) probe for "', re.DOTALL)
+
+        def understood(line: LogLine, match: re.Match[str]) -> Facts:
+            return ()
+
+        return {"prober.go": [(pattern, understood)]}
+
+
+class Log:
+    """What reading a log gave."""
+
+    def __init__(self, data: bytes | str, cut: Callable[[bytes], Iterable[bytes]]) -> None:
+        raw = data.encode() if isinstance(data, str) else data
+        router = Router([Listener(BundleContext(node="n"))])
+        self.reader = KlogReader(Account("kubelet.log"), router, Clock(2026))
+        self.out: list[LogOutput] = list(self.reader.read(cut(raw)))
+        self.account = self.reader.account
+
+    @property
+    def lines(self) -> list[LogLine]:
+        """Lines that an assembler asked for."""
+        return [item.line for item in self.out if isinstance(item, LogEntry)]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape -> lines that nobody understands."""
+        bodies = [item.body for item in self.out if isinstance(item, Fact)]
+        return {body.shape: body.lines for body in bodies if isinstance(body, LinesNotUnderstood)}
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Lines, understood, noise, not understood."""
+        account = self.account
+        assert account.understood + account.noise + account.not_understood == account.lines
+        return account.lines, account.understood, account.noise, account.not_understood
+
+
+def whole(data: bytes) -> Iterable[bytes]:
+    """All in one chunk."""
+    return [data]
+
+
+def bytewise(data: bytes) -> Iterable[bytes]:
+    """One byte a chunk."""
+    return [data[index : index + 1] for index in range(len(data))]
+
+
+def log(*lines: str, cut: Callable[[bytes], Iterable[bytes]] = whole) -> Log:
+    """Read lines."""
+    return Log("".join(f"{line}\n" for line in lines), cut)
+
+
+def test_structured_line() -> None:
+    """All that a line says, and where it stands."""
+    (line,) = log(NOISE, PROBE).lines
+    assert (line.severity, line.pid, line.file, line.caller_line) == ("I", 8337, "prober.go", 107)
+    assert line.message == "Probe failed"
+    assert line.values == {"probeType": "Liveness", "pod": "ns/a", "output": "no"}
+    assert (line.line, line.offset, line.text) == (2, len(NOISE) + 1, PROBE)
+
+
+def test_free_text_line() -> None:
+    """The message of an old line is all behind its header."""
+    (line,) = log(OLD_PROBE).lines
+    assert line.values is None
+    assert line.message.endswith("failed (failure): no")
+
+
+PREFIXES = [
+    "",
+    "Nov 21 02:52:41 node-a kubelet[8337]: ",
+    "Nov 21 02:52:41.296376 node-a kubelet[8337]: ",
+    "2026-11-21T02:52:41+0000 node-a kubelet[8337]: ",
+    "2026-11-21T02:52:41.296376+00:00 node-a k3s[8337]: ",
+    "2026-11-21T02:52:41.296376000Z stderr F ",
+    "2026-11-21T02:52:41.296376000Z ",
+    "2026-11-21 02:52:41.000 | ",
+    "kubelet[8337]: ",
+    "node-a: ",
+    "[pod/kubelet-x/kubelet] ",
+]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("body", [PROBE, OLD_PROBE])
+def test_prefixes(prefix: str, body: str) -> None:
+    """What carried the log here is taken off; the evidence is the raw line."""
+    read = log(prefix + NOISE, prefix + body)
+    bare = log(NOISE, body)
+    assert [(line.message, line.values) for line in read.lines] == [
+        (line.message, line.values) for line in bare.lines
+    ]
+    assert read.lines[0].text == prefix + body
+    assert read.counts == (2, 1, 1, 0)
+
+
+def test_docker_log_file() -> None:
+    """Lines inside the JSON objects that Docker writes."""
+    lines = [json.dumps({"log": f"{text}\n", "stream": "stderr"}) for text in (NOISE, PROBE)]
+    assert log(*lines).lines[0].values == log(PROBE).lines[0].values
+
+
+def test_cri_partial_lines() -> None:
+    """The runtime cuts long lines; they are put together again, and all are counted."""
+    stamp = "2026-11-21T02:52:41.296376000Z stderr"
+    read = log(f"{stamp} F {NOISE}", f"{stamp} P {PROBE[:60]}", f"{stamp} F {PROBE[60:]}")
+    assert read.lines[0].values == log(PROBE).lines[0].values
+    assert read.counts == (3, 2, 1, 0)
+
+
+def test_other_programs_in_the_journal() -> None:
+    """A line of another unit neither ends nor continues the kubelet's entry."""
+    prefix = "Nov 21 02:52:41 n kubelet[1]: "
+    read = log(
+        prefix + PROBE[:-4] + "<",
+        prefix + "\tline 1",
+        "Nov 21 02:52:41 n containerd[9]: level=error oops",
+        prefix + "\tline 2",
+        prefix + " >",
+    )
+    assert read.lines[0].values is not None
+    assert read.lines[0].values["output"] == "line 1\nline 2"
+    assert read.counts == (5, 4, 0, 1)
+
+
+def json_form(message: str, values: dict[str, Any], **head: object) -> str:
+    """A klog JSON entry."""
+    entry = {"ts": 0, "caller": "prober/prober.go:107", "msg": message, **head, **values}
+    text = json.dumps(entry, separators=(",", ":"))
+    return text.replace('{"ts":0', '{"ts":1795229561296.376')
+
+
+def test_json_is_the_same_as_text() -> None:
+    """Both forms of one call give the same message, values, file and time."""
+    values = {
+        "probeType": "Liveness",
+        "pod": {"name": "a", "namespace": "ns"},
+        "output": "no",
+    }
+    text, as_json = log(PROBE).lines[0], log(json_form("Probe failed", values, v=1)).lines[0]
+    for name in ("ts_ns", "severity", "file", "caller_line", "message", "values"):
+        assert getattr(text, name) == getattr(as_json, name), name
+    assert as_json.pid is None
+
+
+def test_json_free_text() -> None:
+    """Free text in JSON has no values, as in text."""
+    message = 'Liveness probe for "a_ns(u):c" failed (failure): no'
+    (line,) = log(json_form(message, {}, v=1)).lines
+    assert (line.message, line.values) == (message, None)
+
+
+def test_json_errors_and_cut_entries() -> None:
+    """An entry without verbosity is an error; one that is cut is not understood."""
+    good = json_form("Probe failed", {"err": "x"})
+    read = log(good, good[:50], good)
+    assert [line.severity for line in read.lines] == ["E", "E"]
+    assert read.counts == (3, 2, 0, 1)
+
+
+def test_json_without_caller() -> None:
+    """Old JSON does not name the caller: the message alone decides."""
+    entry = '{"ts":1795229561296.376,"msg":"Liveness probe for \\"a\\" failed","v":0}'
+    assert [line.file for line in log(entry, entry).lines] == [""] * 2
+
+
+BLOCK = (
+    PROBE.replace('"no"', "<"),
+    "\tcat: no such file",
+    "\tI1121 02:52:41.296376 1 fake.go:1] a header in a probe's output",
+    ' > extra="x"',
+)
+
+
+@pytest.mark.parametrize("cut", [whole, bytewise])
+def test_block_values(cut: Callable[[bytes], Iterable[bytes]]) -> None:
+    """A block belongs to its entry, whatever its lines look like."""
+    read = log(*BLOCK, NOISE, cut=cut)
+    (line,) = read.lines
+    assert line.values is not None
+    assert line.values["output"].splitlines()[0] == "cat: no such file"
+    assert line.values["extra"] == "x"
+    assert read.counts == (5, 4, 1, 0)
+
+
+def test_block_that_never_ends() -> None:
+    """A log cut inside a block: the next header begins a new entry."""
+    read = log(*BLOCK[:2], PROBE)
+    assert [line.values["output"] for line in read.lines if line.values] == [
+        "cat: no such file",
+        "no",
+    ]
+
+
+def test_foreign_line_in_a_block() -> None:
+    """It is counted on its own, and the block goes on."""
+    read = log(BLOCK[0], BLOCK[1], "Failed to connect to bus: Host is down", BLOCK[3])
+    assert read.lines[0].values is not None
+    assert read.lines[0].values["output"] == "cat: no such file"
+    assert read.counts == (4, 3, 1, 0)
+
+
+def test_old_probe_output_over_lines() -> None:
+    """The output of an old failed probe goes on without headers."""
+    read = log(OLD_PROBE, "second", "third", NOISE)
+    assert read.lines[0].message.endswith("no\nsecond\nthird")
+    assert read.counts == (4, 3, 1, 0)
+
+
+def test_foreign_lines_do_not_damage_entries() -> None:
+    """Known foreign text stays out of free text; any does of structured entries."""
+    read = log(OLD_PROBE, "Failed to connect to bus: Host is down", PROBE, "who knows")
+    assert [line.message[-2:] for line in read.lines] == ["no", "ed"]
+    assert read.counts == (4, 2, 1, 1)
+    assert list(read.shapes) == ["who knows"]
+
+
+def test_unknown_lines_are_findable() -> None:
+    """Shape, count and line numbers of what nobody understands."""
+    read = log(UNKNOWN, NOISE, UNKNOWN)
+    assert read.shapes == {"kubelet.go Never heard of": (1, 3)}
+
+
+def test_many_unknown_lines_come_in_several_records() -> None:
+    """A record holds at most a thousand line numbers."""
+    read = log(*[UNKNOWN] * 2500)
+    facts = [item.body for item in read.out if isinstance(item, Fact)]
+    counts = [body.count for body in facts if isinstance(body, LinesNotUnderstood)]
+    assert counts == [1000, 1000, 500]
+
+
+def test_chunks_do_not_matter() -> None:
+    """Whole and byte by byte give the same."""
+    lines = (NOISE, PROBE, *BLOCK, OLD_PROBE, "more", UNKNOWN, "", "junk ü", NOISE)
+    first, second = log(*lines), log(*lines, cut=bytewise)
+    assert first.lines == second.lines
+    assert first.counts == second.counts
+    assert first.shapes == second.shapes
+
+
+def test_windows_newlines() -> None:
+    """A carriage return is no part of a value."""
+    read = Log(f"{NOISE}\r\n{PROBE}\r\n{BLOCK[0]}\r\n\tx\r\n >\r\n".encode(), whole)
+    assert [line.values["output"] for line in read.lines if line.values] == ["no", "x"]
+
+
+def test_binary_and_bad_bytes_are_counted() -> None:
+    """NULs of a log cut in place, and bytes that are no UTF-8."""
+    data = b"\0" * 40 + PROBE.encode() + b"\n" + PROBE.replace("no", "\xff").encode("latin-1")
+    read = Log(data, whole)
+    assert len(read.lines) == 2
+    assert read.lines[1].values is not None
+    assert read.lines[1].values["output"] == "\ufffd"
+    stats = read.reader.cutter.stats
+    assert (stats.nul_bytes, stats.ends_with_newline) == (40, False)
+
+
+def test_overlong_line() -> None:
+    """A huge line is cut; what follows is read, at its right place."""
+    huge = NOISE + "x" * (LINE_MAX + 10)
+    data = f"{huge}\n{PROBE}\n".encode()
+    for cut in (whole, lambda raw: [raw[i : i + 65536] for i in range(0, len(raw), 65536)]):
+        read = Log(data, cut)
+        assert read.lines[0].offset == len(huge) + 1
+        assert read.reader.cutter.stats.overlong == 1
+        assert read.counts == (2, 1, 1, 0)
+
+
+def test_restart_and_clock_step() -> None:
+    """Another process ID is told, and a clock that went back."""
+    later = PROBE.replace("02:52:41", "02:53:41")
+    second = PROBE.replace("8337", "9999")
+    read = log(later, second, second)
+    kinds = [type(item) for item in read.out]
+    assert kinds.count(NewProcess) == 2
+    assert kinds.count(ClockStep) == 1
+
+
+def test_empty_log() -> None:
+    """Nothing comes of nothing."""
+    assert Log(b"", whole).counts == (0, 0, 0, 0)
