@@ -19,8 +19,10 @@ from kubeledger.importers.account import Account, shape_of
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.klog_forms import (
     Place,
+    json_keys,
     json_line,
     json_stamp,
+    message_key,
     plain_evidence_line,
     text_line,
 )
@@ -199,13 +201,13 @@ class KlogReader:
             self._free_text(line, place.body[21 : end + 2 + PREFIX_LENGTH])
         else:
             line.message, rest = parts
-            self._structured(line, rest, _message_key(place.body))
+            self._structured(line, rest, message_key(place.body))
         return True
 
     def _json(self, place: Place) -> bool:
         """An entry in JSON form; False when it is cut short."""
         body = place.body
-        caller, message, beginning = _json_keys(body)
+        caller, message, beginning = json_keys(body)
         verdict = self._verdicts.get(caller)
         if verdict is None or verdict is Verdict.MIXED:
             verdict = self._verdicts.get(message) or self._verdicts.get(beginning)
@@ -394,26 +396,3 @@ class KlogReader:
         line = plain_evidence_line(place, self._ts_ns, self._source)
         self._reject(shape, place.number, line.evidence)
         self._tail_kind = kind
-
-
-def _message_key(body: bytes) -> bytes | None:
-    """The key the loop looks up; None where an escaped quote would cut it short."""
-    close = body.find(b'"', body.find(b"] ", 22, 200) + 3)
-    return body[21:close] if body[close - 1 : close] != b"\\" else None
-
-
-def _json_keys(body: bytes) -> tuple[bytes, bytes, bytes]:
-    """Keys of a JSON entry's verdicts; empty where there is none.
-
-    Of its caller, of caller and message, and of caller and the message's first letters.
-    """
-    begin = body.find(b",", 6)
-    message = body.find(b'"msg":"', begin, begin + 300)
-    if message < 0:
-        return b"", b"", b""
-    close = body.find(b'"', message + 7)
-    whole = body[begin:close] if body[close - 1 : close] != b"\\" else b""
-    caller = body[begin:message]
-    if b'"caller"' not in caller:
-        return b"", whole, b""
-    return caller, whole, body[begin : message + 7 + PREFIX_LENGTH]

@@ -9,8 +9,17 @@ import msgspec
 
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.klog_values import json_values, normal_message
+from kubeledger.importers.router import PREFIX_LENGTH
 
-__all__ = ["Place", "json_line", "json_stamp", "plain_evidence_line", "text_line"]
+__all__ = [
+    "Place",
+    "json_keys",
+    "json_line",
+    "json_stamp",
+    "message_key",
+    "plain_evidence_line",
+    "text_line",
+]
 
 _JSON = msgspec.json.Decoder(dict[str, Any])
 _CALLER = re.compile(r"(?:.*/)?([^/:]+):(\d+)\Z")
@@ -93,3 +102,26 @@ def plain_evidence_line(place: Place, ts_ns: int, source: str) -> LogLine:
         offset=place.offset,
         text=place.text,
     )
+
+
+def message_key(body: bytes) -> bytes | None:
+    """The key the loop looks up; None where an escaped quote would cut it short."""
+    close = body.find(b'"', body.find(b"] ", 22, 200) + 3)
+    return body[21:close] if body[close - 1 : close] != b"\\" else None
+
+
+def json_keys(body: bytes) -> tuple[bytes, bytes, bytes]:
+    """Keys of a JSON entry's verdicts; empty where there is none.
+
+    Of its caller, of caller and message, and of caller and the message's first letters.
+    """
+    begin = body.find(b",", 6)
+    message = body.find(b'"msg":"', begin, begin + 300)
+    if message < 0:
+        return b"", b"", b""
+    close = body.find(b'"', message + 7)
+    whole = body[begin:close] if body[close - 1 : close] != b"\\" else b""
+    caller = body[begin:message]
+    if b'"caller"' not in caller:
+        return b"", whole, b""
+    return caller, whole, body[begin : message + 7 + PREFIX_LENGTH]

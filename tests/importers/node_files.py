@@ -26,6 +26,7 @@ def log_text(node: str = "node-x", seconds: int = 20, pid: int = 8337, first: in
 
     line(first, "flags.go:64", f'FLAG: --hostname-override="{node}"')
     line(first, "server.go:545", '"Kubelet version" kubeletVersion="v1.36.2"')
+    line(first + 0.5, "kubelet.go:1888", '"Started kubelet"')
     for second in range(first + 1, first + seconds):
         line(second, "labels.go:5", '"Label not found" label="x"')
         line(
