@@ -38,7 +38,7 @@ schemas:
 
 # rewrite docs/sql.md from the views' column comments
 docs:
-    {{python}} -m kubeledger.query.docs docs/sql.md
+    {{python}} -m kubeledger.query.docs > docs/sql.md
 
 # benchmarks: print the ratios of docs/performance.md
 bench:

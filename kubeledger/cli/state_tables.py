@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TextIO
 
 from kubeledger.cli.output import printable, write_rows
+from kubeledger.devicemanager.state import HeldDevices
 from kubeledger.lifecycle.state import ContainerState, PodState
 from kubeledger.node.document import PARTS
 from kubeledger.node.state import NodeState
@@ -129,10 +130,14 @@ def _container(container: ContainerState) -> str:
     return text
 
 
+def _holder(state: NodeState, key: str, held: HeldDevices) -> str:
+    return f"{held.namespace}/{held.pod}" if held.pod else _name(state, key)
+
+
 def _devices(state: NodeState, stream: TextIO) -> None:
     manager = state.devicemanager
     rows = sorted(
-        (resource, f"{held.namespace}/{held.pod}" if held.pod else _name(state, key), container, " ".join(held.device_ids),
+        (resource, _holder(state, key, held), container, " ".join(held.device_ids),
          " ".join(sorted(held.numa or ())), _time(held.since_ts_ns))
         for key, containers in manager.pods.items()
         for container, resources in containers.items()

@@ -1,0 +1,126 @@
+"""``import``, ``demo`` and ``audit`` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kubeledger.cli.main import cli
+from tests.recordings import RECORDINGS
+
+NODE_B = str(RECORDINGS / "node-b.tar.zst")
+
+
+def run(*arguments: str | Path) -> Result:
+    """One command."""
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger of node-b, made by the command; no test of this module changes it."""
+    path = tmp_path_factory.mktemp("cli") / "ledger"
+    result = run("import", NODE_B, "--ledger", path)
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def test_import_prints_an_account(ledger: Path, tmp_path: Path) -> None:
+    """Per source: bytes, lines, records, lines not understood; and the totals."""
+    result = run("import", NODE_B, "--ledger", tmp_path / "new")
+    assert result.exit_code == 0
+    assert "node-b (kubelet 1.36.2)" in result.stdout
+    assert "prober.ProbeExecuted" in result.stdout
+    assert "not understood" in result.stdout
+
+
+def test_import_again_adds_nothing(ledger: Path) -> None:
+    """And says so."""
+    result = run("import", NODE_B, "--ledger", ledger)
+    assert result.exit_code == 0
+    assert "0 records added" in result.stdout
+    assert "imported before" in result.stdout
+
+
+def test_import_as_json(tmp_path: Path) -> None:
+    """For scripts: one document on stdout."""
+    result = run("import", NODE_B, "--ledger", tmp_path / "new", "-o", "json")
+    document = json.loads(result.stdout)
+    assert document["bundles"][0]["node"] == "node-b"
+    assert document["bundles"][0]["added"] > 2000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "says"),
+    [
+        (("does-not-exist",), 3, "does-not-exist"),
+        ((NODE_B, "--format", "novel"), 2, "novel"),
+        ((NODE_B, "--year", "3"), 2, "year"),
+        ((NODE_B, "--kubelet-version", "latest"), 2, "latest"),
+        ((), 2, "SOURCE"),
+    ],
+)
+def test_import_refuses(
+    arguments: tuple[str, ...], exit_code: int, says: str, tmp_path: Path
+) -> None:
+    """With the exit code of the contract, naming what is wrong, without a traceback."""
+    result = run("import", *arguments, "--ledger", tmp_path / "new")
+    assert result.exit_code == exit_code, result.output
+    assert says in result.output
+    assert "Traceback" not in result.output
+
+
+def test_import_of_an_empty_directory(tmp_path: Path) -> None:
+    """Nothing useful in it: bad input, and it says what was looked for."""
+    (tmp_path / "empty").mkdir()
+    result = run("import", tmp_path / "empty", "--ledger", tmp_path / "new")
+    assert result.exit_code == 3
+    assert "error:" in result.output
+
+
+def test_audit_of_a_sound_ledger(ledger: Path) -> None:
+    """Prints a digest, which a later audit accepts."""
+    result = run("audit", "--ledger", ledger)
+    assert result.exit_code == 0
+    assert "sound" in result.stdout
+    digest = next(line.split()[-1] for line in result.stdout.splitlines() if "digest" in line)
+    assert run("audit", "--ledger", ledger, "--expect", digest).exit_code == 0
+    other = "node-b=" + "0" * 64
+    refused = run("audit", "--ledger", ledger, "--expect", other)
+    assert refused.exit_code == 1
+    assert other in refused.stdout
+
+
+def test_audit_finds_a_flipped_byte(ledger: Path, tmp_path: Path) -> None:
+    """With file and offset, and exit code 1."""
+    copy = tmp_path / "copy"
+    shutil.copytree(ledger, copy)
+    segment = next(copy.rglob("segments/*.jsonl*"))
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    result = run("audit", "--ledger", copy)
+    assert result.exit_code == 1
+    assert segment.name in result.stdout
+    as_json = run("audit", "--ledger", copy, "-o", "json")
+    assert json.loads(as_json.stdout)["findings"]
+
+
+def test_audit_without_a_ledger(tmp_path: Path) -> None:
+    """A question that makes no sense."""
+    result = run("audit", "--ledger", tmp_path / "none")
+    assert result.exit_code == 2
+
+
+def test_demo(tmp_path: Path) -> None:
+    """Import, state, answers and what to try next; the ledger can be kept."""
+    result = run("demo", "--keep", tmp_path / "kept")
+    assert result.exit_code == 0, result.output
+    for words in ("filler-c", "UnexpectedAdmissionError", "live-fail", "99004545", "gpu-3"):
+        assert words in result.stdout
+    assert "What to try next" in result.stdout
+    assert run("audit", "--ledger", tmp_path / "kept").exit_code == 0

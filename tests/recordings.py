@@ -1,0 +1,31 @@
+"""The recordings of the repository, unpacked and imported, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import zstandard
+
+from kubeledger.importers.api import ImportReport, import_sources
+from kubeledger.ledger.ledger import Ledger
+
+__all__ = ["RECORDINGS", "extract", "import_recording"]
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+
+
+def extract(name: str, directory: Path) -> Path:
+    """Unpack ``recordings/<name>.tar.zst``; returns the node's directory."""
+    packed = (RECORDINGS / f"{name}.tar.zst").read_bytes()
+    data = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extractall(directory, filter="data")
+    return next(directory.glob(f"{name}-v*"))
+
+
+def import_recording(name: str, directory: Path) -> tuple[Ledger, ImportReport]:
+    """Import a recording as it lies in the repository into a new ledger."""
+    ledger = Ledger.create(directory)
+    return ledger, import_sources([str(RECORDINGS / f"{name}.tar.zst")], ledger)
