@@ -152,7 +152,10 @@ def load_documents(data: bytes) -> list[Any]:
     Raises:
         ValueError: the bytes are no such sequence, with line and column.
     """
-    text = data.decode("utf-8-sig", "replace")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start}") from None
     try:
         return [msgspec.json.decode(text)]
     except (msgspec.DecodeError, RecursionError):
@@ -187,6 +190,8 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
     first = next((item for item in documents if isinstance(item, dict)), None)
     if first is None:
         return Detected(None, "no object of the Kubernetes API")
+    if len(documents) > 1 and {"Checksum", "checksum", "pods"} & first.keys():
+        return _half_written(source, "something follows its end")
     if "Data" in first and "Checksum" in first:
         return Detected("device-checkpoint")
     if "policyName" in first and "checksum" in first:

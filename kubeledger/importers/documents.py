@@ -157,18 +157,25 @@ def _pod_list(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
     return [item], _all_lines(data)
 
 
+def _single(data: bytes) -> dict[str, Any]:
+    value = load_documents(data)[0]
+    if not isinstance(value, dict):
+        raise TypeError("not an object")
+    return value
+
+
 def _checkpoint(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    value = msgspec.json.decode(data, type=dict[str, Any])
+    value = _single(data)
     return [Checkpoint(document.ts_ns, value, data, _evidence(document))], _all_lines(data)
 
 
 def _cpu_manager(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    value = msgspec.json.decode(data, type=dict[str, Any])
+    value = _single(data)
     return [CpuManagerState(document.ts_ns, value, _evidence(document))], _all_lines(data)
 
 
 def _stats(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    value = msgspec.json.decode(data, type=dict[str, Any])
+    value = _single(data)
     return [StatsSummary(document.ts_ns, value, _evidence(document))], _all_lines(data)
 
 

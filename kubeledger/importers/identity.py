@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -77,9 +78,11 @@ def _names(bundle: Bundle) -> Iterator[tuple[str, str, bool]]:
             yield survey.source.name, name, True
     for file in bundle.files:
         if file.format in ("node", "stats-summary", "pod-list", "events"):
-            for item in _items(file.source, file.format):
-                for name, certain in _names_in(item):
-                    yield file.source.name, name, certain
+            # What is malformed is told later; it names no node.
+            with suppress(BadInputError, AttributeError, TypeError):
+                for item in _items(file.source, file.format):
+                    for name, certain in _names_in(item):
+                        yield file.source.name, str(name), certain
 
 
 def _items(source: SourceFile, form: str) -> list[Item]:

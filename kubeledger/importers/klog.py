@@ -37,7 +37,7 @@ from kubeledger.importers.klog_outputs import (
 from kubeledger.importers.klog_prefix import HEADER, JSON_START
 from kubeledger.importers.klog_time import Clock, exact_json_ns
 from kubeledger.importers.klog_values import normal_message, split_structured, text_values
-from kubeledger.importers.multiline import continues_free_text, opens_block
+from kubeledger.importers.multiline import continues_free_text, entry_goes_on, opens_block
 from kubeledger.importers.router import PREFIX_LENGTH, Route, Router, Verdict
 from kubeledger.machine import Evidence
 
@@ -146,8 +146,12 @@ class KlogReader:
     def _passed(self, tail: bytes, latest: bytes) -> None:
         """The loop went over lines that need no look: take down the last of them."""
         self._tail, self._tail_kind, self._in_block = tail, Verdict.NOISE, opens_block(tail)
-        self._ts_ns = self._clock.read(latest)
-        self._latest = latest
+        try:
+            self._ts_ns = self._clock.read(latest)
+        except ValueError:  # a damaged stamp that only looked late enough
+            self._latest = _NEVER
+        else:
+            self._latest = latest
 
     def _take(self) -> list[LogOutput]:
         out, self._out = self._out, []
@@ -383,13 +387,7 @@ class KlogReader:
             return pending.calls is None and continues_free_text(
                 line.severity, line.file, line.message
             )
-        tail = self._tail
-        header = HEADER.match(tail)
-        if header is None or split_structured(tail[header.end() :].decode("utf-8", "replace")):
-            return False
-        file = header[4].decode("utf-8", "replace").rpartition("/")[2]
-        message = tail[header.end() :].decode("utf-8", "replace")
-        return continues_free_text(header[1].decode(), file, message)
+        return entry_goes_on(self._tail)
 
     def _reject_plain(self, place: Place, shape: str) -> None:
         kind = self._tail_kind

@@ -137,7 +137,8 @@ def exact_json_ns(text: bytes) -> int:
     number = int(whole)
     digits = 6 if abs(number) < _SECONDS_LIMIT else 3
     padded = fraction[: digits + 1].ljust(digits + 1, b"0")
-    tenths_us = number * 10 ** (digits + 1) + int(padded)
+    scale = 10_000_000 if digits == 6 else 10_000
+    tenths_us = number * scale + int(padded)
     return (tenths_us + 5) // 10 * 1000
 
 

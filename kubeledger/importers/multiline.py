@@ -13,7 +13,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["continues_free_text", "opens_block"]
+from kubeledger.importers.klog_prefix import HEADER
+from kubeledger.importers.klog_values import split_structured
+
+__all__ = ["continues_free_text", "entry_goes_on", "opens_block"]
 
 _MULTI_LINE: dict[str, re.Pattern[str] | None] = {
     "aws_credentials.go": None,
@@ -53,3 +56,15 @@ def continues_free_text(severity: str, file: str, message: str) -> bool:
         return False
     pattern = _MULTI_LINE[file]
     return pattern is None or pattern.match(message) is not None
+
+
+def entry_goes_on(body: bytes) -> bool:
+    """The same for an entry of which only its first line was kept."""
+    header = HEADER.match(body)
+    if header is None:
+        return False
+    message = body[header.end() :].decode("utf-8", "replace")
+    file = header[4].decode("utf-8", "replace").rpartition("/")[2]
+    if split_structured(message) is not None:
+        return False
+    return continues_free_text(header[1].decode(), file, message)

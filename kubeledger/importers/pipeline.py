@@ -35,6 +35,10 @@ from kubeledger.node.records import ClockStepped
 
 __all__ = ["Pipeline", "Progress"]
 
+MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What reading damaged values raises. It is recorded as a finding, where it stands: one
+damaged line in a million must not keep the others out of the ledger."""
+
 Progress = Callable[[int, int], None]
 """Called now and then with the bytes read so far and the bytes there are."""
 
@@ -215,17 +219,40 @@ class Pipeline:
                 return self._item(item)
 
     def _entry(self, entry: LogEntry) -> Iterator[Fact]:
+        line = entry.line
         for handler, match in entry.calls:
-            facts = handler(entry.line) if match is None else handler(entry.line, match)  # type: ignore[call-arg]  # the match goes with the kind of handler
-            if facts:
-                yield from facts
+            try:
+                facts = handler(line) if match is None else handler(line, match)  # type: ignore[call-arg]  # the match goes with the kind of handler
+                if facts:
+                    yield from facts
+            except MALFORMED as error:
+                yield from self._malformed_line(line, error)
+                return
+
+    def _malformed_line(self, line: LogLine, error: Exception) -> Iterator[Fact]:
+        """A damaged line of a known message: not understood, and the import goes on."""
+        account = self.accounts[line.source]
+        account.understood -= 1
+        shape = shape_of(line.file, line.message, line.values is not None)
+        fact = account.reject(shape, line.line, line.evidence, line.ts_ns)
+        if fact is not None:
+            yield fact
+        message = f"line {line.line} cannot be read: {type(error).__name__}: {error}"
+        yield self._finding(
+            Finding("malformed", line.source, message[:500]), line.ts_ns, line.evidence
+        )
 
     def _item(self, item: Item) -> Iterator[Fact]:
         assert not isinstance(item, LogLine), "log lines come as entries"
         for handler in self._handlers.get(type(item), ()):
-            facts = handler(item)
-            if facts:
-                yield from facts
+            try:
+                facts = handler(item)
+                if facts:
+                    yield from facts
+            except MALFORMED as error:
+                message = f"cannot be read whole: {type(error).__name__}: {error}"
+                file = None if isinstance(item.evidence, dict) else item.evidence.file
+                yield self._finding(Finding("malformed", file, message[:500]), item.ts_ns)
 
     def _step(self, step: ClockStep) -> Iterator[Fact]:
         line = step.line

@@ -65,7 +65,9 @@ def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
         first_ts_ns=timing.first_ts_ns,
         last_ts_ns=timing.last_ts_ns,
     )
-    fill_context(context, timing.documents)
+    for file, reason in fill_context(context, timing.documents).items():
+        findings.append(Finding("malformed", file, f"{file} {reason}; it is not read"))
+        _leave_out(bundle, timing, file, reason)
     sources = tuple(
         Source(
             file=file.source.name,
@@ -77,6 +79,12 @@ def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
     )
     digest = _identity(node, sources, options)
     return Plan(bundle, context, version, timing, bundle.findings + findings, sources, digest)
+
+
+def _leave_out(bundle: Bundle, timing: Timing, file: str, reason: str) -> None:
+    bundle.skipped[file] = reason
+    bundle.files = [found for found in bundle.files if found.source.name != file]
+    timing.documents = [found for found in timing.documents if found.source.name != file]
 
 
 def _identity(node: str, sources: Sequence[Source], options: ImportOptions) -> str:

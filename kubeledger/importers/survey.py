@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kubeledger.errors import BadInputError
 from kubeledger.importers.context import (
     AllocationEntry,
     BundleContext,
@@ -20,17 +21,30 @@ __all__ = ["fill_context", "kubelet_uid"]
 
 _MIRROR = "kubernetes.io/config.mirror"
 _SURVEYED = ("device-checkpoint", "events", "pod-list", "pod-manifest")
+_TIMES = frozenset(("creationTimestamp", "deletionTimestamp", "finishedAt", "startedAt"))
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
-def fill_context(context: BundleContext, documents: Sequence[Document]) -> None:
-    """Read the documents that assemblers look things up in, in the order of their time."""
+def fill_context(context: BundleContext, documents: Sequence[Document]) -> dict[str, str]:
+    """Read the documents that assemblers look things up in, in the order of their time.
+
+    Returns:
+        file -> what is wrong, for documents that are not what their format says.
+    """
+    malformed: dict[str, str] = {}
     for document in documents:
-        if document.format in _SURVEYED:
-            for item in read_document(document)[0]:
-                _take(context, item)
+        try:
+            items = read_document(document)[0]
+            if document.format in _SURVEYED:
+                for item in items:
+                    _take(context, item)
+        except BadInputError as error:
+            malformed[document.source.name] = error.message
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            malformed[document.source.name] = f"is no valid {document.format}: {error}"
     for uids in context.uids_by_name.values():
         uids.sort(key=lambda uid: context.pods[uid].first_seen_ts_ns)
+    return malformed
 
 
 def _take(context: BundleContext, item: Item) -> None:
@@ -61,6 +75,7 @@ def _take_pod(context: BundleContext, item: PodList, pod: dict[str, Any]) -> Non
     node = (pod.get("spec") or {}).get("nodeName")
     if uid is None or not name or (node and node != context.node):
         return
+    _check_times(pod)
     namespace = metadata.get("namespace") or "default"
     known = context.pods.get(uid)
     if known is None:
@@ -81,6 +96,19 @@ def _take_pod(context: BundleContext, item: PodList, pod: dict[str, Any]) -> Non
         known.statuses.append(status)
     for container_id, container in _containers(status or {}):
         context.containers[container_id] = ContainerRef(uid, container)
+
+
+def _check_times(value: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Every time of a pod can be read, or the list that holds it is malformed."""
+    if isinstance(value, list):
+        for entry in value:
+            _check_times(entry)
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            if key in _TIMES and isinstance(entry, str):
+                parse_ts(entry)
+            elif isinstance(entry, list | dict):
+                _check_times(entry)
 
 
 def _created(metadata: dict[str, Any], otherwise: int) -> int:

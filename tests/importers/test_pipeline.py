@@ -301,3 +301,30 @@ def test_progress_reaches_the_end(tmp_path: Path, ledger: Ledger) -> None:
     log = write(tmp_path / "kubelet.log", log_text())
     import_sources([str(log)], ledger, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (log.stat().st_size, log.stat().st_size)
+
+
+def test_damaged_values_keep_nothing_else_out(tmp_path: Path, ledger: Ledger) -> None:
+    """A malformed snapshot and a malformed line are findings; the rest is imported."""
+    root = write_node(tmp_path / "n")
+    bad = {**pod(), "metadata": {**pod()["metadata"], "creationTimestamp": "yesterday"}}
+    write(
+        root / "snapshots/20261121T030110Z/pods.json",
+        json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [bad]}),
+    )
+    checkpoint = {"Data": {"PodDeviceEntries": 5, "RegisteredDevices": {}}, "Checksum": 1}
+    write(root / "snapshots/20261121T030110Z/kubelet_internal_checkpoint", json.dumps(checkpoint))
+    report = run(ledger, root).bundles[0]
+    malformed = {item.file for item in report.findings if item.finding == "malformed"}
+    assert malformed == {
+        "snapshots/20261121T030110Z/pods.json",
+        "snapshots/20261121T030110Z/kubelet_internal_checkpoint",
+    }
+    assert report.by_kind["prober.ProbeExecuted"] == 19
+
+
+def test_damaged_stamps(tmp_path: Path, ledger: Ledger) -> None:
+    """A stamp with a bad byte in a line that is noise otherwise stops nothing."""
+    noise = 'I1121 03:01:10.000000    8337 labels.go:5] "Label not found" label="x"\n'
+    text = log_text() + noise + noise.replace("03:01:10.0", "03:01:1x.0") + noise
+    report = run(ledger, write(tmp_path / "kubelet.log", text)).bundles[0]
+    assert report.accounts[0].lines == text.count("\n")
