@@ -130,7 +130,28 @@ def _look(tree: Collected, options: ImportOptions, lengths: Sequence[int]) -> Bu
             continue
         seen[file.digests.digest] = source.name
         bundle.files.append(file)
+    _drop_copies(bundle)
     return bundle
+
+
+def _drop_copies(bundle: Bundle) -> None:
+    """Leave out logs all of whose entries another log holds, in another wrapping."""
+    logs = sorted(bundle.logs, key=lambda log: (log.digests.size, log.source.name))
+    for index, log in enumerate(logs):
+        for other in logs[index + 1 :]:
+            if _overlap(log, other) and (log.is_within(other) or other.is_within(log)):
+                # The bare form is smaller, and says as much.
+                copy, kept = (other, log) if other.is_within(log) else (log, other)
+                bundle.skipped[copy.source.name] = f"same entries as {kept.source.name}"
+                bundle.files = [file for file in bundle.files if file.survey is not copy]
+                if copy is log:
+                    break
+
+
+def _overlap(log: LogSurvey, other: LogSurvey) -> bool:
+    if not (log.first_stamp and log.last_stamp and other.first_stamp and other.last_stamp):
+        return False
+    return log.first_stamp <= other.last_stamp and other.first_stamp <= log.last_stamp
 
 
 def _digested(source: SourceFile, form: str, lengths: Sequence[int]) -> FoundFile:

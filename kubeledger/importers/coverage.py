@@ -1,9 +1,11 @@
 """What earlier imports of a node have already told.
 
-A source is known again by the digest of its content. A log that has grown since is known
-by the digest of its beginning. A fact is old when the evidence that decides about it is:
-its log lines if it has any, else its snapshots, else its API events (which only confirm
-what a log line said).
+A log is known again by the digest of its content, whatever it is called now, and one that
+has grown since by the digest of its beginning. A snapshot is known by its digest and its
+name, which holds its time: what a file held before, it may hold again.
+
+A fact is old when the evidence that decides about it is: its log lines if it has any, else
+its snapshots, else its API events (which only confirm what a log line said).
 """
 
 from __future__ import annotations
@@ -68,22 +70,31 @@ def known_lengths(sources: Iterable[Source]) -> list[int]:
 
 def coverage_of(files: Iterable[FoundFile], imported: Iterable[Source]) -> Coverage:
     """Compare a bundle with the sources of completed imports."""
-    contents = {source.digest for source in imported}
+    names: dict[str, list[str]] = {}
+    for source in imported:
+        names.setdefault(source.digest, []).append(source.file)
     coverage = Coverage({}, {})
     for file in files:
         name = file.source.name
         coverage.ranks[name] = _rank(file.format)
-        if file.digests.digest in contents:
+        same = names.get(file.digests.digest, ())
+        if same and (file.survey is not None or any(_same_name(name, other) for other in same)):
             coverage.known[name] = _WHOLE
             continue
         lengths = [
             length
             for length, digest in file.digests.prefixes.items()
-            if digest in contents and length > 0
+            if digest in names and length > 0
         ]
         if lengths:
             coverage.known[name] = _line_start(file, max(lengths))
     return coverage
+
+
+def _same_name(name: str, other: str) -> bool:
+    """One path is the end of the other: the bundle was named by another of its directories."""
+    left, right = (text.removesuffix(".gz").removesuffix(".zst") for text in (name, other))
+    return left == right or left.endswith(f"/{right}") or right.endswith(f"/{left}")
 
 
 def _rank(form: str) -> int:

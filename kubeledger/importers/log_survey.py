@@ -23,6 +23,8 @@ __all__ = ["LogSurvey", "VersionMark", "survey_log"]
 
 _HEAD = 1 << 18
 _FEW = 64
+_SAMPLES = 3
+_LONGEST = 1 << 16
 _RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
 _OFTEN = (b"m=+", b'kind="Node"', b'"NodeName"', b"egister node", b"config.seen:")
 
@@ -71,6 +73,7 @@ class LogSurvey(msgspec.Struct):
         first_stamp, last_stamp: ``1121 02:52:41.296376``; None in klog JSON.
         first_ns, last_ns: full times, when the log holds them (klog JSON).
         reference_ns: any full time near the log's beginning.
+        samples: entries at the beginning and at the end, without a carrier's prefix.
         offsets_ns: zone's offset -> how many lines agree on it.
     """
 
@@ -85,6 +88,19 @@ class LogSurvey(msgspec.Struct):
     last_ns: int | None = None
     reference_ns: int | None = None
     offsets_ns: dict[int, int] = {}
+    samples: list[bytes] = []
+
+    def is_within(self, other: LogSurvey) -> bool:
+        """Another log of the bundle holds this one's entries: the journal and its file."""
+        missing = set(self.samples)
+        tail = b""
+        for chunk in other.source.chunks():
+            window = tail + chunk
+            missing = {sample for sample in missing if sample not in window}
+            tail = window[-_LONGEST:]
+            if not missing:
+                return bool(self.samples)
+        return False
 
 
 def survey_log(source: SourceFile, lengths: list[int]) -> LogSurvey:
@@ -113,6 +129,7 @@ class _Look:
         self._size = 0
         self._seen = dict.fromkeys(_OFTEN, 0)
         self._head = b""
+        self._final = b""
 
     def over(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Pass the chunks on, looking at each."""
@@ -142,6 +159,8 @@ class _Look:
             body = self._body(line)
             header = HEADER.match(body)
             if header is not None:
+                if len(self.survey.samples) < _SAMPLES:
+                    self.survey.samples.append(body.rstrip())
                 callers.append(header[4].rpartition(b"/")[2] + b":" + header[5])
                 if self.survey.first_stamp is None:
                     self.survey.first_stamp = header[2]
@@ -154,6 +173,8 @@ class _Look:
                 parts = (part.decode() for part in created.groups())
                 self.survey.reference_ns = parse_ts("{}-{}-{}T{}:{}:{}Z".format(*parts))
         self.survey.caller_version = version_of_callers(callers)
+        if self._final:
+            self.survey.samples.append(self._final)
 
     def _body(self, line: bytes) -> bytes:
         if HEADER.match(line) or line.startswith(JSON_START):
@@ -171,6 +192,7 @@ class _Look:
             header = HEADER.match(body)
             if header is not None:
                 self.survey.last_stamp = header[2]
+                self._final = body.rstrip()
                 return
             if body.startswith(JSON_START):
                 ts_ns = _json_ns(body)

@@ -74,7 +74,9 @@ def write_node(root: Path, node: str = "node-x") -> Path:
         snapshot = root / "snapshots" / snapshot_time(second)
         snapshot.mkdir(parents=True)
         (snapshot / "pods.json").write_text(
-            json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod(node=node)]})
+            json.dumps(
+                {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod(node=node)]}
+            )
         )
         (snapshot / "cgroupfs.txt").write_text(
             f"cpu/kubepods/cpu.shares {second}\nmemory/kubepods/memory.limit_in_bytes 1024\n"

@@ -157,6 +157,17 @@ def test_same_content_twice(tmp_path: Path) -> None:
     assert plan.bundle.skipped == {"kubelet.log.gz": "same content as kubelet.log"}
 
 
+def test_journal_beside_the_log(tmp_path: Path) -> None:
+    """The same entries in two wrappings are one source."""
+    write(tmp_path / "n/kubelet.log", log_text())
+    wrapped = [f"Nov 21 03:01:00 n kubelet[8337]: {line}" for line in log_text().splitlines()]
+    write(tmp_path / "n/journal.txt", "\n".join(wrapped) + "\n")
+    plan = one(tmp_path, tmp_path / "n")
+    assert plan.bundle.skipped == {"journal.txt": "same entries as kubelet.log"}
+    write(tmp_path / "n/journal.txt", "\n".join(wrapped[:-12]) + "\n")
+    assert one(tmp_path, tmp_path / "n").bundle.skipped == plan.bundle.skipped
+
+
 YEAR_ROWS = [
     ("option", ImportOptions(year=2031), "", 2031),
     ("log", None, "Log file created at: 2019/11/21 03:01:00\n", 2019),

@@ -226,6 +226,15 @@ def test_new_snapshots_add_only_themselves(tmp_path: Path, ledger: Ledger) -> No
     }
 
 
+def test_a_value_that_comes_back(tmp_path: Path, ledger: Ledger) -> None:
+    """A new snapshot with the bytes of an old one is news all the same."""
+    root = write_node(tmp_path / "n")
+    run(ledger, root)
+    old = (root / "snapshots/20261121T030105Z/cgroupfs.txt").read_text()
+    write(root / "snapshots/20261121T030119Z/cgroupfs.txt", old)
+    assert run(ledger, root).bundles[0].by_kind["cgroups.CgroupUpdated"] == 1
+
+
 def test_restart_and_versions(tmp_path: Path, ledger: Ledger) -> None:
     """Two kubelets in one log, each with its own version."""
     second = log_text(pid=9999, first=60).replace("v1.36.2", "v1.36.3")
