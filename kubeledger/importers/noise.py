@@ -151,7 +151,8 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"Start housekeeping|Could not (?:configure|retrieve)|Failed to (?:process|create|get|add)",
         r"ignoring container|Starting recovery|Recovery completed|Error getting perf_event",
         r"Global Housekeeping|Started watching|Stopped|Exiting|Update machine info|Path to",
-        r"unable to get (?:summary|fs)|Unable to get|Unsupported|Cannot gather|Registering|cadvisor|NVIDIA",
+        r"unable to get (?:summary|fs)|Unable to get|Unsupported|Cannot gather|Registering",
+        r"cadvisor|NVIDIA",
     ),
     "node_container_manager_linux.go": (r"Attempting to enforce|Enforcing|failed to|Failed to",),
     "pod_container_deletor.go": (
