@@ -240,7 +240,7 @@ class LifecycleAssembler(Assembler):
             if before.get(key) != now[key]:
                 yield Fact(item.ts_ns, body, (item.evidence,))
         if item.complete:
-            for namespace, name, uid in before.keys() - now.keys():
+            for namespace, name, uid in sorted(before.keys() - now.keys()):
                 yield Fact(item.ts_ns, _gone_body(namespace, name, uid, item), (item.evidence,))
             before.clear()
         before.update(now)

@@ -127,7 +127,7 @@ def _merged_files(sources: SettingsSources, chosen: _Chosen) -> dict[str, Any]:
         name = statement.evidence.file
         patch = {k: v for k, v in statement.value.items() if k not in {"apiVersion", "kind"}}
         # Only a drop-in (``*.conf``) is meant to replace what another file says.
-        for field in patch.keys() & merged.keys() if not name.endswith(".conf") else ():
+        for field in sorted(patch.keys() & merged.keys()) if not name.endswith(".conf") else ():
             if not _same(patch[field], merged[field]):
                 chosen.conflicts.append(
                     f"{field}: {owner[field]} says {_text(merged[field])}, "

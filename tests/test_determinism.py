@@ -1,0 +1,55 @@
+"""The same files give the same bytes, whatever process, time zone, locale or clock."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from freezegun import freeze_time
+
+from kubeledger.ledger.audit import audit
+from tests.recordings import RECORDINGS, import_recording
+
+WORLDS: tuple[dict[str, str], ...] = (
+    {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C"},
+    {"PYTHONHASHSEED": "4242", "TZ": "Pacific/Chatham", "LC_ALL": "C.UTF-8"},
+)
+
+
+def kubeledger(world: dict[str, str], *arguments: str | Path) -> bytes:
+    """Run a command in a process of that world."""
+    command = [sys.executable, "-m", "kubeledger", *map(str, arguments)]
+    return subprocess.run(command, env=os.environ | world, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("node", ["node-a", "node-b"])
+def test_two_worlds_one_digest(node: str, tmp_path: Path) -> None:
+    """Records, state and answers are equal byte for byte."""
+    recording = RECORDINGS / f"{node}.tar.zst"
+    seen = set()
+    for number, world in enumerate(WORLDS):
+        ledger = tmp_path / str(number)
+        kubeledger(world, "import", recording, "--ledger", ledger, "-q")
+        report = json.loads(kubeledger(world, "audit", "--ledger", ledger, "-o", "json"))
+        state = kubeledger(
+            world, "state", "--ledger", ledger, "-o", "json", "--at", "2026-11-21T03:08:00Z"
+        )
+        rows = kubeledger(
+            world, "sql", "--ledger", ledger, "-o", "csv", "SELECT * FROM cgroup_updates"
+        )
+        seen.add((report["nodes"][0]["head"], state, rows))
+    assert len(seen) == 1
+
+
+def test_the_clock_of_the_importing_machine_leaves_no_trace(tmp_path: Path) -> None:
+    """A recording imported next year is the same ledger."""
+    heads = set()
+    for year in ("2026-12-01", "2031-02-03"):
+        with freeze_time(year):
+            ledger, _ = import_recording("node-b", tmp_path / year)
+            heads.add(audit(ledger).nodes[0].head)
+    assert len(heads) == 1
