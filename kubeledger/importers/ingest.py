@@ -3,9 +3,13 @@
 Three cases keep an import from adding anything twice:
 
 * all its sources were imported before: it is not even read;
-* some were, or a log has grown since: their facts are regenerated, because later ones
-  follow from them, and left out (``coverage``);
-* the same import was killed: what it stored is found again (``stored``), the rest added.
+* it tells of a time of which the ledger holds records: what they say is not said again,
+  whether it comes from the same files, from a copy that was cut or rotated otherwise, or
+  from a log and later from the bundle around it (``stored``);
+* the same import was killed: what it stored is found again, the rest is added.
+
+What the ledger says about sources (findings, accounts of lines) goes by the sources
+themselves (``coverage``).
 """
 
 from __future__ import annotations
@@ -15,12 +19,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.importers.bundle import Finding
 from kubeledger.importers.coverage import Coverage, coverage_of
 from kubeledger.importers.facts import Fact
 from kubeledger.importers.pipeline import Pipeline, Progress
 from kubeledger.importers.plan import Plan
-from kubeledger.importers.stored import StoredFacts
+from kubeledger.importers.stored import WINDOW_NS, Key, StoredFacts, same_body, same_subject
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Run
@@ -31,8 +36,8 @@ from kubeledger.ledger.records import (
     Source,
     SourceAccount,
 )
+from kubeledger.ledger.runs import replay_runs
 from kubeledger.ledger.writer import LedgerWriter
-from kubeledger.machine import Record
 
 __all__ = ["BATCH", "History", "NodeReport", "history_of", "ingest"]
 
@@ -107,7 +112,9 @@ def ingest(
     history = history_of(ledger, writer, node)
     coverage = coverage_of(plan.bundle.files, history.imported)
     report = _report(plan)
+    _refuse_nothing(plan)
     if plan.digest in history.completed or coverage.is_whole:
+        _refuse_another_year(plan, ledger, history)
         report.already = True
         return report
     ingestion = _Ingestion(plan, ledger, writer, history, coverage, progress)
@@ -115,6 +122,37 @@ def ingest(
         pass
     ingestion.finish(report)
     return report
+
+
+def _refuse_nothing(plan: Plan) -> None:
+    """A bundle of which no file could be read is no import."""
+    if plan.sources:
+        return
+    reasons = [f"{file}: {why}" for file, why in sorted(plan.bundle.skipped.items())]
+    reasons += [finding.message for finding in plan.findings]
+    raise BadInputError(
+        f"nothing in it can be imported: {'; '.join(reasons[:5]) or 'no file is readable'}",
+        file=plan.bundle.label,
+    )
+
+
+def _refuse_another_year(plan: Plan, ledger: Ledger, history: History) -> None:
+    """Records never change: a year that was guessed wrong cannot be put right in place."""
+    year = plan.timing.year
+    if year is None or plan.timing.year_source != "option":
+        return
+    digests = {source.digest for source in plan.sources}
+    for run in history.runs:
+        record = ledger.record(plan.context.node, run.first_seq)
+        body = record.body if record is not None else None
+        if not isinstance(body, ImportStarted) or body.year in (None, year):
+            continue
+        if digests & {source.digest for source in body.sources}:
+            raise BadQuestionError(
+                f"these files are in the ledger already, with the year {body.year}",
+                advice=f"records never change: import them with --year {year} into a new "
+                "ledger (--ledger DIR)",
+            )
 
 
 def _report(plan: Plan) -> NodeReport:
@@ -126,6 +164,14 @@ def _report(plan: Plan) -> NodeReport:
         sizes={source.file: source.size_bytes for source in plan.sources},
         skipped=plan.bundle.skipped,
         findings=list(plan.findings),
+    )
+
+
+def _overlaps(run: Run, plan: Plan) -> bool:
+    timing = plan.timing
+    return (
+        run.first_ts_ns <= timing.last_ts_ns + WINDOW_NS
+        and run.max_ts_ns >= timing.first_ts_ns - WINDOW_NS
     )
 
 
@@ -152,23 +198,15 @@ class _Ingestion:
         last = history.runs[-1] if history.runs else None
         # Its records end the ledger: what is missing goes right behind them.
         self._in_place = bool(self._interrupted) and self._interrupted[-1] is last
-        self._resumed = self._stored_of(ledger, self._interrupted)
-        earlier = [] if coverage.is_empty else [run for run in history.runs if run.complete]
-        self._earlier = self._stored_of(ledger, earlier)
+        self._resumed = self._stored_of(ledger, self._interrupted, same_body)
+        earlier = [run for run in history.runs if run.complete and _overlaps(run, plan)]
+        self._earlier = self._stored_of(ledger, earlier, same_subject)
         self._known_findings = set() if coverage.is_empty else self._findings(ledger)
 
-    def _stored_of(self, ledger: Ledger, runs: list[Run]) -> StoredFacts | None:
+    def _stored_of(self, ledger: Ledger, runs: list[Run], key: Key) -> StoredFacts | None:
         if not runs:
             return None
-
-        def records() -> Iterator[Record]:
-            for run in runs:
-                for record in ledger.records(self._node, run.first_seq - 1):
-                    if record.seq > run.last_seq:
-                        break
-                    yield record
-
-        return StoredFacts(records())
+        return StoredFacts(replay_runs(runs, lambda seq: ledger.records(self._node, seq)), key)
 
     def _findings(self, ledger: Ledger) -> set[FindingReported]:
         return {
@@ -194,8 +232,6 @@ class _Ingestion:
     def _draft(self, fact: Fact) -> Draft | None:
         """The record of a fact; None when it is stored already."""
         if self._is_old(fact):
-            if self._earlier is not None:
-                fact.seq = self._earlier.take(fact)
             return None
         self._pipeline.count(fact)
         if self._resumed is not None and self._may_be_stored(fact):
@@ -213,11 +249,14 @@ class _Ingestion:
         return self._in_place or not isinstance(fact.body, ImportStarted | ImportCompleted)
 
     def _is_old(self, fact: Fact) -> bool:
-        if self._coverage.is_empty:
-            return False
-        if isinstance(fact.body, FindingReported) and fact.body in self._known_findings:
-            return True
-        return self._coverage.holds(fact.evidence)
+        """Whether an earlier import told it; then the fact gets the number of its record."""
+        if isinstance(fact.body, FindingReported):
+            return fact.body in self._known_findings
+        if fact.body.kind.startswith("ledger."):
+            return self._coverage.holds(fact.evidence)
+        if self._earlier is not None:
+            fact.seq = self._earlier.take(fact)
+        return fact.seq is not None
 
     def finish(self, report: NodeReport) -> None:
         """Complete the report."""
