@@ -83,6 +83,8 @@ def _print_text(report: AuditReport, missing: tuple[str, ...]) -> None:
         name = printable(node.node)
         click.echo(f"{name}: {node.records:,} records, seq 1 to {node.last_seq}")
         click.echo(f"  digest {name}={node.head}")
+    if not report.nodes:
+        click.echo("no node has records yet")
     for finding in report.findings:
         place = finding.file if finding.offset is None else f"{finding.file}@{finding.offset}"
         record = "" if finding.seq is None else f" (record {finding.seq})"

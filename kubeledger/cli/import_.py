@@ -66,13 +66,24 @@ def import_into(
     Raises:
         KubeledgerError: as ``import_sources``; a ledger that was made for nothing is removed.
     """
+    import shutil
+
+    from kubeledger.errors import BadQuestionError, KubeledgerError
     from kubeledger.importers.api import import_sources
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay import refresh_snapshots
 
+    if any(not str(source) for source in sources):
+        raise BadQuestionError("a source has no name", advice="`.` is the present directory")
+    was_there = directory.exists()
     ledger = Ledger.open_or_create(directory)
-    with _progress() as progress:
-        report = import_sources([str(source) for source in sources], ledger, options, progress)
+    try:
+        with _progress() as progress:
+            report = import_sources([str(source) for source in sources], ledger, options, progress)
+    except KubeledgerError:
+        if not was_there and not ledger.nodes():
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
     for node in sorted({bundle.node for bundle in report.bundles if bundle.added}):
         refresh_snapshots(ledger, node)
     _warn(report)

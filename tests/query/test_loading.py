@@ -15,6 +15,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import segment_file
 from kubeledger.machine import Record
 from kubeledger.query.api import connect
+from kubeledger.wire.codec import GENESIS, chained
 from tests.query.fixture_ledger import whole_story, write_ledger, write_segment
 
 COUNT = "SELECT count(*), max(seq) FROM events"
@@ -39,6 +40,17 @@ def seal(path: Path) -> Path:
         compress(plain, out, 3)
     path.unlink()
     return sealed
+
+
+def write_lines(path: Path, records: list[dict[str, object]]) -> None:
+    """A segment of these records, each with a chain digest and CRC that fit."""
+    digest, lines = GENESIS, []
+    for record in records:
+        fields = {name: record[name] for name in record if name not in {"chain", "crc"}}
+        payload = msgspec.json.encode(fields)[:-1]
+        frame, digest = chained(payload, digest)
+        lines.append(payload + frame)
+    path.write_bytes(b"".join(lines))
 
 
 @pytest.fixture
@@ -99,14 +111,12 @@ def test_nodes_stand_side_by_side(tmp_path: Path) -> None:
 def test_old_schema_version_is_upcast(ledger: Path) -> None:
     """A record of an old version reads like one of today."""
     path = only_segment(ledger)
-    lines = path.read_bytes().splitlines()
-    for index, line in enumerate(lines):
-        record = msgspec.json.decode(line)
+    records = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    for record in records:
         if record["kind"] == "prober.ProbeExecuted":
             record["v"] = 1
             del record["body"]["handler"]
-            lines[index] = msgspec.json.encode(record)
-    path.write_bytes(b"\n".join(lines) + b"\n")
+    write_lines(path, records)
     rows = ask(
         ledger, "SELECT seq, v, json_keys(body)[-1] FROM events WHERE kind LIKE 'prober.P%d'"
     )
@@ -122,16 +132,15 @@ def test_old_schema_version_is_upcast(ledger: Path) -> None:
 def test_newer_records_are_refused(ledger: Path, field: str, value: object, message: str) -> None:
     """What this version cannot read is said, not left out."""
     path = only_segment(ledger)
-    lines = path.read_bytes().splitlines()
-    record = msgspec.json.decode(lines[15])
-    lines[15] = msgspec.json.encode({**record, field: value})
-    path.write_bytes(b"\n".join(lines) + b"\n")
+    records = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    records[15][field] = value
+    write_lines(path, records)
     with pytest.raises(DamagedLedgerError, match=message):
         ask(ledger, COUNT)
 
 
 def test_damaged_line_is_told_with_its_segment(ledger: Path) -> None:
-    """A line in the middle that is no JSON is damage, with the file's own name."""
+    """A flipped bit in the middle, JSON or not, is damage, with the file's own name."""
     path = only_segment(ledger)
     lines = path.read_bytes().splitlines()
     lines[3] = b"{" + lines[3]
@@ -139,7 +148,7 @@ def test_damaged_line_is_told_with_its_segment(ledger: Path) -> None:
     with pytest.raises(DamagedLedgerError) as caught:
         ask(ledger, COUNT)
     assert caught.value.file == str(path)
-    assert "Malformed JSON" in caught.value.message
+    assert "CRC" in caught.value.message
 
 
 def test_damaged_compression_is_told(ledger: Path) -> None:
