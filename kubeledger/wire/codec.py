@@ -20,6 +20,8 @@ import msgspec
 
 from kubeledger.machine import Body, Evidence, Record, Role
 from kubeledger.wire.catalogue import BODY_TYPES
+from kubeledger.wire.instants import YEARS, is_storable
+from kubeledger.wire.soundness import NOT_JSON, flaw_of_encoded
 from kubeledger.wire.upcast import UpcastError, upcast
 
 __all__ = [
@@ -81,6 +83,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     crc: str
 
 
+_BODY_KEY = b'"body":'  # no text holds it: its quotes would be escaped
 _encode_json = msgspec.json.Encoder(order="deterministic").encode
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_plain = msgspec.json.Decoder(dict[str, object]).decode
@@ -108,13 +111,18 @@ def encode_parts(record: Record, previous: bytes) -> tuple[bytes, bytes, bytes]:
     """One record as payload, frame (to be written right behind it) and chain digest.
 
     Raises:
-        BadLineError: the record's text cannot be written as Unicode, or it holds a value
-            that JSON cannot hold.
+        BadLineError: the record could not be read back: a text is no Unicode, a value is
+            not of its field's type or nothing that JSON can hold, a time is out of range.
     """
     try:
         payload = _encode_json(record)[:-1]
-    except (UnicodeEncodeError, TypeError, OverflowError, msgspec.MsgspecError) as error:
+    except NOT_JSON as error:
         raise BadLineError(f"{record.kind} cannot be written as JSON: {error}") from error
+    if not is_storable(record.ts_ns):
+        raise BadLineError(f"{record.kind} could not be shown: its time is not in {YEARS}")
+    flaw = flaw_of_encoded(record.body, payload[payload.find(_BODY_KEY) + len(_BODY_KEY) :])
+    if flaw is not None:
+        raise BadLineError(flaw)
     frame, digest = chained(payload, previous)
     return payload, frame, digest
 

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from kubeledger.machine import Body, Evidence, Record
 from kubeledger.wire.catalogue import BODY_TYPES
+from kubeledger.wire.instants import TS_NS_MAX, TS_NS_MIN
 
 __all__ = ["bodies", "records"]
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
+TIMES = st.integers(TS_NS_MIN, TS_NS_MAX)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 JSON = st.recursive(
     st.none() | st.booleans() | INTEGERS | TEXTS,
@@ -47,6 +49,9 @@ def structs(struct: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
     """Instances with every field given."""
     hints = get_type_hints(struct)
     fields = {field.name: values(hints[field.name]) for field in msgspec.structs.fields(struct)}
+    for name in fields:
+        if name.endswith("ts_ns"):
+            fields[name] = TIMES if hints[name] is int else st.none() | TIMES
     return st.builds(struct, **fields)
 
 
@@ -56,13 +61,13 @@ def bodies() -> st.SearchStrategy[Body]:
 
 
 def records() -> st.SearchStrategy[Record]:
-    """Records of all kinds; seq and times anywhere."""
+    """Records of all kinds; seq and times anywhere in their range."""
     return st.builds(
         _record,
         body=bodies(),
         node=TEXTS,
         seq=st.integers(1, 2**62),
-        ts_ns=INTEGERS,
+        ts_ns=TIMES,
         cause=st.none() | st.integers(1, 2**62),
         evidence=st.lists(structs(Evidence), max_size=2).map(tuple),
     )
