@@ -5,6 +5,11 @@ liveness probe, as ``container unhealthy``) or follows from ticks and thresholds
 the worker (``probe_worker``). Both together are one fact: a change told by a tick waits for
 its line. A line that no tick explains is the initial value of a new container, which is no
 change, or the failure of a container that was found not running.
+
+A log that leaves out successful ticks (``-v=2`` and less) has the lines only. Then what is
+cached for each container of the pod with such a probe tells which of them a line means
+(``probe_told``). Where it may mean several no transition is recorded: the lines of that pod
+and probe type are counted, and a finding at the end says how many.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ from kubeledger.importers.podref import (
     text_value,
 )
 from kubeledger.importers.probe_lines import TICK_MESSAGES, Tick, handler_of, tick_of_text
+from kubeledger.importers.probe_told import ToldResults
 from kubeledger.importers.probe_worker import (
     INITIAL,
     Change,
@@ -36,6 +42,7 @@ from kubeledger.importers.probe_worker import (
     worker_result,
 )
 from kubeledger.importers.probe_workers import PodWorkers, ProbeWorkers
+from kubeledger.ledger.records import FindingReported
 from kubeledger.prober.records import (
     ProbeExecuted,
     ProbeResult,
@@ -101,6 +108,7 @@ _RESULTS: dict[tuple[str, str], ProbeResult] = {
 _LINE_WAIT_NS = 15 * NS_PER_S
 """The sync loop may be busy (a kill, a preemption) before it logs a change."""
 _NOT_RUNNING_NS = 5 * NS_PER_S
+_EVIDENCE_MAX = 10
 
 
 class ProberAssembler(Assembler):
@@ -111,6 +119,7 @@ class ProberAssembler(Assembler):
         self._links = context.links
         self._workers = ProbeWorkers(context)
         self._execs: set[tuple[str, str]] = set()
+        self._open: dict[tuple[PodLink, ProbeType], list[LogLine]] = {}
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21."""
@@ -133,8 +142,12 @@ class ProberAssembler(Assembler):
         return tables
 
     def finish(self, ts_ns: int) -> Facts:
-        """What still waited."""
-        return self._links.queue.drain()
+        """What still waited, and what could not be told."""
+        facts = self._links.queue.drain()
+        for (pod, probe_type), lines in self._open.items():
+            facts.append(_finding(pod, probe_type, lines, ts_ns))
+        self._open.clear()
+        return facts
 
     def _release(self, line: LogLine) -> list[Fact]:
         return self._links.queue.release(line.ts_ns)
@@ -192,6 +205,11 @@ class ProberAssembler(Assembler):
         fact = self._links.queue.add(Fact(line.ts_ns, body, (line.evidence,)))
         workers.ticks[tick.container, tick.probe_type] = fact
         result = worker_result(tick.result)
+        if result == "success":
+            self._workers.successes_logged = True
+        worker.passes(line.ts_ns, all_logged=self._workers.successes_logged)
+        if self._workers.successes_logged:
+            worker.pushes = False
         change = None if result is None else worker.tick(result)
         if change is not None:
             told = _is_told(tick.probe_type, change.after, structured)
@@ -291,6 +309,22 @@ class ProberAssembler(Assembler):
                 cause = tick if by_tick else None
                 self._change(pod, worker, change, cause, line=line, inferred=False)
                 return
+        if result == "success" and not _succeeded(workers, probe_type, line):
+            self._workers.successes_logged = False
+        if not self._workers.successes_logged:
+            self._find(line, pod, probe_type, result)
+
+    def _find(
+        self, line: LogLine, pod: PodLink, probe_type: ProbeType, result: ProbeResult
+    ) -> None:
+        """Find out which container a line means in a log without successful ticks."""
+        workers = self._workers.all_of(pod, probe_type, line.ts_ns)
+        told = self._workers.of_pod(pod).told.setdefault(probe_type, ToldResults(probe_type))
+        found = told.tell(workers, result)
+        if found.ambiguous:
+            self._open.setdefault((pod, probe_type), []).append(line)
+        elif found.worker is not None and found.change is not None:
+            self._change(pod, found.worker, found.change, None, line=line, inferred=False)
 
     def _not_running(self, line: LogLine) -> Facts:
         ref = structured_pod((line.values or {}).get("pod"))
@@ -321,6 +355,27 @@ class ProberAssembler(Assembler):
                     pod, candidates[0], change, None, line=line, inferred=True, told_later=told
                 )
         return self._release(line)
+
+
+def _succeeded(workers: PodWorkers, probe_type: ProbeType, line: LogLine) -> bool:
+    """Whether a tick that succeeded stands before a line about success."""
+    return any(
+        kind == probe_type
+        and line.ts_ns - fact.ts_ns <= _LINE_WAIT_NS
+        and isinstance(fact.body, ProbeExecuted)
+        and worker_result(fact.body.result) == "success"
+        for (_, kind), fact in workers.ticks.items()
+    )
+
+
+def _finding(pod: PodLink, probe_type: ProbeType, lines: list[LogLine], ts_ns: int) -> Fact:
+    message = (
+        f"{probe_type} results of pod {pod.namespace}/{pod.name} changed without a container's"
+        f" name in {len(lines)} line(s); several may be meant, so no transition was recorded"
+    )
+    first = lines[0]
+    body = FindingReported(finding="probe_not_attributed", file=first.source, message=message)
+    return Fact(ts_ns, body, tuple(line.evidence for line in lines[:_EVIDENCE_MAX]))
 
 
 def _is_told(probe_type: ProbeType, after: ProbeResult, structured: bool) -> bool:

@@ -12,17 +12,34 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kubeledger.prober.records import ProbeResult, ProbeType, TickResult
+from kubeledger.units import NS_PER_S
 
-__all__ = ["INITIAL", "Change", "ProbeWorker", "probe_spec", "worker_result"]
+__all__ = [
+    "ABSENT",
+    "INITIAL",
+    "Change",
+    "ProbeWorker",
+    "probe_spec",
+    "probed_containers",
+    "worker_result",
+]
 
 INITIAL: dict[ProbeType, ProbeResult] = {
     "liveness": "success",
     "readiness": "failure",
     "startup": "unknown",
 }
+ABSENT: dict[ProbeType, ProbeResult] = {
+    "liveness": "success",
+    "readiness": "unknown",
+    "startup": "unknown",
+}
+"""What the absence of a cached result counts as."""
 _OTHER: dict[ProbeResult, ProbeResult] = {"failure": "success", "success": "failure"}
 _DEFAULT_FAILURE_THRESHOLD = 3
 _DEFAULT_SUCCESS_THRESHOLD = 1
+_DEFAULT_PERIOD_S = 10
+_DEFAULT_TIMEOUT_S = 1
 _SPEC_LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -58,6 +75,17 @@ def probe_spec(
     return None
 
 
+def probed_containers(pod_spec: dict[str, Any], probe_type: ProbeType) -> list[str]:
+    """Names of the containers with such a probe, in order; of init containers, sidecars."""
+    sidecars = [
+        entry
+        for entry in pod_spec.get("initContainers") or ()
+        if entry.get("restartPolicy") == "Always"
+    ]
+    entries = [*sidecars, *(pod_spec.get("containers") or ())]
+    return [entry.get("name", "") for entry in entries if entry.get(f"{probe_type}Probe")]
+
+
 class ProbeWorker:
     """One worker: pod, container and probe type.
 
@@ -67,7 +95,11 @@ class ProbeWorker:
         result: of the last tick that counted; ``run`` how many of it in a row.
         on_hold: no probes until there is a new container.
         uncertain: the log begins after the container, so ``cached`` is not known: the next
-            result to reach its threshold says what it is, but not that it changed.
+            result to reach its threshold says what it is, but not that it changed. Also
+            after a line that another container may have written.
+        pushes: the initial value of the container is still to be told by a line.
+        perhaps_new: the container ended, and no line would tell of its successor.
+        heard: a line told of the present container.
     """
 
     def __init__(self, container: str, probe_type: ProbeType, spec: dict[str, Any] | None) -> None:
@@ -79,9 +111,19 @@ class ProbeWorker:
         self.run = 0
         self.on_hold = False
         self.uncertain = False
+        self.pushes = False
+        self.perhaps_new = False
+        self.heard = False
         self._known_from_now = False
         self._thresholds: dict[ProbeResult, int] | None = None
+        self._ticked_ns: int | None = None
+        self._unseen_after_ns: int | None = None
         if spec is not None:
+            wait_s = max(
+                spec.get("periodSeconds") or _DEFAULT_PERIOD_S,
+                spec.get("timeoutSeconds") or _DEFAULT_TIMEOUT_S,
+            )
+            self._unseen_after_ns = wait_s * NS_PER_S * 3 // 2
             self._thresholds = {
                 "failure": spec.get("failureThreshold") or _DEFAULT_FAILURE_THRESHOLD,
                 "success": spec.get("successThreshold") or _DEFAULT_SUCCESS_THRESHOLD,
@@ -98,12 +140,42 @@ class ProbeWorker:
         *,
         cached: ProbeResult | None,
         uncertain: bool = False,
+        pushes: bool = False,
     ) -> None:
         """A new container: its result is ``cached``, and probing goes on."""
         self.container_id = container_id
         self.cached = cached
         self.on_hold = False
         self.uncertain = uncertain
+        self.pushes = pushes
+        self.perhaps_new = self.heard = False
+
+    def lose_container(self) -> None:
+        """The container probed is not known any more."""
+        self.container_id = None
+        self.perhaps_new = False
+
+    def told(self, cached: ProbeResult | None, *, pushes: bool) -> None:
+        """Lines say what is cached; a failure of more than readiness ends the container."""
+        if cached != self.cached or self.uncertain:
+            self.run = 0
+            self.result = "failure" if cached == "failure" else "success"
+            self.on_hold = cached == "failure" and self.probe_type != "readiness"
+        self.cached = cached
+        self.pushes = pushes
+        self.heard = True
+        self.uncertain = self._known_from_now = False
+
+    def passes(self, ts_ns: int, *, all_logged: bool) -> None:
+        """Note the time of a tick of any result, before it is counted.
+
+        ``all_logged`` False: the log may leave out successes. A gap of about two periods
+        then hides one, and the run begins anew.
+        """
+        before_ns, limit_ns = self._ticked_ns, self._unseen_after_ns
+        if not all_logged and before_ns is not None and limit_ns is not None:
+            self.run = self.run if ts_ns - before_ns <= limit_ns else 0
+        self._ticked_ns = ts_ns
 
     def tick(self, result: ProbeResult) -> Change | None:
         """Count a tick; the change of the cached result that it led to, if any."""
@@ -138,7 +210,7 @@ class ProbeWorker:
             before = _OTHER[result]
             self.uncertain = False
         if before is None:
-            before = "success" if self.probe_type == "liveness" else "unknown"
+            before = ABSENT[self.probe_type]
         self.cached = result
         if result == "failure" and self.probe_type != "readiness" and run is not None:
             self.on_hold = True

@@ -9,7 +9,13 @@ from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact
 from kubeledger.importers.holdback import Waiting
 from kubeledger.importers.links import PodLink
-from kubeledger.importers.probe_worker import INITIAL, ProbeWorker, probe_spec
+from kubeledger.importers.probe_told import ToldResults
+from kubeledger.importers.probe_worker import (
+    INITIAL,
+    ProbeWorker,
+    probe_spec,
+    probed_containers,
+)
 from kubeledger.prober.records import ProbeResult, ProbeType
 from kubeledger.units import NS_PER_S
 
@@ -27,6 +33,7 @@ class PodWorkers:
         awaited: changes told by ticks whose line has not come.
         ticks: last tick of each worker, as a cause.
         not_running: container -> when a worker found it not running.
+        told: what lines that name no container tell, by probe type.
     """
 
     def __init__(self) -> None:
@@ -34,23 +41,32 @@ class PodWorkers:
         self.awaited: list[tuple[ProbeType, ProbeResult, Waiting]] = []
         self.ticks: dict[tuple[str, ProbeType], Fact] = {}
         self.not_running: dict[str, int] = {}
+        self.told: dict[ProbeType, ToldResults] = {}
         self.added: Fact | None = None
 
 
 class ProbeWorkers:
-    """Finds and makes workers; the pods' ADD and the kubelet's restart make them new."""
+    """Finds and makes workers; the pods' ADD and the kubelet's restart make them new.
+
+    Attributes:
+        successes_logged: the present kubelet logs successful ticks, so that all changes can
+            be told from ticks; False until one was seen.
+    """
 
     def __init__(self, context: BundleContext) -> None:
         self._context = context
         self._links = context.links
         self._epoch = 0
         self._pods: dict[PodLink, PodWorkers] = {}
+        self._pleg_seen = False
+        self.successes_logged = False
 
     def of_pod(self, pod: PodLink) -> PodWorkers:
         """A kubelet restart, and a pod added again, make all its workers new."""
         if self._epoch != self._links.epoch:
             self._epoch = self._links.epoch
             self._pods.clear()
+            self.successes_logged = False
         workers = self._pods.get(pod)
         if workers is None or workers.added is not pod.added:
             workers = self._pods[pod] = PodWorkers()
@@ -67,10 +83,21 @@ class ProbeWorkers:
             worker = ProbeWorker(container, probe_type, spec)
             workers.workers[container, probe_type] = worker
             worker.uncertain = self._is_uncertain(pod, worker)
+            worker.pushes = probe_type != "liveness" and not self._began_before(pod, worker)
             container_id = self._running_id(pod, container, None)
             if container_id is not None:
-                worker.probes(container_id, cached=self._initial(container_id, probe_type))
+                self._probes(pod, worker, container_id)
         return worker
+
+    def all_of(self, pod: PodLink, probe_type: ProbeType, ts_ns: int) -> list[ProbeWorker]:
+        """All workers of a type, in the pod spec's order; empty without a spec at hand."""
+        known = self._context.pods.get(pod.uid or "")
+        names = [] if known is None else probed_containers(known.spec, probe_type)
+        workers = [self.worker(pod, self.of_pod(pod), name, probe_type) for name in names]
+        for worker in workers:
+            self._notice_id(pod, worker, ts_ns)
+            worker.perhaps_new = self._is_perhaps_new(pod, worker)
+        return workers
 
     def spec(self, pod: PodLink, container: str, probe_type: ProbeType) -> dict[str, Any] | None:
         """The API's JSON of a probe; None when no pod spec is at hand."""
@@ -79,29 +106,70 @@ class ProbeWorkers:
 
     def notice_container(self, pod: PodLink, worker: ProbeWorker, ts_ns: int) -> None:
         """Notice a new container: by its ID, or because a worker on hold probes again."""
-        container_id = self._running_id(pod, worker.container, ts_ns)
-        if container_id is not None and container_id != worker.container_id:
-            cached = self._initial(container_id, worker.probe_type)
-            if worker.container_id is None and not worker.on_hold and worker.run:
-                cached = worker.cached  # the same container, only now known by its ID
-            uncertain = self._is_uncertain(pod, worker)
-            worker.probes(container_id, cached=cached, uncertain=uncertain)
-        elif worker.on_hold:
+        if not self._notice_id(pod, worker, ts_ns) and worker.on_hold:
             worker.probes(None, cached=INITIAL[worker.probe_type])
+
+    def _notice_id(self, pod: PodLink, worker: ProbeWorker, ts_ns: int) -> bool:
+        container_id = self._running_id(pod, worker.container, ts_ns)
+        if container_id is None or container_id == worker.container_id:
+            return False
+        if worker.container_id is None and not worker.on_hold and (worker.run or worker.heard):
+            worker.container_id = container_id  # the same container, only now known by its ID
+            if not worker.heard:
+                worker.uncertain = self._is_uncertain(pod, worker)
+        else:
+            self._probes(pod, worker, container_id)
+            worker.uncertain = self._is_uncertain(pod, worker)
+        return True
+
+    def _probes(self, pod: PodLink, worker: ProbeWorker, container_id: str) -> None:
+        cached = self._initial(container_id, worker.probe_type)
+        pushes = cached is not None and worker.probe_type != "liveness"
+        pushes = pushes and not self._began_before(pod, worker)
+        worker.probes(container_id, cached=cached, pushes=pushes)
 
     def _is_uncertain(self, pod: PodLink, worker: ProbeWorker) -> bool:
         """Readiness, in a log that begins inside a process, of what started before the log."""
-        return (
-            self._links.epoch == 0
-            and pod.added is None
-            and worker.probe_type == "readiness"
-            and worker.container not in pod.current
+        return worker.probe_type == "readiness" and self._began_before(pod, worker)
+
+    def _began_before(self, pod: PodLink, worker: ProbeWorker) -> bool:
+        return self._links.epoch == 0 and pod.added is None and worker.container not in pod.current
+
+    def _is_perhaps_new(self, pod: PodLink, worker: ProbeWorker) -> bool:
+        """Whether the worker may probe a container of which the log did not tell.
+
+        With the PLEG in the log that is one whose ID came without a name. Without it, what
+        follows a failed liveness or startup probe, or what began at a time not known.
+        """
+        if self._has_pleg():
+            return worker.container_id is not None and self._is_followed(pod, worker.container_id)
+        return worker.uncertain or any(
+            other.container == worker.container
+            and other.probe_type != "readiness"
+            and other.cached == "failure"
+            for other in self.of_pod(pod).workers.values()
         )
+
+    def _has_pleg(self) -> bool:
+        self._pleg_seen = self._pleg_seen or any(
+            link.seen_ts_ns is not None for link in self._links.containers.values()
+        )
+        return self._pleg_seen
+
+    def _is_followed(self, pod: PodLink, container_id: str) -> bool:
+        """Whether it died, and an ID of the pod that has no name was seen since."""
+        link = self._links.containers.get(container_id)
+        if link is None or link.died is None:
+            return False
+        others = [self._links.containers[other].seen_ts_ns for other in pod.unnamed]
+        return any(seen is not None and seen >= link.died.ts_ns for seen in others)
 
     def _running_id(self, pod: PodLink, container: str, ts_ns: int | None) -> str | None:
         """ID of the running container: the PLEG's last, else the only one a status tells."""
         current = pod.current.get(container)
-        if current is not None or ts_ns is None:
+        if ts_ns is None:
+            return current
+        if current is not None and not self._is_followed(pod, current):
             return current
         running = [
             container_id
