@@ -309,7 +309,7 @@ class ProberAssembler(Assembler):
                 cause = tick if by_tick else None
                 self._change(pod, worker, change, cause, line=line, inferred=False)
                 return
-        if result == "success" and not _succeeded(workers, probe_type, line):
+        if result == "success" and not workers.has_success(probe_type, line.ts_ns - _LINE_WAIT_NS):
             self._workers.successes_logged = False
         if not self._workers.successes_logged:
             self._find(line, pod, probe_type, result)
@@ -357,21 +357,10 @@ class ProberAssembler(Assembler):
         return self._release(line)
 
 
-def _succeeded(workers: PodWorkers, probe_type: ProbeType, line: LogLine) -> bool:
-    """Whether a tick that succeeded stands before a line about success."""
-    return any(
-        kind == probe_type
-        and line.ts_ns - fact.ts_ns <= _LINE_WAIT_NS
-        and isinstance(fact.body, ProbeExecuted)
-        and worker_result(fact.body.result) == "success"
-        for (_, kind), fact in workers.ticks.items()
-    )
-
-
 def _finding(pod: PodLink, probe_type: ProbeType, lines: list[LogLine], ts_ns: int) -> Fact:
     message = (
         f"{probe_type} results of pod {pod.namespace}/{pod.name} changed without a container's"
-        f" name in {len(lines)} line(s); several may be meant, so no transition was recorded"
+        f" name in {len(lines)} line(s); it cannot be told which, so no transition is recorded"
     )
     first = lines[0]
     body = FindingReported(finding="probe_not_attributed", file=first.source, message=message)

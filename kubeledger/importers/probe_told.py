@@ -60,7 +60,8 @@ class ToldResults:
     def tell(self, workers: Sequence[ProbeWorker], result: ProbeResult) -> Told:
         """Take in a line; ``workers``: all of the type, in the pod spec's order."""
         if not 0 < len(workers) <= _WORKERS_MAX:
-            return Told(ambiguous=True)
+            # What may be an initial value is not worth a finding.
+            return Told(ambiguous=result == "success" or self._probe_type == "liveness")
         moves, after = self._moved(self._now(workers), result)
         if not moves:
             # An initial value that was expected did not come.

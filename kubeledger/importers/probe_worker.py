@@ -83,7 +83,9 @@ def probed_containers(pod_spec: dict[str, Any], probe_type: ProbeType) -> list[s
         if entry.get("restartPolicy") == "Always"
     ]
     entries = [*sidecars, *(pod_spec.get("containers") or ())]
-    return [entry.get("name", "") for entry in entries if entry.get(f"{probe_type}Probe")]
+    return [
+        entry.get("name", "") for entry in entries if entry.get(f"{probe_type}Probe") is not None
+    ]
 
 
 class ProbeWorker:

@@ -15,8 +15,9 @@ from kubeledger.importers.probe_worker import (
     ProbeWorker,
     probe_spec,
     probed_containers,
+    worker_result,
 )
-from kubeledger.prober.records import ProbeResult, ProbeType
+from kubeledger.prober.records import ProbeExecuted, ProbeResult, ProbeType
 from kubeledger.units import NS_PER_S
 
 __all__ = ["PodWorkers", "ProbeWorkers"]
@@ -43,6 +44,16 @@ class PodWorkers:
         self.not_running: dict[str, int] = {}
         self.told: dict[ProbeType, ToldResults] = {}
         self.added: Fact | None = None
+
+    def has_success(self, probe_type: ProbeType, since_ns: int) -> bool:
+        """Whether the last tick of a worker of that type was a success, not before that."""
+        return any(
+            kind == probe_type
+            and fact.ts_ns >= since_ns
+            and isinstance(fact.body, ProbeExecuted)
+            and worker_result(fact.body.result) == "success"
+            for (_, kind), fact in self.ticks.items()
+        )
 
 
 class ProbeWorkers:

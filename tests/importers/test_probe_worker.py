@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kubeledger.importers.probe_worker import Change, ProbeWorker, probe_spec, worker_result
+from kubeledger.importers.probe_worker import (
+    Change,
+    ProbeWorker,
+    probe_spec,
+    probed_containers,
+    worker_result,
+)
 from kubeledger.prober.records import ProbeResult, TickResult
+from kubeledger.units import NS_PER_S
 
 
 @pytest.mark.parametrize(
@@ -61,3 +70,34 @@ def test_probe_spec_looks_at_init_containers_too() -> None:
     spec = {"initContainers": [{"name": "side", "startupProbe": {"exec": {}}}]}
     assert probe_spec(spec, "side", "startup") == {"exec": {}}
     assert probe_spec(spec, "other", "startup") is None
+
+
+def test_of_init_containers_only_sidecars_are_probed() -> None:
+    """Of init containers only sidecars are probed."""
+    probe: dict[str, Any] = {"startupProbe": {"exec": {}}}
+    spec = {
+        "initContainers": [{"name": "first", **probe}, side := {"name": "side", **probe}],
+        "containers": [{"name": "app"}, {"name": "web", **probe}],
+    }
+    side["restartPolicy"] = "Always"
+    assert probed_containers(spec, "startup") == ["side", "web"]
+    assert probed_containers(spec, "liveness") == []
+
+
+@pytest.mark.parametrize(("all_logged", "run"), [(True, 3), (False, 1)])
+def test_a_gap_hides_a_success_that_was_not_logged(all_logged: bool, run: int) -> None:
+    """A gap hides a success that was not logged."""
+    worker = ProbeWorker("c", "liveness", {"periodSeconds": 10, "failureThreshold": 5})
+    for second in (0, 10, 30):
+        worker.passes(second * NS_PER_S, all_logged=all_logged)
+        assert worker.tick("failure") is None
+    assert worker.run == run
+
+
+def test_a_slow_probe_leaves_no_gap() -> None:
+    """A slow probe leaves no gap."""
+    worker = ProbeWorker("c", "liveness", {"periodSeconds": 5, "timeoutSeconds": 30})
+    for second in (0, 30):
+        worker.passes(second * NS_PER_S, all_logged=False)
+        assert worker.tick("failure") is None
+    assert worker.run == 2
