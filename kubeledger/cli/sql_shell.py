@@ -51,6 +51,8 @@ class Shell:
                         self._show(statement, {})
                 except KubeledgerError as error:
                     click.echo(f"error: {error}", err=True)
+                except KeyboardInterrupt:
+                    click.echo("interrupted", err=True)
 
     def _statements(self) -> Iterator[str]:
         lines: list[str] = []

@@ -32,6 +32,8 @@ _FREED = re.compile(
     r"but freed (\d+) bytes|\(freed (\d+) bytes\)|but only found (\d+) bytes eligible"
 )
 _USAGE = re.compile(r"image filesystem \((\d+)% of ")
+_WANTED = re.compile(r"[Ww]anted to free (\d+) bytes|Attempted to free (\d+) bytes")
+_BEFORE_A_RUN = ("invalid capacity", "failed to get image", "imageFs information")
 _AGE_PASS_SINCE = (1, 29)
 
 _Pass = Literal["space", "age", "all"]
@@ -188,6 +190,9 @@ class GcRuns:
             # The end of a run that had been taken for over already.
             self._forget()
             return
+        if told or (self._start is not None and not self._is_of_run(line, error)):
+            # The run that had begun ended unheard; this is the end of another.
+            self._forget()
         self._drop_presumed()
         seen = self._start.evidence if self._start is not None else ()
         evidence = (*seen, line.evidence)
@@ -196,6 +201,26 @@ class GcRuns:
         self._last_end.join(*self._events_about(line.ts_ns, fact, error))
         self._ended_before = True
         self._forget()
+
+    def _is_of_run(self, line: LogLine, error: str) -> bool:
+        """Whether an error can be the end of the run that has begun.
+
+        What the pass over the disk's threshold returns names the bytes that were wanted, or
+        the usage; a failure to read the disk comes before a run begins; anything else (the
+        runtime did not list its images) follows at once.
+        """
+        start = self._start
+        assert start is not None
+        assert isinstance(start.body, GarbageCollectionStarted)
+        if error.startswith(_BEFORE_A_RUN):
+            return False
+        wanted, usage = _number(_WANTED, error), _number(_USAGE, error)
+        if wanted is not None:
+            return wanted == start.body.bytes_to_free
+        if usage is not None:
+            return usage == start.body.usage_percent
+        removed = [r.waiting.due_ns - _REMOVAL_NS for r in self._removals if r.waiting.due_ns]
+        return line.ts_ns - max([start.ts_ns, *removed]) <= _REMOVAL_NS
 
     def _body(self, outcome: _Outcome, error: str) -> GarbageCollected:
         start = self._start.body if self._start is not None else None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
@@ -173,22 +173,25 @@ class _TimeLimit:
         Raises:
             BadQuestionError: DuckDB's refusal in one line, or the time is over.
         """
-        timer = threading.Timer(max(self._left_s, 0.001), self._cursor.interrupt)
-        timer.daemon = True
-        started = time.monotonic()
-        timer.start()
-        try:
-            return work()
-        except duckdb.InterruptException:
-            raise BadQuestionError(
-                f"the query took longer than {self._limit_s:g} s",
-                advice="narrow it down, or give it more with --timeout",
-            ) from None
-        except duckdb.Error as error:
-            raise BadQuestionError(one_line(str(error)), advice=_advice(str(error))) from error
-        finally:
-            timer.cancel()
-            self._left_s -= time.monotonic() - started
+        # In a thread of its own, for a query that runs in C does not hear Ctrl-C.
+        with ThreadPoolExecutor(1, "kubeledger-query") as thread:
+            started = time.monotonic()
+            future = thread.submit(work)
+            try:
+                return future.result(max(self._left_s, 0.001))
+            except TimeoutError:
+                self._cursor.interrupt()
+                raise BadQuestionError(
+                    f"the query took longer than {self._limit_s:g} s",
+                    advice="narrow it down, or give it more with --timeout",
+                ) from None
+            except KeyboardInterrupt:
+                self._cursor.interrupt()
+                raise
+            except duckdb.Error as error:
+                raise BadQuestionError(one_line(str(error)), advice=_advice(str(error))) from error
+            finally:
+                self._left_s -= time.monotonic() - started
 
 
 def _advice(message: str) -> str:
