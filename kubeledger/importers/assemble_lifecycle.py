@@ -36,8 +36,8 @@ from kubeledger.importers.podref import (
     text_value,
 )
 from kubeledger.importers.survey import kubelet_uid
+from kubeledger.importers.times import api_time
 from kubeledger.lifecycle.records import PodConfigChanged, PodListed, PodTerminated
-from kubeledger.units import parse_ts
 
 __all__ = ["LifecycleAssembler"]
 
@@ -272,7 +272,7 @@ def _listed(pod: dict[str, Any], item: PodList) -> PodListed:
         pod_uid=kubelet_uid(pod),
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
-        created_ts_ns=parse_ts(created) if created else None,
+        created_ts_ns=api_time(created),
         spec=pod.get("spec") or {},
         status=None if item.listed_by == "manifest" else pod.get("status") or {},
         listed_by=item.listed_by,

@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 import msgspec
-import yaml
 
 from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.importers.sources import SourceFile
+from kubeledger.importers.yaml_text import load_yaml
 
 __all__ = ["FORMATS", "LOG_FORMATS", "Detected", "detect", "load_documents", "looks_like_kubelet"]
 
@@ -29,7 +29,6 @@ FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
 
 _HEAD = 64 << 10
 _LONG_HEAD = 4 << 20
-_ALIASES_MAX = 100
 
 _CONTROLS = bytes((*range(9), *range(14, 27), *range(28, 32)))
 _CGROUP_LINE = re.compile(
@@ -174,15 +173,10 @@ def load_documents(data: bytes) -> list[Any]:
 
 
 def _detect_yaml(source: SourceFile) -> Detected:
-    data = source.content()
-    if len(re.findall(rb"(?m)[:\-\[,]\s*\*[\w-]+", data)) > _ALIASES_MAX:
-        return Detected(None, "YAML with too many aliases")
     try:
-        documents = [item for item in yaml.safe_load_all(data) if item is not None]
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" in line {mark.line + 1}" if mark is not None else ""
-        return Detected(None, f"no valid YAML{place}")
+        documents = [item for item in load_yaml(source.content()) if item is not None]
+    except ValueError as error:
+        return Detected(None, str(error), "malformed")
     return _of_document(documents, source)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
-import yaml
 
 from kubeledger.errors import BadInputError
 from kubeledger.importers.detect import load_documents
@@ -24,18 +23,21 @@ from kubeledger.importers.items import (
     StatsSummary,
 )
 from kubeledger.importers.klog_values import normal_message
+from kubeledger.importers.plain import plain
+from kubeledger.importers.shapes import sound_objects
 from kubeledger.importers.sources import SourceFile
+from kubeledger.importers.times import api_time
+from kubeledger.importers.yaml_text import load_yaml
 from kubeledger.machine import Evidence
-from kubeledger.units import parse_ts
 
 __all__ = [
     "Document",
     "LineCounts",
     "event_times",
-    "inner_time",
     "is_list",
     "pods_of",
     "read_document",
+    "told_time",
 ]
 
 ListedBy = Literal["kubelet", "api", "manifest"]
@@ -50,16 +52,28 @@ _CONTROLLERS = frozenset(
 _CGROUP_LINE = re.compile(r"(?P<path>\S+)/(?P<file>[\w.-]+)[ \t:=]+(?P<value>.*)")
 _PROBE_LINE = re.compile(r"prober_probe_total\{(?P<labels>.*)\}\s+(?P<value>[0-9.eE+]+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_TIME_TEXT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_PAST = frozenset(
+    (
+        *("creationTimestamp", "startTime", "startedAt", "finishedAt", "lastProbeTime"),
+        *("lastTransitionTime", "lastHeartbeatTime", "time"),
+    )
+)
+"""Fields that say that something had happened when the document was written."""
 
 
 class LineCounts(msgspec.Struct):
-    """Where the lines of a document went; ``unknown`` are those nobody understands."""
+    """Where the lines of a document went.
+
+    Attributes:
+        unknown: those nobody understands.
+        flaws: (n,) sentences: what of the content was rejected or replaced.
+    """
 
     lines: int
     understood: int
     noise: int = 0
     unknown: list[Evidence] = []
+    flaws: list[str] = []
 
 
 class Document(msgspec.Struct):
@@ -85,15 +99,15 @@ def read_document(document: Document) -> tuple[list[Item], LineCounts]:
     data = document.source.content()
     try:
         return _READERS[document.format](document, data)
-    except (ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
+    except ValueError as error:
         raise BadInputError(
             f"is no valid {document.format}: {error}", file=document.source.name
         ) from None
 
 
-def _all_lines(data: bytes) -> LineCounts:
+def _all_lines(data: bytes, flaws: list[str]) -> LineCounts:
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    return LineCounts(lines, lines)
+    return LineCounts(lines, lines, flaws=flaws)
 
 
 def _evidence(document: Document) -> Evidence:
@@ -104,12 +118,15 @@ def _line_evidence(document: Document, number: int, offset: int, text: str) -> E
     return Evidence(file=document.source.name, line=number, offset=offset, text=text[:4096])
 
 
-def _objects(data: bytes) -> list[dict[str, Any]]:
-    """API objects of a JSON or YAML file, lists and watch envelopes taken apart."""
-    if data.lstrip()[:1] in (b"{", b"["):
-        documents = load_documents(data)
-    else:
-        documents = list(yaml.safe_load_all(data))
+def _values(data: bytes, flaws: list[str]) -> list[Any]:
+    """The values of a JSON or YAML file, made plain."""
+    text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    documents = load_documents(data) if text[:1] in (b"{", b"[") else load_yaml(data)
+    return [plain(value, flaws) for value in documents]
+
+
+def _objects(documents: list[Any]) -> list[dict[str, Any]]:
+    """API objects of a file's values, lists and watch envelopes taken apart."""
     objects: list[dict[str, Any]] = []
     for value in documents:
         for entry in value if isinstance(value, list) else (value,):
@@ -130,69 +147,80 @@ def is_list(document: dict[str, Any]) -> bool:
     )
 
 
-def pods_of(
-    data: bytes,
-) -> tuple[list[dict[str, Any]], Literal["kubelet", "api", "manifest"], bool]:
-    """Pods of a file, who listed them, and whether the list is whole."""
-    pods = [pod for pod in _objects(data) if isinstance(pod.get("metadata"), dict)]
-    text = data.lstrip()
-    first = load_documents(data)[0] if text[:1] in (b"{", b"[") else {}
+def pods_of(documents: list[Any], flaws: list[str]) -> tuple[list[dict[str, Any]], ListedBy, bool]:
+    """Pods of a file's values, who listed them, and whether the list is whole."""
+    found = [pod for pod in _objects(documents) if pod.get("kind") in (None, "Pod")]
+    pods = sound_objects("pod", found, flaws)
+    first = documents[0] if documents else None
     listed = isinstance(first, dict) and is_list(first)
     if not listed and not any("status" in pod for pod in pods):
         return pods, "manifest", False
+    # Of a pod that is not read nobody knows whether it is gone.
+    complete = listed and len(pods) == len(found)
     kubelet = any(
         (pod["metadata"].get("annotations") or {}).get(_CONFIG_SOURCE) == "api" for pod in pods
     )
-    metadata = first.get("metadata") or {} if isinstance(first, dict) else {}
+    metadata = first.get("metadata") if isinstance(first, dict) else None
+    metadata = metadata if isinstance(metadata, dict) else {}
     # The kubelet answers with a PodList that has no resource version; an API server
     # gives one, and kubectl makes a List of its own.
-    if listed and first.get("kind") == "PodList" and not metadata.get("resourceVersion"):
+    if (
+        isinstance(first, dict)
+        and listed
+        and first.get("kind") == "PodList"
+        and not metadata.get("resourceVersion")
+    ):
         kubelet = kubelet or "resourceVersion" not in metadata
-    return pods, "kubelet" if kubelet else "api", listed
+    return pods, "kubelet" if kubelet else "api", complete
 
 
 def _pod_list(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    pods, listed_by, complete = pods_of(data)
+    flaws: list[str] = []
+    pods, listed_by, complete = pods_of(_values(data, flaws), flaws)
     item = PodList(document.ts_ns, listed_by, pods, complete, _evidence(document))
-    return [item], _all_lines(data)
+    return [item], _all_lines(data, flaws)
 
 
-def _single(data: bytes) -> dict[str, Any]:
-    value = load_documents(data)[0]
+def _single(data: bytes, flaws: list[str]) -> dict[str, Any]:
+    value = plain(load_documents(data)[0], flaws)
     if not isinstance(value, dict):
-        raise TypeError("not an object")
+        raise ValueError("not an object")
     return value
 
 
 def _checkpoint(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    value = _single(data)
-    return [Checkpoint(document.ts_ns, value, data, _evidence(document))], _all_lines(data)
+    flaws: list[str] = []
+    item = Checkpoint(document.ts_ns, _single(data, flaws), data, _evidence(document))
+    return [item], _all_lines(data, flaws)
 
 
 def _cpu_manager(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    value = _single(data)
-    return [CpuManagerState(document.ts_ns, value, _evidence(document))], _all_lines(data)
+    flaws: list[str] = []
+    item = CpuManagerState(document.ts_ns, _single(data, flaws), _evidence(document))
+    return [item], _all_lines(data, flaws)
 
 
 def _stats(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    value = _single(data)
-    return [StatsSummary(document.ts_ns, value, _evidence(document))], _all_lines(data)
+    flaws: list[str] = []
+    item = StatsSummary(document.ts_ns, _single(data, flaws), _evidence(document))
+    return [item], _all_lines(data, flaws)
 
 
 def _node(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
-    items: list[Item] = [
-        NodeObject(document.ts_ns, node, _evidence(document)) for node in _objects(data)
-    ]
-    return items, _all_lines(data)
+    flaws: list[str] = []
+    nodes = sound_objects("node", _objects(_values(data, flaws)), flaws)
+    items: list[Item] = [NodeObject(document.ts_ns, node, _evidence(document)) for node in nodes]
+    return items, _all_lines(data, flaws)
 
 
 def _config(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    flaws: list[str] = []
     items: list[Item] = []
-    for value in _objects(data):
+    for value in _objects(_values(data, flaws)):
         config = value.get("kubeletconfig", value)
         if isinstance(config, dict):
             items.append(KubeletConfigFile(document.ts_ns, config, _evidence(document)))
-    return items, _all_lines(data)
+    return items, _all_lines(data, flaws)
 
 
 def event_times(event: dict[str, Any]) -> tuple[int, int] | None:
@@ -220,15 +248,18 @@ def _first_time(*texts: object) -> int | None:
     for text in texts:
         if isinstance(text, str) and text:
             try:
-                return parse_ts(text)
+                ts_ns = api_time(text)
             except ValueError:
                 continue
+            if ts_ns is not None:
+                return ts_ns
     return None
 
 
 def _events(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    flaws: list[str] = []
     items: list[Item] = []
-    for event in _objects(data):
+    for event in sound_objects("event", _objects(_values(data, flaws)), flaws):
         times = event_times(event)
         for key in ("message", "note"):
             # As in log lines: a trailing newline is no part of what is said.
@@ -237,7 +268,7 @@ def _events(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
         ts_ns = times[1] if times else document.ts_ns
         items.append(ApiEvent(ts_ns, event, _evidence(document)))
     items.sort(key=lambda item: item.ts_ns)
-    return items, _all_lines(data)
+    return items, _all_lines(data, flaws)
 
 
 def _cgroups(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
@@ -279,6 +310,10 @@ def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
         if match is None:
             counts.noise += 1
             continue
+        total = _count(match["value"])
+        if total is None:
+            counts.unknown.append(_line_evidence(document, number, offset, text))
+            continue
         counts.understood += 1
         labels = dict(_LABEL.findall(match["labels"]))
         key = (
@@ -289,10 +324,19 @@ def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
             labels.get("probe_type", ""),
             labels.get("result", ""),
         )
-        totals[key] = int(float(match["value"]))
+        totals[key] = total
         evidence[key] = _line_evidence(document, number, offset, text)
     items: list[Item] = [ProbeCounters(document.ts_ns, totals, evidence)] if totals else []
     return items, counts
+
+
+def _count(text: str) -> int | None:
+    """A counter's value; None when it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return int(value) if 0 <= value < 2**63 else None
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, int, str]]:
@@ -306,16 +350,42 @@ def _lines(data: bytes) -> Iterator[tuple[int, int, str]]:
         offset += len(line) + 1
 
 
-def inner_time(data: bytes) -> int | None:
-    """The latest time that a document mentions: it was written then or later."""
-    latest: int | None = None
-    for text in set(_TIME_TEXT.findall(data.decode("utf-8", "replace"))):
-        try:
-            ts_ns = parse_ts(text)
-        except ValueError:
-            continue
-        latest = ts_ns if latest is None else max(latest, ts_ns)
-    return latest
+def told_time(items: list[Item]) -> int | None:
+    """The latest time at which what a document shows had happened: it was written then or later.
+
+    Only fields that tell of the past count: an annotation may hold any time.
+    """
+    times: list[int] = []
+    for item in items:
+        match item:
+            case PodList():
+                for pod in item.pods:
+                    _past(pod.get("metadata"), times)
+                    _past(pod.get("status"), times)
+            case NodeObject():
+                _past(item.node.get("metadata"), times)
+                _past(item.node.get("status"), times)
+            case StatsSummary():
+                _past(item.data, times)
+            case ApiEvent():
+                if event_times(item.event) is not None:
+                    times.append(item.ts_ns)
+            case _:
+                pass
+    return max(times, default=None)
+
+
+def _past(value: Any, times: list[int]) -> None:  # noqa: ANN401 - any JSON value
+    if isinstance(value, list):
+        for member in value:
+            _past(member, times)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            if key in _PAST:
+                ts_ns = _first_time(member)
+                times += [ts_ns] if ts_ns is not None else []
+            elif key not in ("labels", "annotations"):
+                _past(member, times)
 
 
 _READERS = {

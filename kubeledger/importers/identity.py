@@ -40,7 +40,7 @@ class KubeletVersion(msgspec.Struct, frozen=True):
 
 def release_of(text: str | None) -> str | None:
     """``1.36.2`` of ``v1.36.2+k3s1``; None for a build without a version."""
-    match = _RELEASE.match(text or "")
+    match = _RELEASE.match(text) if text else None
     return match[1] if match and not match[1].startswith("0.") else None
 
 

@@ -14,7 +14,8 @@ from kubeledger.images.records import ImagesDetected, ListedImage
 from kubeledger.importers.facts import Fact
 from kubeledger.importers.holdback import Holdback, Waiting
 from kubeledger.importers.items import LogLine
-from kubeledger.units import NS_PER_S, parse_go_time
+from kubeledger.importers.times import go_time
+from kubeledger.units import NS_PER_S
 
 __all__ = ["DetectPasses"]
 
@@ -66,7 +67,7 @@ class DetectPasses:
         if image := self._image(line, image_id):
             image.in_use = True
             try:
-                image.last_used_ts_ns = parse_go_time(last_used)
+                image.last_used_ts_ns = go_time(last_used)
             except ValueError:
                 image.last_used_ts_ns = None
 

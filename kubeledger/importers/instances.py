@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeledger.importers.podref import bare_container_id
-from kubeledger.units import parse_ts
+from kubeledger.importers.times import api_time
 
 if TYPE_CHECKING:  # the context holds what the assemblers share, this index included
     from kubeledger.importers.context import KnownPod
@@ -67,7 +67,7 @@ def _complete(instance: Instance, state: dict[str, Any]) -> None:
     running, terminated = state.get("running") or {}, state.get("terminated") or {}
     started = terminated.get("startedAt") or running.get("startedAt")
     if started:
-        instance.started_ts_ns = parse_ts(started)
+        instance.started_ts_ns = api_time(started)
     if terminated.get("finishedAt"):
-        instance.finished_ts_ns = parse_ts(terminated["finishedAt"])
+        instance.finished_ts_ns = api_time(terminated["finishedAt"])
         instance.exit_code = terminated.get("exitCode")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from kubeledger.units import NS_PER_S
+from kubeledger.wire.instants import YEARS, is_storable
 
 __all__ = ["STEP_NS", "Clock", "exact_json_ns", "stamp_ns"]
 
@@ -13,6 +14,8 @@ STEP_NS = NS_PER_S
 
 _DECEMBER_TO_JANUARY_NS = 183 * 86_400 * NS_PER_S
 _SECONDS_LIMIT = 100_000_000_000
+_JSON_STAMP_MAX = 40
+"""Letters of a number that may be a time; the kubelet writes about twenty."""
 
 
 def stamp_ns(stamp: bytes, year: int) -> int:
@@ -129,8 +132,17 @@ def exact_json_ns(text: bytes) -> int:
     what klog's text form holds, too. No floating point number is used here.
 
     Raises:
-        ValueError: the text is no plain decimal number.
+        ValueError: the text is no plain decimal number, or a time that no record can hold.
     """
+    if len(text) > _JSON_STAMP_MAX:
+        raise ValueError(f"no time: {text[:40]!r}")
+    ts_ns = _json_ns(text)
+    if not is_storable(ts_ns):
+        raise ValueError(f"not in the years {YEARS}: {text!r}")
+    return ts_ns
+
+
+def _json_ns(text: bytes) -> int:
     whole, _, fraction = text.partition(b".")
     if b"e" in text or b"E" in text:
         return _exponent_ns(text)
@@ -147,6 +159,8 @@ def _exponent_ns(text: bytes) -> int:
     mantissa, _, exponent = text.lower().partition(b"e")
     whole, _, fraction = mantissa.partition(b".")
     shift = int(exponent)
+    if abs(shift) > _JSON_STAMP_MAX:
+        raise ValueError(f"no time: {text!r}")
     digits = (whole + fraction).ljust(len(whole) + shift, b"0")
     point = len(whole) + shift
-    return exact_json_ns(digits[:point] + b"." + digits[point:])
+    return _json_ns(digits[:point] + b"." + digits[point:])

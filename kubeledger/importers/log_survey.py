@@ -17,7 +17,8 @@ from kubeledger.importers.fingerprint import version_of_callers
 from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.importers.klog_time import exact_json_ns, stamp_ns
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
-from kubeledger.units import NS_PER_S, parse_go_time, parse_ts
+from kubeledger.importers.times import api_time, go_time
+from kubeledger.units import NS_PER_S
 
 __all__ = ["LogSurvey", "VersionMark", "survey_log"]
 
@@ -171,7 +172,8 @@ class _Look:
                     self.survey.first_ns = _json_ns(body)
             elif created := _CREATED.match(line):
                 parts = (part.decode() for part in created.groups())
-                self.survey.reference_ns = parse_ts("{}-{}-{}T{}:{}:{}Z".format(*parts))
+                with suppress(ValueError):
+                    self.survey.reference_ns = api_time("{}-{}-{}T{}:{}:{}Z".format(*parts))
         self.survey.caller_version = version_of_callers(callers)
         if self._final:
             self.survey.samples.append(self._final)
@@ -182,7 +184,7 @@ class _Look:
         unwrapped = self._unwrapper.unwrap(line)
         if unwrapped.time and self.survey.reference_ns is None:
             with suppress(ValueError):
-                self.survey.reference_ns = parse_ts(unwrapped.time.decode())
+                self.survey.reference_ns = api_time(unwrapped.time.decode())
         return unwrapped.body
 
     def _last(self, window: bytes) -> None:
@@ -242,7 +244,7 @@ class _Look:
         if match is None:
             return
         try:
-            utc_ns = parse_go_time(match[1].decode())
+            utc_ns = go_time(match[1].decode())
             ahead_ns = stamp_ns(stamp, int(match[1][:4])) - utc_ns
         except ValueError:
             return

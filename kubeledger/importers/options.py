@@ -12,6 +12,13 @@ from kubeledger.importers.detect import FORMATS
 __all__ = ["ImportOptions"]
 
 
+YEAR_MIN, YEAR_MAX = 2014, 2200
+"""The first kubelet is of 2014; later years leave room for logs that go on."""
+
+NODE_LENGTH_MAX = 253
+"""Of a node's name, a DNS subdomain."""
+
+
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Overrides of detection; None: find out.
 
@@ -37,8 +44,11 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise BadQuestionError(
                 f"unknown format {self.format!r}", advice=f"one of {', '.join(FORMATS)}"
             )
-        if self.year is not None and not 2014 <= self.year <= 9999:
-            raise BadQuestionError(f"no year of a kubelet's log: {self.year}")
+        if self.year is not None and not YEAR_MIN <= self.year <= YEAR_MAX:
+            raise BadQuestionError(
+                f"no year of a kubelet's log: {self.year}",
+                advice=f"one of {YEAR_MIN} to {YEAR_MAX}",
+            )
         if self.kubelet_version is not None and not re.fullmatch(
             r"v?\d+\.\d+(\.\d+)?([-+].*)?", self.kubelet_version
         ):
@@ -47,3 +57,10 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.node is not None and not self.node.strip():
             raise BadQuestionError("the node name is empty")
+        if self.node is not None and (
+            len(self.node) > NODE_LENGTH_MAX or not self.node.isprintable()
+        ):
+            raise BadQuestionError(
+                f"no name of a node: {self.node[:40]!r}",
+                advice=f"at most {NODE_LENGTH_MAX} letters that can be printed",
+            )

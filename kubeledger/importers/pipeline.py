@@ -32,6 +32,8 @@ from kubeledger.ledger.records import (
 )
 from kubeledger.machine import Evidence
 from kubeledger.node.records import ClockStepped
+from kubeledger.wire.instants import YEARS, is_storable
+from kubeledger.wire.soundness import body_flaw
 
 __all__ = ["Pipeline", "Progress"]
 
@@ -80,6 +82,25 @@ class Pipeline:
         Raises:
             BadInputError: a file changed while it was read.
         """
+        for fact in self._all_facts():
+            flaw = body_flaw(fact.body)
+            if flaw is None and not is_storable(fact.ts_ns):
+                flaw = f"its time is not in the years {YEARS}"
+            sound = fact if flaw is None else self._rejected(fact, flaw)
+            if isinstance(sound.body, FindingReported):
+                found = sound.body
+                self.findings.append(Finding(found.finding, found.file, found.message))
+            yield sound
+
+    def _rejected(self, fact: Fact, flaw: str) -> Fact:
+        """In place of a fact that no ledger can hold, the finding that says so."""
+        place = fact.evidence[0] if fact.evidence else None
+        where = f"line {place.line}: " if place is not None and place.line is not None else ""
+        finding = Finding("malformed", place.file if place else None, f"{where}{flaw}"[:500])
+        ts_ns = fact.ts_ns if is_storable(fact.ts_ns) else self.plan.timing.first_ts_ns
+        return self._finding(finding, ts_ns, place)
+
+    def _all_facts(self) -> Iterator[Fact]:
         yield self._begin()
         for finding in self.plan.findings:
             yield self._finding(finding, self.plan.timing.first_ts_ns)
@@ -121,7 +142,6 @@ class Pipeline:
         return Fact(ts_ns, ImportCompleted(digest=self.plan.digest, accounts=self.totals()), ())
 
     def _finding(self, finding: Finding, ts_ns: int, evidence: Evidence | None = None) -> Fact:
-        self.findings.append(finding)
         if evidence is None and finding.file is not None:
             evidence = Evidence(file=finding.file)
         body = FindingReported(finding=finding.finding, file=finding.file, message=finding.message)
@@ -144,6 +164,9 @@ class Pipeline:
         for document in documents:
             items, counts = read_document(document)
             yield from self._account_document(document, counts)
+            for flaw in counts.flaws:
+                finding = Finding("malformed", document.source.name, flaw[:500])
+                yield document.ts_ns, self._finding(finding, document.ts_ns)
             for item in items:
                 if self._is_ours(item):
                     yield item.ts_ns, item

@@ -15,13 +15,12 @@ from kubeledger.importers.context import (
 )
 from kubeledger.importers.documents import Document, event_times, read_document
 from kubeledger.importers.items import ApiEvent, Checkpoint, Item, PodList
-from kubeledger.units import parse_ts
+from kubeledger.importers.times import api_time
 
 __all__ = ["fill_context", "kubelet_uid"]
 
 _MIRROR = "kubernetes.io/config.mirror"
 _SURVEYED = ("device-checkpoint", "events", "pod-list", "pod-manifest")
-_TIMES = frozenset(("creationTimestamp", "deletionTimestamp", "finishedAt", "startedAt"))
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
@@ -75,7 +74,6 @@ def _take_pod(context: BundleContext, item: PodList, pod: dict[str, Any]) -> Non
     node = (pod.get("spec") or {}).get("nodeName")
     if uid is None or not name or (node and node != context.node):
         return
-    _check_times(pod)
     namespace = metadata.get("namespace") or "default"
     known = context.pods.get(uid)
     if known is None:
@@ -98,24 +96,9 @@ def _take_pod(context: BundleContext, item: PodList, pod: dict[str, Any]) -> Non
         context.containers[container_id] = ContainerRef(uid, container)
 
 
-def _check_times(value: Any) -> None:  # noqa: ANN401 - any JSON value
-    """Every time of a pod can be read, or the list that holds it is malformed."""
-    if isinstance(value, list):
-        for entry in value:
-            _check_times(entry)
-    elif isinstance(value, dict):
-        for key, entry in value.items():
-            if key in _TIMES and isinstance(entry, str):
-                parse_ts(entry)
-            elif isinstance(entry, list | dict):
-                _check_times(entry)
-
-
 def _created(metadata: dict[str, Any], otherwise: int) -> int:
-    try:
-        return parse_ts(str(metadata.get("creationTimestamp")))
-    except ValueError:
-        return otherwise
+    created = api_time(metadata.get("creationTimestamp"))
+    return otherwise if created is None else created
 
 
 def _containers(status: dict[str, Any]) -> Iterator[tuple[str, str]]:

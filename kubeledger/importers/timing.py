@@ -14,8 +14,9 @@ from typing import Literal
 
 import msgspec
 
+from kubeledger.errors import BadInputError
 from kubeledger.importers.bundle import Bundle, Finding, FoundFile
-from kubeledger.importers.documents import Document, inner_time
+from kubeledger.importers.documents import Document, read_document, told_time
 from kubeledger.importers.klog_time import stamp_ns
 from kubeledger.importers.log_survey import LogSurvey
 from kubeledger.importers.options import ImportOptions
@@ -79,7 +80,10 @@ def _told_time(file: FoundFile) -> int | None:
         return named
     if file.format in ("cgroup-files", "metrics", "device-checkpoint", "cpu-manager-state"):
         return None
-    return inner_time(file.source.content())
+    try:
+        return told_time(read_document(Document(file.source, file.format, 0))[0])
+    except BadInputError:  # told when the document is read
+        return None
 
 
 def _documents(

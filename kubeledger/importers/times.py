@@ -1,0 +1,43 @@
+"""Times that files hold: those a record can hold, Go's zero time, and the others."""
+
+from __future__ import annotations
+
+from kubeledger.units import parse_go_time, parse_ts
+from kubeledger.wire.instants import YEARS, is_storable
+
+__all__ = ["api_time", "go_time", "is_zero_time"]
+
+_ZERO = "0001-01-01T00:00:00"
+
+
+def is_zero_time(text: str) -> bool:
+    """Go's zero time, which API objects hold where a time is not known."""
+    return text.startswith(_ZERO)
+
+
+def api_time(text: object) -> int | None:
+    """Nanoseconds of an RFC 3339 time; None where there is none, or the zero time.
+
+    Raises:
+        ValueError: the text is no time, or one that no record can hold.
+    """
+    if text is None or text == "" or (isinstance(text, str) and is_zero_time(text)):
+        return None
+    if not isinstance(text, str):
+        raise ValueError(f"not a time: {text!r:.60}")
+    return _storable(parse_ts(text), text)
+
+
+def go_time(text: str) -> int:
+    """Nanoseconds of Go's ``time.Time.String()``.
+
+    Raises:
+        ValueError: as :func:`api_time`.
+    """
+    return _storable(parse_go_time(text), text)
+
+
+def _storable(ts_ns: int, text: str) -> int:
+    if not is_storable(ts_ns):
+        raise ValueError(f"{text} is not in the years {YEARS}")
+    return ts_ns
