@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import click
@@ -78,4 +78,7 @@ def ls(
         )
         for record in islice(list_records(Ledger.open(ledger), wanted), limit)
     )
-    write_rows(_COLUMNS, rows, output, sys.stdout)
+    first = next(rows, None)
+    write_rows(_COLUMNS, () if first is None else chain((first,), rows), output, sys.stdout)
+    if first is None:
+        click.echo("no record is like that; `kubeledger ls` lists them all", err=True)

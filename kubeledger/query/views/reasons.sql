@@ -4,7 +4,7 @@
 -- column seq BIGINT: number of the record on its node, gapless from 1
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
 -- column object_kind VARCHAR: `Pod` or `Node`
--- column namespace VARCHAR: namespace of the object
+-- column namespace VARCHAR: namespace of the object; NULL for a node
 -- column name VARCHAR: name of the object
 -- column uid VARCHAR: UID of the object
 -- column container VARCHAR: container named by the event's field path
@@ -19,7 +19,7 @@ SELECT
     seq,
     ts,
     body ->> 'object_kind' AS object_kind,
-    body ->> 'namespace' AS namespace,
+    nullif(body ->> 'namespace', '') AS namespace,
     body ->> 'pod' AS name,
     body ->> 'pod_uid' AS uid,
     body ->> 'container' AS container,
