@@ -438,3 +438,50 @@ class TestDisk:
             "helpers.go eviction manager: observations: signal=x, available: <nil>, capacity: 1",
             "helpers.go eviction manager: no observation found for eviction signal x",
         ) == []  # fmt: skip
+
+
+class TestRunsWithoutAnEnd:
+    """At low verbosity a run that succeeds is not logged; the next one may fail."""
+
+    @pytest.mark.parametrize("wait_s", [30, 300])
+    @pytest.mark.parametrize(
+        "error",
+        [
+            "invalid capacity 0 on image filesystem",
+            "failed to get imageFs info: unable to find data in memory cache",
+            "failed to garbage collect required amount of images. Wanted to free 7 bytes, "
+            "but freed 0 bytes",
+        ],
+    )
+    def test_another_runs_failure_takes_nothing_of_it(self, error: str, wait_s: int) -> None:
+        """Neither numbers nor cause: they are NULL, not those of five minutes ago."""
+        facts = run(START_20, remove_20("a", 80), f"+{wait_s}s {failed_20(error)}")
+        (failed,) = [
+            fact
+            for fact in of_kind(facts, GarbageCollected)
+            if isinstance(fact.body, GarbageCollected) and fact.body.outcome == "failed"
+        ]
+        assert isinstance(failed.body, GarbageCollected)
+        assert failed.cause is None
+        assert failed.body.usage_percent is None
+        assert failed.body.bytes_to_free is None
+        assert failed.body.images_removed == 0
+
+    def test_a_run_taken_for_over_is_not_ended_again(self) -> None:
+        """It freed what it wanted: one row; the failure five minutes later is another."""
+        facts = run(
+            START_20,
+            remove_20("a", 100),
+            f"+300s {failed_20('invalid capacity 0 on image filesystem')}",
+        )
+        assert [body.outcome for body in bodies(facts, GarbageCollected)] == ["freed", "failed"]
+
+    def test_its_own_failure_still_ends_it(self) -> None:
+        """The error names the bytes that the run wanted, however long it took."""
+        error = (
+            "failed to garbage collect required amount of images. Wanted to free 100 bytes, "
+            "but freed 80 bytes"
+        )
+        facts = run(START_20, remove_20("a", 80), f"+200s {failed_20(error)}")
+        (ended,) = of_kind(facts, GarbageCollected)
+        assert ended.cause is of_kind(facts, GarbageCollectionStarted)[0]
