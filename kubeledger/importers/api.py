@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from kubeledger.importers.ingest import NodeReport, history_of, ingest
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.pipeline import Progress
 from kubeledger.importers.plan import Plan, make_plan
+from kubeledger.importers.spool import spool_directory
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.recovery import RecoveryReport
 from kubeledger.ledger.writer import LedgerWriter
@@ -60,8 +60,8 @@ def import_sources(
         LedgerBusyError, LedgerUnavailableError, DamagedLedgerError: as the ledger's.
     """
     options = options or ImportOptions()
-    with tempfile.TemporaryDirectory(prefix="kubeledger-import-") as spool:
-        collected = collect(paths, Path(spool))
+    with spool_directory() as spool:
+        collected = collect(paths, spool)
         with ledger.writer() as writer:
             lengths = _lengths(ledger, writer)
             bundles = find_bundles(collected, options, lengths)

@@ -10,19 +10,12 @@ import msgspec
 from kubeledger.errors import BadInputError
 from kubeledger.importers.collect import Collected
 from kubeledger.importers.detect import FORMATS, LOG_FORMATS, Detected, detect
+from kubeledger.importers.findings import Finding
 from kubeledger.importers.log_survey import LogSurvey, survey_log
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
 
 __all__ = ["Bundle", "Finding", "FoundFile", "find_bundles"]
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """Something a reader of the ledger must know; as in ``FindingReported``."""
-
-    finding: str
-    file: str | None
-    message: str
 
 
 class FoundFile(msgspec.Struct):
@@ -110,28 +103,63 @@ def _merged(loose: Sequence[Collected]) -> Collected:
 
 def _look(tree: Collected, options: ImportOptions, lengths: Sequence[int]) -> Bundle:
     """Detect each file; logs are surveyed, since they tell which node they are from."""
-    bundle = Bundle(tree.label, tree.name, [], dict(tree.skipped), [])
+    bundle = Bundle(tree.label, tree.name, [], dict(tree.skipped), list(tree.findings))
     seen: dict[str, str] = {}
     for source in tree.files:
-        detected = Detected(options.format) if options.format else detect(source)
-        if detected.format is None:
-            bundle.skipped[source.name] = detected.reason
-            if detected.finding:
-                message = f"{source.name} is not read: {detected.reason}"
-                bundle.findings.append(Finding(detected.finding, source.name, message))
-            continue
-        file = _digested(source, detected.format, lengths)
-        if source.truncated:
-            message = "the compressed stream ends early; what came before it is read"
-            bundle.findings.append(Finding("truncated", source.name, message))
-        twin = seen.get(file.digests.digest) if file.survey is not None else None
-        if twin is not None:
-            bundle.skipped[source.name] = f"same content as {twin}"
-            continue
-        seen[file.digests.digest] = source.name
-        bundle.files.append(file)
+        try:
+            _look_at(source, tree, options, lengths, bundle, seen)
+        except BadInputError as error:
+            if not tree.is_tree:
+                raise
+            bundle.skipped[source.name] = error.message
+            message = f"is not read: {error.message}"
+            bundle.findings.append(Finding("unreadable", source.name, message))
     _drop_copies(bundle)
     return bundle
+
+
+def _look_at(
+    source: SourceFile,
+    tree: Collected,
+    options: ImportOptions,
+    lengths: Sequence[int],
+    bundle: Bundle,
+    seen: dict[str, str],
+) -> None:
+    detected = _detected(source, tree, options)
+    if detected.format is None:
+        bundle.skipped[source.name] = detected.reason
+        if detected.finding:
+            message = f"is not read: {detected.reason}"
+            bundle.findings.append(Finding(detected.finding, source.name, message))
+        return
+    file = _digested(source, detected.format, lengths)
+    if source.truncated:
+        message = "the compressed stream ends early; what came before it is read"
+        bundle.findings.append(Finding("truncated", source.name, message))
+    twin = seen.get(file.digests.digest) if file.survey is not None else None
+    if twin is not None:
+        bundle.skipped[source.name] = f"same content as {twin}"
+        return
+    seen[file.digests.digest] = source.name
+    bundle.files.append(file)
+
+
+def _detected(source: SourceFile, tree: Collected, options: ImportOptions) -> Detected:
+    """The format of a file; what the user says of a directory holds for what it fits.
+
+    A format of logs is that of the directory's logs only, one of documents that of the files
+    which are such documents: nothing else in a bundle would survive being read as one.
+    """
+    if options.format is None:
+        return detect(source)
+    if not tree.is_tree:
+        return Detected(options.format)
+    detected = detect(source)
+    if detected.format == options.format:
+        return detected
+    what = f"not {options.format}"
+    return Detected(None, f"{what}: {detected.format or detected.reason}")
 
 
 def _drop_copies(bundle: Bundle) -> None:
@@ -203,7 +231,8 @@ def _part(bundle: Bundle, top: str) -> Bundle:
             msgspec.structs.replace(found, file=found.file[len(inside) :])
             for found in bundle.findings
             if found.file is not None and found.file.startswith(inside)
-        ],
+        ]
+        + [found for found in bundle.findings if found.file is None],
     )
     for file in files:
         file.source.name = file.source.name[len(inside) :]

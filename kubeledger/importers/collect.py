@@ -9,24 +9,26 @@ twice: once to know what it is, once to import it.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tarfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
 from kubeledger.errors import BadInputError, BadQuestionError
+from kubeledger.importers.findings import Finding
 from kubeledger.importers.snapshot_time import SNAPSHOT_NAME
-from kubeledger.importers.sources import CHUNK, SourceFile
+from kubeledger.importers.sources import SourceFile, permission_advice
+from kubeledger.importers.unpack import (
+    FILES_MAX,
+    SPOOL_MAX,
+    copy_stream,
+    is_tar,
+    spool_errors,
+    unpack,
+)
 
 __all__ = ["Collected", "collect"]
-
-FILES_MAX = 200_000
-SPOOL_MAX = 64 << 30
-_HEAD = 512
 
 
 class Collected(msgspec.Struct):
@@ -38,6 +40,7 @@ class Collected(msgspec.Struct):
         files: sorted by name.
         skipped: name -> why it is no file that can be read.
         name: of the directory.
+        findings: what a reader of the ledger must know about it.
     """
 
     label: str
@@ -45,6 +48,7 @@ class Collected(msgspec.Struct):
     files: list[SourceFile]
     skipped: dict[str, str]
     name: str = ""
+    findings: list[Finding] = []
 
 
 def collect(arguments: Sequence[str], spool: Path) -> list[Collected]:
@@ -67,49 +71,66 @@ def _collect_one(text: str, spool: Path) -> Collected:
     if text == "-":
         return _from_stdin(spool)
     path = Path(text)
-    if path.is_dir():
-        return _from_directory(text, path)
-    if not path.exists():
-        raise BadInputError("no such file or directory", file=text)
-    if not path.is_file():
+    try:
+        if path.is_dir():
+            return _from_directory(text, path)
+        if not path.exists():
+            raise BadInputError("no such file or directory", file=text)
+        is_file = path.is_file()
+    except (OSError, ValueError) as error:  # no permission, a name that is too long or has NUL
+        raise BadInputError(
+            f"cannot be looked at: {_why(error)}", file=text, advice=permission_advice(error)
+        ) from None
+    if not is_file:
         raise BadInputError("is neither a regular file nor a directory", file=text)
-    source = SourceFile(path.name, path)
-    if _is_tar(source):
+    source = SourceFile(_printable(path.name), path)
+    if is_tar(source):
         return _from_tar(text, source, spool)
     return Collected(text, False, [source], {}, path.resolve().parent.name)
 
 
+def _why(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _printable(name: str) -> str:
+    """The name as text; bytes that are none are replaced."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
 def _from_stdin(spool: Path) -> Collected:
-    spool.mkdir(parents=True)
+    if sys.stdin is None:
+        raise BadInputError("standard input is closed", file="-")
     target = spool / "stdin"
-    with target.open("wb") as out:
-        _copy(sys.stdin.buffer, out, SPOOL_MAX, "-")
+    with spool_errors("-"):
+        spool.mkdir(parents=True)
+        with target.open("wb") as out:
+            copy_stream(sys.stdin.buffer, out, SPOOL_MAX, "-")
     source = SourceFile("stdin", target)
-    if _is_tar(source):
+    if is_tar(source):
         return _from_tar("-", source, spool / "tree")
     return Collected("-", False, [source], {})
 
 
-def _copy(stream: BinaryIO, out: BinaryIO, limit: int, label: str) -> int:
-    total = 0
-    while chunk := stream.read(CHUNK):
-        total += len(chunk)
-        if total > limit:
-            raise BadInputError(f"is larger than {limit} bytes", file=label)
-        out.write(chunk)
-    return total
-
-
 def _from_directory(text: str, root: Path) -> Collected:
-    collected = Collected(text, True, [], {}, root.resolve().name)
     inside = root.resolve()
-    for path in _walk(root):
-        name = path.relative_to(root).as_posix()
+    collected = Collected(text, True, [], {}, _printable(inside.name))
+
+    def unreadable(error: OSError) -> None:
+        if Path(error.filename) == root:
+            raise error
+        name = _printable(Path(error.filename).relative_to(root).as_posix())
+        collected.skipped[name] = f"a directory that cannot be read: {_why(error)}"
+        message = f"directory is not read: {_why(error)}"
+        collected.findings.append(Finding("unreadable", name, message))
+
+    for path in _walk(root, unreadable):
+        name = _printable(path.relative_to(root).as_posix())
         reason = _refusal(path, inside)
         if reason:
             collected.skipped[name] = reason
         else:
-            collected.files.append(SourceFile(name, path))
+            _take(collected, SourceFile(name, path))
         if len(collected.files) > FILES_MAX:
             raise BadInputError(
                 f"holds more than {FILES_MAX} files",
@@ -120,9 +141,24 @@ def _from_directory(text: str, root: Path) -> Collected:
     return collected
 
 
-def _walk(root: Path) -> Iterator[Path]:
+def _take(collected: Collected, source: SourceFile) -> None:
+    """Take in a file, unless it is an archive: a bundle in a bundle would be another node's."""
+    try:
+        inner = is_tar(source)
+    except BadInputError:  # told when the file is looked at
+        inner = False
+    if inner:
+        why = "an archive inside is not opened; import it by itself"
+        collected.skipped[source.name] = why
+        message = f"is not read: {why}"
+        collected.findings.append(Finding("archive_inside", source.name, message))
+    else:
+        collected.files.append(source)
+
+
+def _walk(root: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
     """Files below a directory; directories behind links are not entered."""
-    for directory, names, files in os.walk(root, followlinks=False):
+    for directory, names, files in os.walk(root, onerror=unreadable, followlinks=False):
         names.sort()
         for name in sorted(files):
             yield Path(directory) / name
@@ -142,78 +178,27 @@ def _refusal(path: Path, inside: Path) -> str | None:
             return "a link that leads out of the directory"
         if target.is_dir():
             return "a link to a directory"
-    if not path.is_file():
-        return "no regular file"
-    return None
-
-
-def _is_tar(source: SourceFile) -> bool:
-    head = source.head(_HEAD)
-    if len(head) < _HEAD:
-        return False
     try:
-        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
-    except tarfile.HeaderError:
-        return False
-    return head[257:262] == b"ustar"
-
-
-class _ChunkReader:
-    """A readable over chunks, as ``tarfile`` wants one."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = b""
-
-    def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes."""
-        while len(self._rest) < size:
-            chunk = next(self._chunks, b"")
-            if not chunk:
-                break
-            self._rest += chunk
-        data, self._rest = self._rest[:size], self._rest[size:]
-        return data
+        return None if path.is_file() else "no regular file"
+    except OSError as error:
+        return f"cannot be looked at: {_why(error)}"
 
 
 def _from_tar(text: str, source: SourceFile, spool: Path) -> Collected:
-    spool.mkdir(parents=True)
-    total = count = 0
-    try:
-        with tarfile.open(fileobj=_ChunkReader(source.chunks()), mode="r|") as archive:  # type: ignore[call-overload]  # any object with read() will do for a stream
-            for member in archive:
-                name = _member_name(member, text)
-                if name is None:
-                    continue
-                count += 1
-                total += member.size
-                if count > FILES_MAX or total > SPOOL_MAX:
-                    raise BadInputError("unpacks to too much", file=text)
-                _extract(archive, member, spool / name)
-    except tarfile.TarError as error:
-        raise BadInputError(f"is a damaged archive: {error}", file=text) from None
-    if source.truncated:
-        raise BadInputError("is an archive that ends early", file=text)
-    collected = _from_directory(text, spool)
-    name = _strip_top(collected.files) or source.plain_name.partition(".tar")[0]
-    return Collected(text, True, collected.files, collected.skipped, name)
-
-
-def _member_name(member: tarfile.TarInfo, text: str) -> str | None:
-    """Where a member goes; None for what is not taken (directories, links, devices)."""
-    path = PurePosixPath(member.name)
-    if path.is_absolute() or ".." in path.parts:
-        raise BadInputError(f"holds a member that leads out of it: {member.name}", file=text)
-    return str(path) if member.isreg() else None
-
-
-def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    stream = archive.extractfile(member)
-    assert stream is not None, "only regular members come here"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("wb") as out:
-        shutil.copyfileobj(stream, out, CHUNK)
-    os.utime(target, (member.mtime, member.mtime))
+    unpacked = unpack(source, spool, text)
+    findings = [
+        Finding("archive_incomplete", name, f"is not read: {why}")
+        for name, why in sorted(unpacked.skipped.items())
+        if why.startswith("cut off")
+    ]
+    if unpacked.damage:
+        message = f"archive {source.name} is damaged: {unpacked.damage}; what is whole is read"
+        findings.append(Finding("truncated", None, message))
+    name = _strip_top(unpacked.files) or source.plain_name.partition(".tar")[0]
+    collected = Collected(text, True, [], unpacked.skipped, name, findings)
+    for file in unpacked.files:
+        _take(collected, file)
+    return collected
 
 
 def _strip_top(files: list[SourceFile]) -> str:

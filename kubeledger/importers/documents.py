@@ -34,10 +34,10 @@ __all__ = [
     "Document",
     "LineCounts",
     "event_times",
+    "first_time",
     "is_list",
     "pods_of",
     "read_document",
-    "told_time",
 ]
 
 ListedBy = Literal["kubelet", "api", "manifest"]
@@ -52,13 +52,6 @@ _CONTROLLERS = frozenset(
 _CGROUP_LINE = re.compile(r"(?P<path>\S+)/(?P<file>[\w.-]+)[ \t:=]+(?P<value>.*)")
 _PROBE_LINE = re.compile(r"prober_probe_total\{(?P<labels>.*)\}\s+(?P<value>[0-9.eE+]+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_PAST = frozenset(
-    (
-        *("creationTimestamp", "startTime", "startedAt", "finishedAt", "lastProbeTime"),
-        *("lastTransitionTime", "lastHeartbeatTime", "time"),
-    )
-)
-"""Fields that say that something had happened when the document was written."""
 
 
 class LineCounts(msgspec.Struct):
@@ -227,13 +220,13 @@ def event_times(event: dict[str, Any]) -> tuple[int, int] | None:
     """First and last time of an API event; None when it holds none that can be read."""
     series = event.get("series") or {}
     metadata = event.get("metadata") or {}
-    first = _first_time(
+    first = first_time(
         event.get("firstTimestamp"),
         event.get("deprecatedFirstTimestamp"),
         event.get("eventTime"),
         metadata.get("creationTimestamp"),
     )
-    last = _first_time(
+    last = first_time(
         series.get("lastObservedTime"),
         event.get("lastTimestamp"),
         event.get("deprecatedLastTimestamp"),
@@ -244,7 +237,8 @@ def event_times(event: dict[str, Any]) -> tuple[int, int] | None:
     return (first if first is not None else last or 0, last if last is not None else first or 0)
 
 
-def _first_time(*texts: object) -> int | None:
+def first_time(*texts: object) -> int | None:
+    """The first of these fields that holds a time; None when none does."""
     for text in texts:
         if isinstance(text, str) and text:
             try:
@@ -348,44 +342,6 @@ def _lines(data: bytes) -> Iterator[tuple[int, int, str]]:
     for number, line in enumerate(lines, 1):
         yield number, offset, line.rstrip(b"\r").decode("utf-8", "replace")
         offset += len(line) + 1
-
-
-def told_time(items: list[Item]) -> int | None:
-    """The latest time at which what a document shows had happened: it was written then or later.
-
-    Only fields that tell of the past count: an annotation may hold any time.
-    """
-    times: list[int] = []
-    for item in items:
-        match item:
-            case PodList():
-                for pod in item.pods:
-                    _past(pod.get("metadata"), times)
-                    _past(pod.get("status"), times)
-            case NodeObject():
-                _past(item.node.get("metadata"), times)
-                _past(item.node.get("status"), times)
-            case StatsSummary():
-                _past(item.data, times)
-            case ApiEvent():
-                if event_times(item.event) is not None:
-                    times.append(item.ts_ns)
-            case _:
-                pass
-    return max(times, default=None)
-
-
-def _past(value: Any, times: list[int]) -> None:  # noqa: ANN401 - any JSON value
-    if isinstance(value, list):
-        for member in value:
-            _past(member, times)
-    elif isinstance(value, dict):
-        for key, member in value.items():
-            if key in _PAST:
-                ts_ns = _first_time(member)
-                times += [ts_ns] if ts_ns is not None else []
-            elif key not in ("labels", "annotations"):
-                _past(member, times)
 
 
 _READERS = {

@@ -66,7 +66,7 @@ def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
         last_ts_ns=timing.last_ts_ns,
     )
     for file, reason in fill_context(context, timing.documents).items():
-        findings.append(Finding("malformed", file, f"{file} {reason}; it is not read"))
+        findings.append(Finding("malformed", file, f"{reason}; it is not read"))
         _leave_out(bundle, timing, file, reason)
     sources = tuple(
         Source(

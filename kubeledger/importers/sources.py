@@ -13,7 +13,7 @@ import zstandard
 
 from kubeledger.errors import BadInputError
 
-__all__ = ["CHUNK", "DOCUMENT_MAX", "Digests", "SourceFile", "digest_chunks"]
+__all__ = ["CHUNK", "DOCUMENT_MAX", "Digests", "SourceFile", "digest_chunks", "permission_advice"]
 
 CHUNK = 1 << 20
 DOCUMENT_MAX = 256 << 20
@@ -29,6 +29,13 @@ _PIECE = 16 << 10
 _GZIP_FRAME = 31
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+def permission_advice(error: Exception) -> str:
+    """What to do where reading is not allowed; empty for other errors."""
+    if isinstance(error, PermissionError):
+        return "run as a user who may read it, or import a copy that you may read"
+    return ""
 
 
 class SourceFile:
@@ -66,7 +73,9 @@ class SourceFile:
                 yield from self._unpacked(raw)
         except OSError as error:
             raise BadInputError(
-                f"cannot be read: {error.strerror or error}", file=str(self.path)
+                f"cannot be read: {error.strerror or error}",
+                file=str(self.path),
+                advice=permission_advice(error),
             ) from None
 
     def _unpacked(self, raw: BinaryIO) -> Iterator[bytes]:

@@ -16,16 +16,20 @@ import msgspec
 
 from kubeledger.errors import BadInputError
 from kubeledger.importers.bundle import Bundle, Finding, FoundFile
-from kubeledger.importers.documents import Document, read_document, told_time
+from kubeledger.importers.documents import Document, read_document
 from kubeledger.importers.klog_time import stamp_ns
 from kubeledger.importers.log_survey import LogSurvey
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.snapshot_time import time_in_name
-from kubeledger.units import NS_PER_S
+from kubeledger.importers.told_time import told_time
+from kubeledger.units import NS_PER_S, format_ts
 
 __all__ = ["Timing", "timing_of"]
 
 YearSource = Literal["option", "bundle", "log", "guessed"]
+
+_LATE_NS = 2 * 86_400 * NS_PER_S
+"""A bundle is gathered soon after its log ends."""
 
 _AT_START = ("kubelet-config", "pod-manifest")
 
@@ -61,7 +65,9 @@ def timing_of(bundle: Bundle, options: ImportOptions) -> tuple[Timing, list[Find
     logs = _in_order(bundle.logs)
     year, source = _year(logs, [ts_ns for ts_ns in told.values() if ts_ns], offset_ns, options)
     if source == "guessed":
-        message = f"no source tells the year of the log's lines; {year} is the file's own time"
+        message = (
+            f"no source tells the year of the log's lines; {year} is taken, by the file's own time"
+        )
         findings.append(Finding("year_guessed", logs[0].source.name, message))
     spans = [span for log in logs for span in _span(log, year, offset_ns)]
     times = spans + [ts_ns for ts_ns in told.values() if ts_ns is not None]
@@ -70,8 +76,21 @@ def timing_of(bundle: Bundle, options: ImportOptions) -> tuple[Timing, list[Find
         message = "no source holds a time; the files' own time is taken"
         findings.append(Finding("time_guessed", None, message))
     first, last = (min(spans), max(times)) if spans else (min(times), max(times))
+    findings += _doubtful(told, spans)
     documents = _documents(bundle, told, first, last)
     return Timing(year, source, offset_ns, logs, documents, first, last), findings
+
+
+def _doubtful(told: dict[str, int | None], spans: list[int]) -> list[Finding]:
+    """Documents that say they are of days after the log's end."""
+    if not spans:
+        return []
+    end = max(spans)
+    return [
+        Finding("time_doubtful", file, f"its time is {format_ts(ts_ns)}, days after the log's end")
+        for file, ts_ns in sorted(told.items())
+        if ts_ns is not None and ts_ns > end + _LATE_NS
+    ]
 
 
 def _told_time(file: FoundFile) -> int | None:

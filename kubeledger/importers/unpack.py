@@ -1,0 +1,226 @@
+"""Archives taken apart: members become numbered files, so that their names can do no harm.
+
+What a member is called matters to records only; on this machine it never names a file. An
+archive that ends early or is damaged still gives the members before the damage.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+import msgspec
+
+from kubeledger.errors import BadInputError
+from kubeledger.importers.sources import CHUNK, SourceFile
+
+__all__ = ["FILES_MAX", "SPOOL_MAX", "Unpacked", "copy_stream", "is_tar", "unpack"]
+
+FILES_MAX = 200_000
+SPOOL_MAX = 64 << 30
+RATIO_MAX = 200
+"""What an archive may unpack to, as a multiple of its size; logs shrink to a thirtieth."""
+
+RATIO_FLOOR = 1 << 30
+"""Bytes up to which any ratio is believed."""
+
+_HEAD = 512
+
+
+class Unpacked(msgspec.Struct):
+    """What an archive holds.
+
+    Attributes:
+        files: regular members, sorted by name; of two with one name the last.
+        skipped: name -> why it is not taken.
+        damage: why members may be missing; empty when the archive is whole.
+    """
+
+    files: list[SourceFile]
+    skipped: dict[str, str]
+    damage: str = ""
+
+
+def is_tar(source: SourceFile) -> bool:
+    """The content, unpacked if need be, begins like a tar archive."""
+    head = source.head(_HEAD)
+    if len(head) < _HEAD or head[257:262] != b"ustar":
+        return False
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def unpack(source: SourceFile, spool: Path, label: str) -> Unpacked:
+    """Unpack an archive's regular files into ``spool``, which is made.
+
+    Raises:
+        BadInputError: a member's name leads out of the archive, it unpacks to too much,
+            there is no room for it, or no member is whole.
+    """
+    limit = min(SPOOL_MAX, max(RATIO_FLOOR, RATIO_MAX * source.path.stat().st_size))
+    unpacker = _Unpacker(spool, label, limit)
+    with spool_errors(label):
+        spool.mkdir(parents=True)
+        unpacker.read(source)
+    unpacked = Unpacked([unpacker.files[name] for name in sorted(unpacker.files)], unpacker.skipped)
+    if source.truncated or unpacker.damage:
+        unpacked.damage = unpacker.damage or "it ends early"
+        if not unpacked.files:
+            raise BadInputError(f"is a damaged archive: {unpacked.damage}", file=label)
+    return unpacked
+
+
+class spool_errors:
+    """What goes wrong in the temporary directory, as an error that names the input."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Translate an ``OSError``.
+
+        Raises:
+            BadInputError: in its place.
+        """
+        if isinstance(error, OSError):
+            raise BadInputError(
+                f"cannot be unpacked: {error.strerror or error}",
+                file=self._label,
+                advice="TMPDIR names the directory that is unpacked into; it needs room",
+            ) from None
+
+
+def copy_stream(stream: BinaryIO, out: BinaryIO, limit: int, label: str) -> None:
+    """Copy at most ``limit`` bytes.
+
+    Raises:
+        BadInputError: there are more.
+    """
+    total = 0
+    while chunk := stream.read(CHUNK):
+        total += len(chunk)
+        if total > limit:
+            raise BadInputError(f"is larger than {limit} bytes", file=label)
+        out.write(chunk)
+
+
+class _ChunkReader:
+    """A readable over chunks, as ``tarfile`` wants one."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes."""
+        while len(self._rest) < size:
+            chunk = next(self._chunks, b"")
+            if not chunk:
+                break
+            self._rest += chunk
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+
+class _Header(tarfile.TarInfo):
+    """Takes down how an archive ended: ``tarfile`` keeps damage behind its start to itself."""
+
+    @classmethod
+    def fromtarfile(cls, archive: Any) -> _Header:  # noqa: ANN401 - as in the base
+        """The next member's header."""
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.HeaderError as error:
+            archive.end = type(error).__name__
+            raise
+
+
+class _Archive(tarfile.TarFile):
+    tarinfo = _Header
+    end = ""
+
+
+class _Unpacker:
+    def __init__(self, spool: Path, label: str, limit: int) -> None:
+        self.files: dict[str, SourceFile] = {}
+        self.skipped: dict[str, str] = {}
+        self.damage = ""
+        self._spool = spool
+        self._label = label
+        self._limit = limit
+        self._total = 0
+        self._count = 0
+
+    def read(self, source: SourceFile) -> None:
+        """All members, up to the end or the first damage."""
+        name = ""
+        try:
+            with _Archive.open(fileobj=_ChunkReader(source.chunks()), mode="r|") as archive:  # type: ignore[call-overload]  # any object with read() will do for a stream
+                for member in archive:
+                    name = self._name(member)
+                    if name:
+                        self._member(archive, member, name)
+                    name = ""
+                if archive.end != "EOFHeaderError":
+                    self.damage = "it ends early or is damaged"
+        except (tarfile.TarError, EOFError) as error:
+            self.damage = f"it ends early or is damaged ({error})"
+            if name:
+                self.files.pop(name, None)
+                self.skipped[name] = "cut off: the archive ends in it"
+
+    def _name(self, member: tarfile.TarInfo) -> str:
+        """What records will call a member; empty for what is not taken."""
+        path = PurePosixPath(member.name)
+        if path.is_absolute() or ".." in path.parts:
+            raise BadInputError(
+                f"holds a member that leads out of it: {member.name}", file=self._label
+            )
+        name = str(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if member.isdir():
+            return ""
+        reason = _refusal(member, name)
+        if reason:
+            self.skipped[name] = reason
+        return "" if reason else name
+
+    def _member(self, archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> None:
+        self._count += 1
+        self._total += member.size
+        if self._count > FILES_MAX or self._total > self._limit:
+            raise BadInputError(
+                f"unpacks to more than {FILES_MAX} files or {self._limit} bytes",
+                file=self._label,
+                advice="unpack it by hand if that is right",
+            )
+        stream = archive.extractfile(member)
+        assert stream is not None, "only regular members come here"
+        target = self._spool / str(self._count)
+        with target.open("wb") as out:
+            while chunk := stream.read(CHUNK):
+                out.write(chunk)
+        # A time that is none leaves that of unpacking.
+        with suppress(ValueError, OverflowError, OSError, TypeError):
+            os.utime(target, (member.mtime, member.mtime))
+        self.skipped.pop(name, None)
+        self.files[name] = SourceFile(name, target)
+
+
+def _refusal(member: tarfile.TarInfo, name: str) -> str:
+    if member.issparse():
+        return "a sparse file: it may unpack to any size"
+    if member.issym() or member.islnk():
+        return "a link in an archive"
+    if not member.isreg():
+        return "no regular file"
+    return "a file without a name" if name in ("", ".") else ""
