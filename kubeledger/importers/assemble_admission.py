@@ -2,9 +2,10 @@
 
 A refusal stands in the log: the predicate's line, ``Pod admission denied``, the event. That
 a pod was admitted no line says; it follows from the first sign that its worker synced it
-or runs its containers. Pods that had ended before a kubelet restart, and mirror pods, are
-not put through admission (HandlePodAdditions). Where the log holds no line of a refusal, the
-pod's own status does: failed with a reason, and no container ever.
+or runs its containers, in the log or in a later pod list. Without any sign nothing is
+decided. Pods that had ended before a kubelet restart, and mirror pods, are not put through
+admission (HandlePodAdditions). Where the log holds no line of a refusal, the pod's own
+status does: failed with a reason, and no container ever.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.importers.assembler import (
+    Assembler,
+    FreeTextHandler,
+    ItemHandler,
+    StructuredHandler,
+)
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.holdback import Waiting
-from kubeledger.importers.items import LogLine
+from kubeledger.importers.items import Item, LogLine, PodList
 from kubeledger.importers.links import PodLink
 from kubeledger.importers.podref import (
     FORMATTED_POD,
@@ -34,7 +40,9 @@ from kubeledger.importers.rejections import (
     is_admission_reason,
     reason_of_message,
     rejection_in_status,
+    was_synced,
 )
+from kubeledger.importers.survey import kubelet_uid
 from kubeledger.lifecycle.records import PodAdmitted, PodRejected
 from kubeledger.machine import Evidence
 from kubeledger.units import NS_PER_S
@@ -46,6 +54,12 @@ _PLEG = re.compile(rf'SyncLoop \(PLEG\): "({FORMATTED_POD})"')
 _SYNCED = re.compile(
     rf'(?:computePodActions got .* for pod|No sandbox for pod) "({FORMATTED_POD})"', re.DOTALL
 )
+_RAN = re.compile(
+    rf'Created PodSandbox "[^"]+" for pod "(?P<sandboxed>{FORMATTED_POD})"'
+    rf'|Container "[^"]+" \(.*?\) of pod (?P<killed>{FORMATTED_POD}): '
+)
+_ERROR_SYNCING = re.compile(rf'Error syncing pod \S+ \("({FORMATTED_POD})"\), skipping')
+_PROBED = re.compile(rf'(?:Liveness|Readiness|Startup) probe for "({FORMATTED_POD}):')
 _PREDICATE = re.compile(rf"Predicate failed on Pod: ({FORMATTED_POD}), for reason: (.*)", re.DOTALL)
 _REFUSED = re.compile(rf"Failed to admit pod ({FORMATTED_POD}) - (.*)", re.DOTALL)
 _CONDITIONS = "node has conditions: "
@@ -57,7 +71,28 @@ _SYNC_MESSAGES = (
     "SyncPod enter",
     "computePodActions got for pod",
     "No sandbox for pod can be found. Need to start a new one",
+    "Created PodSandbox for pod",
+    "Error syncing pod, skipping",
+    "Message for Container of pod",
+    "Probe errored",
+    "Probe failed",
+    "Probe succeeded",
+    "SyncLoop (probe)",
 )
+_WORKER_REASONS = frozenset(
+    {
+        "BackOff",
+        "Created",
+        "FailedCreatePodSandBox",
+        "FailedMount",
+        "Pulled",
+        "Pulling",
+        "SandboxChanged",
+        "Started",
+        "Unhealthy",
+    }
+)
+"""Events that the pod's worker sends, or what it started."""
 _PREDICATE_MESSAGES = (
     "Failed to admit pod",
     "Failed to admit pod to node",
@@ -82,6 +117,7 @@ class AdmissionAssembler(Assembler):
         self._undecided: dict[PodLink, None] = {}
         self._refusals: dict[PodLink, Waiting] = {}
         self._doubtful: dict[PodLink, int] = {}
+        self._shown: dict[PodLink, Evidence] = {}
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21, and the event of 1.20."""
@@ -101,17 +137,23 @@ class AdmissionAssembler(Assembler):
                 (_PLEG, self._pleg_text),
                 (_COMPLETED, self._completed),
             ],
-            "kuberuntime_manager.go": [(_SYNCED, self._synced_text)],
+            "kuberuntime_manager.go": [(_SYNCED, self._synced_text), (_RAN, self._ran_text)],
+            "pod_workers.go": [(_ERROR_SYNCING, self._synced_text)],
+            "prober.go": [(_PROBED, self._synced_text)],
             "predicate.go": [(_PREDICATE, self._refused_text), (_REFUSED, self._refused_text)],
             "eviction_manager.go": [(_REFUSED, self._refused_text)],
         }
 
+    def items(self) -> Mapping[type, ItemHandler]:
+        """Pod lists, whose statuses may show what the log does not."""
+        return {PodList: self._listed}
+
     def finish(self, ts_ns: int) -> Facts:
-        """Pods whose admission nothing disproved."""
+        """What still waited; a pod of which nothing was heard stays undecided."""
         self._settle_doubtful(ts_ns + _STATUS_WAIT_NS)
-        for pod in list(self._undecided):
+        for pod, evidence in list(self._shown.items()):
             if pod.admitting:
-                self._admit(pod, ts_ns, None)
+                self._admit(pod, ts_ns, evidence)
         return self._links.queue.drain()
 
     def _release(self, line: LogLine) -> list[Fact]:
@@ -139,6 +181,7 @@ class AdmissionAssembler(Assembler):
             pod.victim, pod.evicting = None, False
             self._links.admitting.append(pod)
             self._undecided[pod] = None
+            self._shown.pop(pod, None)
             if rejection_in_status(self.context, pod.uid) is not None:
                 self._doubtful[pod] = line.ts_ns
         return self._release(line)
@@ -177,6 +220,27 @@ class AdmissionAssembler(Assembler):
     def _pleg_text(self, line: LogLine, match: re.Match[str]) -> Facts:
         return self._proved(line, formatted_pod(match[1]), _PLEG_PROVES_AFTER_NS)
 
+    def _ran_text(self, line: LogLine, match: re.Match[str]) -> Facts:
+        return self._proved(line, formatted_pod(match["sandboxed"] or match["killed"]), 0)
+
+    def _listed(self, item: Item) -> Facts:
+        """Take down statuses that the worker wrote; a line of the log, if one follows, decides.
+
+        Soon after the ADD a status may still be of the time before.
+        """
+        assert isinstance(item, PodList)
+        if item.listed_by == "manifest" or not self._undecided:
+            return ()
+        shown = {kubelet_uid(pod) for pod in item.pods if was_synced(pod.get("status") or {})} - {
+            None
+        }
+        for pod in self._undecided:
+            asked_ns = pod.added.ts_ns if pod.added else item.ts_ns
+            late = item.ts_ns >= asked_ns + _STATUS_WAIT_NS
+            if late and pod.uid in shown and pod not in self._doubtful:
+                self._shown.setdefault(pod, item.evidence)
+        return ()
+
     def _proved(self, line: LogLine, ref: PodRef | None, after_ns: int) -> Facts:
         # Most of these lines are about pods admitted long ago: look no further then.
         if ref is not None and self._undecided:
@@ -186,18 +250,18 @@ class AdmissionAssembler(Assembler):
                 self._admit(pod, line.ts_ns, line.evidence)
         return self._release(line)
 
-    def _admit(self, pod: PodLink, ts_ns: int, evidence: Evidence | None) -> None:
+    def _admit(self, pod: PodLink, ts_ns: int, evidence: Evidence) -> None:
         self._decided(pod)
         body = PodAdmitted(namespace=pod.namespace, pod=pod.name, pod_uid=pod.uid)
         cause = pod.preemptions[-1] if pod.preemptions else pod.added
-        proof = () if evidence is None else (evidence,)
         added = () if pod.added is None else pod.added.evidence
-        self._links.queue.add(Fact(ts_ns, body, (*added, *proof), cause=cause))
+        self._links.queue.add(Fact(ts_ns, body, (*added, evidence), cause=cause))
 
     def _decided(self, pod: PodLink) -> None:
         pod.admitting = False
         self._undecided.pop(pod, None)
         self._doubtful.pop(pod, None)
+        self._shown.pop(pod, None)
         if pod in self._links.admitting:
             self._links.admitting.remove(pod)
 
@@ -248,6 +312,8 @@ class AdmissionAssembler(Assembler):
 
     def _event(self, line: LogLine) -> Facts:
         event = event_line(line)
+        if event is not None and event.reason in _WORKER_REASONS:
+            return self._proved(line, event.pod, 0)
         if event is None or event.type != "Warning" or event.container is not None:
             return self._release(line)
         pod = self._links.pod(self.context, event.pod, line)

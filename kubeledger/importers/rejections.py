@@ -7,7 +7,7 @@ from typing import Any
 
 from kubeledger.importers.context import BundleContext
 
-__all__ = ["is_admission_reason", "reason_of_message", "rejection_in_status"]
+__all__ = ["is_admission_reason", "reason_of_message", "rejection_in_status", "was_synced"]
 
 _REASONS = frozenset(
     {
@@ -91,6 +91,14 @@ def rejection_in_status(context: BundleContext, uid: str | None) -> tuple[str, s
             prefix = next(prefix for prefix in _STATUS_PREFIXES if message.startswith(prefix))
             return str(reason), message.removeprefix(prefix)
     return None
+
+
+def was_synced(status: dict[str, Any]) -> bool:
+    """Whether only a pod worker can have written the status: the pod had been admitted."""
+    if _had_container(status) or status.get("phase") in ("Running", "Succeeded"):
+        return True
+    # Of a refused pod the kubelet reports no containers, and the API server none at all.
+    return status.get("phase") == "Pending" and any(status.get(key) for key in _STATUS_LISTS)
 
 
 def _had_container(status: dict[str, Any]) -> bool:

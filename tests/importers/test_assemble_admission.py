@@ -76,11 +76,65 @@ def test_signs_in_structured_logs(message: str) -> None:
     assert fact.ts_ns == at("10:00:00.1")
 
 
-def test_a_pod_that_nothing_is_heard_of_is_admitted_at_the_end() -> None:
-    """A pod that nothing is heard of is admitted at the end."""
-    log = [_add(), klog("10:05:00.000000", "kubelet.go", "SyncLoop (housekeeping)")]
+@pytest.mark.parametrize("message", [None, "SyncLoop (housekeeping)"])
+def test_of_a_pod_that_nothing_is_heard_of_nothing_is_decided(message: str | None) -> None:
+    """Of a pod that nothing is heard of nothing is decided, at the end either."""
+    log = [_add(pods=f"{POD}, b_shop({UID_B})")]
+    log += [klog("10:05:00.000000", "kubelet.go", message)] if message else []
+    facts = tell(world(), log)
+    assert not of(facts, PodAdmitted)
+    assert not of(facts, PodRejected)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("kuberuntime_manager.go", f'Created PodSandbox "5a" for pod "{POD}"'),
+        ("kuberuntime_manager.go", f'Container "web" ({{"docker" "1"}}) of pod {POD}: Container x'),
+        ("prober.go", f'Readiness probe for "{POD}:web" failed (failure): x'),
+        ("pod_workers.go", f'Error syncing pod {UID} ("{POD}"), skipping: x'),
+    ],
+)
+def test_signs_in_the_free_text_of_other_files(file: str, message: str) -> None:
+    """What only a pod that was admitted can do."""
+    log = [_add(), klog("10:00:00.100000", file, message)]
     (fact,) = facts_of(tell(world(), log), PodAdmitted)
-    assert fact.ts_ns == at("10:05:00")
+    assert fact.ts_ns == at("10:00:00.1")
+
+
+def test_the_event_of_a_worker_is_a_sign() -> None:
+    """The event of a worker is a sign."""
+    log = [_add(), _event("10:00:00.100000", "FailedMount", "x")]
+    (fact,) = facts_of(tell(world(), log), PodAdmitted)
+    assert fact.ts_ns == at("10:00:00.1")
+
+
+@pytest.mark.parametrize(
+    ("status", "clock", "admitted"),
+    [
+        ({"phase": "Running"}, "10:05:00", 1),
+        ({"phase": "Running"}, "10:00:01", 0),
+        ({"phase": "Pending"}, "10:05:00", 0),
+        ({"phase": "Pending", "containerStatuses": [{"name": "web"}]}, "10:05:00", 1),
+        ({"phase": "Failed", "containerStatuses": [{"containerID": "x://1"}]}, "10:05:00", 1),
+        ({"phase": "Failed"}, "10:05:00", 0),
+    ],
+)
+def test_the_status_in_a_later_pod_list_is_a_sign(
+    status: dict[str, Any], clock: str, admitted: int
+) -> None:
+    """Unless it may be of the time before the ADD, or says nothing."""
+    shown = {"metadata": {"name": "a", "namespace": "shop", "uid": UID}, "spec": {}}
+    facts = tell(world(), [_add()], [pod_list(clock, {**shown, "status": status})])
+    assert [fact.ts_ns for fact in facts_of(facts, PodAdmitted)] == [at(clock)] * admitted
+
+
+def test_a_line_of_the_log_decides_before_a_status() -> None:
+    """A line of the log decides before a status, so the bundle says what the log says alone."""
+    shown = {"metadata": {"name": "a", "namespace": "shop", "uid": UID}, "spec": {}}
+    lists = [pod_list("10:00:03", {**shown, "status": {"phase": "Running"}})]
+    (fact,) = facts_of(tell(world(), [_add(), _synced("10:00:04.200000")], lists), PodAdmitted)
+    assert fact.ts_ns == at("10:00:04.2")
 
 
 def test_several_adds_before_the_first_sign() -> None:
