@@ -167,7 +167,8 @@ class ProberAssembler(Assembler):
         probe_type = text_value(line, "probeType").lower()
         result, output_key = TICK_MESSAGES[line.message]
         if ref is not None and probe_type in INITIAL:
-            output = None if output_key is None else text_value(line, output_key)
+            held = output_key is not None and values.get(output_key) is not None
+            output = text_value(line, output_key) if output_key and held else None
             container = text_value(line, "containerName")
             tick = Tick(probe_type, container, result, output)
             self._ticked(line, ref, tick, structured=True)

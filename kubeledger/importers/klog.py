@@ -37,15 +37,18 @@ from kubeledger.importers.klog_outputs import (
 from kubeledger.importers.klog_prefix import HEADER, JSON_START
 from kubeledger.importers.klog_time import Clock, exact_json_ns
 from kubeledger.importers.klog_values import normal_message, split_structured, text_values
-from kubeledger.importers.multiline import continues_free_text, entry_goes_on, opens_block
+from kubeledger.importers.multiline import (
+    block_line,
+    continues_free_text,
+    entry_goes_on,
+    opens_block,
+)
 from kubeledger.importers.router import PREFIX_LENGTH, Route, Router, Verdict
 from kubeledger.machine import Evidence
 
 __all__ = ["KlogReader"]
 
 VERDICTS_MAX = 100_000
-JOINED_MAX = 1 << 20
-"""Bytes of continuation lines that an entry takes; more are counted but not kept."""
 
 _NEVER = b"~"
 """Later than any stamp: the loop passes over no line before one has been read whole."""
@@ -338,27 +341,24 @@ class KlogReader:
 
     def _continue_block(self, place: Place) -> bool:
         """A line inside ``key=<`` ... `` >``; False when it is none of the block."""
-        body = place.body
-        if body.startswith(b"#011"):  # syslog's way to write a tab
-            body = b"\t" + body[4:]
-        closing = body.lstrip(b" ").startswith(b">") and not body.startswith(b"\t")
-        if not closing and not body.startswith(b"\t"):
-            if HEADER.match(body) or body.startswith(JSON_START):
+        line = block_line(place.body)
+        if line is None or (self._pending is not None and self._is_foreign(place)):
+            if HEADER.match(place.body) or place.body.startswith(JSON_START):
                 self._in_block = False
             return False
-        if closing:
-            self._in_block = opens_block(body)
-        self._append(place, body)
+        self._in_block = not line.closes or opens_block(line.text)
+        self._append(place, line.text)
         return True
+
+    def _is_foreign(self, place: Place) -> bool:
+        """Another program than that of the entry above wrote the line."""
+        return bool(self._wrapped) and self._bodies.unwrap(place.raw).tag != self._tag
 
     def _append(self, place: Place, body: bytes) -> None:
         """One more line of the entry above."""
         pending = self._pending
         if pending is not None:
-            pending.numbers.append(place.number)
-            pending.kept += len(body)
-            if pending.kept <= JOINED_MAX:
-                pending.continuation.append(body.rstrip(b"\r").decode("utf-8", "replace"))
+            pending.append(place.number, body)
             if pending.calls is not None:
                 self._count(Verdict.UNDERSTOOD)
         elif self._tail_kind is Verdict.UNKNOWN:
@@ -368,9 +368,9 @@ class KlogReader:
 
     def _without_header(self, place: Place) -> None:
         text = place.body.rstrip(b"\r").decode("utf-8", "replace")
-        foreign_tag = self._wrapped and self._bodies.unwrap(place.raw).tag != self._tag
+        foreign = self._is_foreign(place)
         noise = not text.strip() or self._router.plain(text)
-        if not foreign_tag and (not noise or not text.strip()) and self._may_continue():
+        if not foreign and (not noise or not text.strip()) and self._may_continue():
             self._append(place, place.body)
         elif noise:
             kind = self._tail_kind

@@ -8,7 +8,10 @@ from kubeledger.importers.facts import Fact
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.router import Call
 
-__all__ = ["ClockStep", "LogEntry", "LogOutput", "NewProcess", "PendingEntry"]
+__all__ = ["JOINED_MAX", "ClockStep", "LogEntry", "LogOutput", "NewProcess", "PendingEntry"]
+
+JOINED_MAX = 1 << 20
+"""Bytes of continuation lines that an entry takes; more are counted but not kept."""
 
 
 class LogEntry(msgspec.Struct):
@@ -53,3 +56,10 @@ class PendingEntry(msgspec.Struct):
     continuation: list[str] = []
     numbers: list[int] = []
     kept: int = 0
+
+    def append(self, number: int, body: bytes) -> None:
+        """One more line of the entry, without its carrier's prefix."""
+        self.numbers.append(number)
+        self.kept += len(body)
+        if self.kept <= JOINED_MAX:
+            self.continuation.append(body.rstrip(b"\r").decode("utf-8", "replace"))

@@ -6,6 +6,7 @@ bring both to the same Python values, so that nobody behind them needs to know t
 * strings are unquoted, and lose one trailing newline (klog's block form cannot tell
   whether the last line of a value ended with one);
 * an object reference is ``namespace/name`` (JSON has an object with these two keys);
+* a block whose lines are lost (a log that went through ``grep``) is None;
 * what klog wrote as JSON (numbers, true, null, objects, lists) is decoded;
 * any other bare text stays text (Go's ``%v`` of structs, maps and times);
 * times that the JSON form writes as a number become Go's text form, as in text.
@@ -19,7 +20,14 @@ from typing import Any
 
 from kubeledger.units import NS_PER_S, format_ts
 
-__all__ = ["json_values", "normal_message", "split_structured", "text_values", "unquote"]
+__all__ = [
+    "closes_block",
+    "json_values",
+    "normal_message",
+    "split_structured",
+    "text_values",
+    "unquote",
+]
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _KEY = re.compile(r'\s*([^\s="]+)=')
@@ -36,6 +44,9 @@ _SIMPLE_ESCAPES = {
     "t": "\t",
     "v": "\v",
 }
+_TAB_WIDTH = 8
+_CLOSING = re.compile(r" {0,7}>(?:\s*\Z|(?:\s+[^\s=\"]+=))")
+"""The line that ends a block; what has more spaces is a line of it whose tab was expanded."""
 _BRACKETS = {"{": "}", "[": "]", "(": ")"}
 _JSON_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
@@ -104,7 +115,7 @@ def _value(text: str, start: int) -> tuple[Any, int]:
         quoted = _QUOTED.match(text, start)
         if quoted is not None:
             return normal_message(unquote(quoted[1])), quoted.end()
-    elif first == "<" and text.startswith("<\n", start):
+    elif first == "<" and text[start + 1 : start + 2] in ("", "\n"):
         return _block(text, start + 2)
     elif first in ("{", "["):
         return _bracketed(text, start)
@@ -112,20 +123,40 @@ def _value(text: str, start: int) -> tuple[Any, int]:
     return _bare(text[start:end]), end
 
 
-def _block(text: str, start: int) -> tuple[str, int]:
-    """A value over several lines: each behind a tab, up to a line that is `` >``."""
+def closes_block(line: str) -> bool:
+    """The line ends a value over several lines; more keys may stand behind its ``>``."""
+    return _CLOSING.match(line) is not None
+
+
+def _block(text: str, start: int) -> tuple[str | None, int]:
+    """A value over several lines: each behind a tab, up to a line that is `` >``.
+
+    Terminals and journal readers expand the tabs. None: no line of the value is left, for
+    klog writes at least one.
+    """
     lines: list[str] = []
+    indent = ""
     position = start
     while position < len(text):
         end = text.find("\n", position)
         line = text[position:] if end < 0 else text[position:end]
-        if not line.startswith("\t") and line.lstrip(" ").startswith(">"):
-            return "\n".join(lines), position + line.index(">") + 1
-        lines.append(line.removeprefix("\t"))
+        if closes_block(line):
+            return _joined(lines), position + line.index(">") + 1
+        indent = indent or _indent(line)
+        lines.append(line[1:] if line.startswith("\t") else line.removeprefix(indent))
         if end < 0:
             break
         position = end + 1
-    return "\n".join(lines), len(text)
+    return _joined(lines), len(text)
+
+
+def _indent(line: str) -> str:
+    """The spaces that a line's tab became; nothing where it is still a tab."""
+    return line[: min(_TAB_WIDTH, len(line) - len(line.lstrip(" ")))]
+
+
+def _joined(lines: list[str]) -> str | None:
+    return "\n".join(lines) if lines else None
 
 
 def _bracketed(text: str, start: int) -> tuple[Any, int]:

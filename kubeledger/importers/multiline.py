@@ -12,11 +12,14 @@ of its own, so that a stray line cannot change what an entry says.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from kubeledger.importers.klog_prefix import HEADER
-from kubeledger.importers.klog_values import split_structured
+from kubeledger.importers.klog_values import closes_block, split_structured
 
-__all__ = ["continues_free_text", "entry_goes_on", "opens_block"]
+__all__ = ["BlockLine", "block_line", "continues_free_text", "entry_goes_on", "opens_block"]
+
+_SYSLOG_TAB = b"#011"
 
 _MULTI_LINE: dict[str, re.Pattern[str] | None] = {
     "aws_credentials.go": None,
@@ -46,6 +49,24 @@ _MULTI_LINE: dict[str, re.Pattern[str] | None] = {
 def opens_block(body: bytes) -> bool:
     """The line ends inside a value over several lines."""
     return body.endswith((b"=<", b"=<\r"))
+
+
+class BlockLine(NamedTuple):
+    """A line inside a value over several lines; ``closes``: the value's last."""
+
+    text: bytes
+    closes: bool
+
+
+def block_line(body: bytes) -> BlockLine | None:
+    """A line after one that opened a block; None when it is none of the block.
+
+    The tab that klog writes may have become spaces, or syslog's way to write a tab.
+    """
+    if body.startswith(_SYSLOG_TAB):
+        body = b"\t" + body.removeprefix(_SYSLOG_TAB)
+    closes = closes_block(body.decode("utf-8", "replace"))
+    return BlockLine(body, closes) if closes or body.startswith((b"\t", b" ")) else None
 
 
 def continues_free_text(severity: str, file: str, message: str) -> bool:

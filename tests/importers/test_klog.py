@@ -231,6 +231,35 @@ def test_block_that_never_ends() -> None:
     ]
 
 
+@pytest.mark.parametrize("prefix", ["", "May 12 04:58:57 n.local kubelet.sh[2473]: "])
+@pytest.mark.parametrize("tab", ["\t", "        ", "#011"])
+def test_tabs_of_a_block_that_became_something_else(prefix: str, tab: str) -> None:
+    """What carried the log here writes a block's tabs in its own way."""
+    block = (BLOCK[0], f"{tab}line 3: kill: `': no", f"{tab}  > indented", " >")
+    read = log(*(prefix + line for line in (NOISE, *block, NOISE)))
+    (line,) = read.lines
+    assert line.values is not None
+    assert line.values["output"] == "line 3: kill: `': no\n  > indented"
+    assert read.counts == (6, 4, 2, 0)
+
+
+def test_indented_line_of_another_program_in_a_block() -> None:
+    """The journal names the program, so its line stays out of the kubelet's value."""
+    prefix = "Nov 21 02:52:41 n kubelet[1]: "
+    lines = [prefix + line for line in (BLOCK[0], BLOCK[1], BLOCK[3])]
+    read = log(*lines[:2], "Nov 21 02:52:41 n containerd[9]:     at main.go", lines[2])
+    assert read.lines[0].values is not None
+    assert read.lines[0].values["output"] == "cat: no such file"
+    assert read.counts == (4, 3, 0, 1)
+
+
+def test_block_whose_lines_are_lost() -> None:
+    """A log that went through grep has only the lines that open blocks."""
+    read = log(BLOCK[0], BLOCK[0], NOISE)
+    assert [line.values["output"] for line in read.lines if line.values] == [None, None]
+    assert read.counts == (3, 2, 1, 0)
+
+
 def test_foreign_line_in_a_block() -> None:
     """It is counted on its own, and the block goes on."""
     read = log(BLOCK[0], BLOCK[1], "Failed to connect to bus: Host is down", BLOCK[3])
