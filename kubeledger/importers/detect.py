@@ -30,6 +30,7 @@ FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
 _HEAD = 64 << 10
 _LONG_HEAD = 4 << 20
 
+_CONTROLS_SHARE = 64
 _CONTROLS = bytes((*range(9), *range(14, 27), *range(28, 32)))
 _CGROUP_LINE = re.compile(
     r"^/?(?:[^\s/]+/)+(?:cpu|cpuset|cpuacct|memory|pids|hugetlb|blkio|io|cgroup|misc)\.[\w.]+ \S",
@@ -77,7 +78,7 @@ def detect(source: SourceFile) -> Detected:
     start = head.lstrip()[:1]
     if start in (b"{", b"["):
         return _detect_json(source)
-    text = head.decode("utf-8", "replace")
+    text = head.translate(None, b"\0").decode("utf-8", "replace")
     if text.startswith(("# HELP", "# TYPE")) or "\n# TYPE " in text:
         return Detected("metrics")
     if _CGROUP_LINE.search(text):
@@ -88,8 +89,9 @@ def detect(source: SourceFile) -> Detected:
 
 
 def _is_binary(head: bytes) -> bool:
-    start = head[:4096]
-    return b"\0" in head or len(start) - len(start.translate(None, _CONTROLS)) > 64
+    """Few bytes that no text holds are damage, many are another kind of file."""
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    return controls > max(1, len(head) // _CONTROLS_SHARE)
 
 
 def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
@@ -168,6 +170,11 @@ def load_documents(data: bytes) -> list[Any]:
             value, position = decoder.raw_decode(text, position)
         except RecursionError:
             raise ValueError("nested too deep") from None
+        except json.JSONDecodeError as error:
+            if not text[error.pos :].strip() or error.msg.startswith("Unterminated"):
+                raise ValueError(f"it ends in the middle, in line {error.lineno}") from None
+            place = f"line {error.lineno}, column {error.colno}"
+            raise ValueError(f"it breaks in {place}") from None
         documents.append(value)
     return documents
 

@@ -271,6 +271,9 @@ def _cgroups(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
     counts = LineCounts(0, 0)
     for number, offset, text in _lines(data):
         counts.lines += 1
+        if _is_damaged(text, counts):
+            counts.unknown.append(_line_evidence(document, number, offset, text))
+            continue
         match = _CGROUP_LINE.match(text)
         if match is None:
             if not text.strip() or text.startswith("#"):
@@ -300,6 +303,9 @@ def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
     counts = LineCounts(0, 0)
     for number, offset, text in _lines(data):
         counts.lines += 1
+        if _is_damaged(text, counts):
+            counts.unknown.append(_line_evidence(document, number, offset, text))
+            continue
         match = _PROBE_LINE.match(text)
         if match is None:
             counts.noise += 1
@@ -322,6 +328,16 @@ def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
         evidence[key] = _line_evidence(document, number, offset, text)
     items: list[Item] = [ProbeCounters(document.ts_ns, totals, evidence)] if totals else []
     return items, counts
+
+
+def _is_damaged(text: str, counts: LineCounts) -> bool:
+    """A line with NUL bytes is not believed, but the others are."""
+    if "\0" not in text:
+        return False
+    message = "lines with NUL bytes are not read"
+    if message not in counts.flaws:
+        counts.flaws.append(message)
+    return True
 
 
 def _count(text: str) -> int | None:

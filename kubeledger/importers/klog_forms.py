@@ -69,7 +69,7 @@ def json_line(place: Place, ts_ns: int, source: str) -> LogLine | None:
     """An entry in JSON form; None when the line is no JSON object (cut short)."""
     try:
         entry = _JSON.decode(place.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     caller = _CALLER.match(str(entry.get("caller", "")))
     return LogLine(

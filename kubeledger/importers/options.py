@@ -26,7 +26,8 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
         node: name of the node all sources are from.
         kubelet_version: ``1.36.2``.
         year: year of the first klog line.
-        format: format of every source, one of ``FORMATS``.
+        format: of every file that is named, one of ``FORMATS``; of a directory or archive,
+            the files that are of this format, and no others.
     """
 
     node: str | None = None

@@ -260,7 +260,7 @@ class Pipeline:
         fact = account.reject(shape, line.line, line.evidence, line.ts_ns)
         if fact is not None:
             yield fact
-        message = f"line {line.line} cannot be read: {type(error).__name__}: {error}"
+        message = f"line {line.line} cannot be read: {_in_words(error)}"
         yield self._finding(
             Finding("malformed", line.source, message[:500]), line.ts_ns, line.evidence
         )
@@ -273,7 +273,7 @@ class Pipeline:
                 if facts:
                     yield from facts
             except MALFORMED as error:
-                message = f"cannot be read whole: {type(error).__name__}: {error}"
+                message = f"cannot be read whole: {_in_words(error)}"
                 file = None if isinstance(item.evidence, dict) else item.evidence.file
                 yield self._finding(Finding("malformed", file, message[:500]), item.ts_ns)
 
@@ -288,6 +288,17 @@ class Pipeline:
             f"line {line.line}: the clock went back {back_s:.3f} s",
         )
         yield self._finding(finding, line.ts_ns, line.evidence)
+
+
+def _in_words(error: Exception) -> str:
+    """What is wrong with values that a handler could not read."""
+    match error:
+        case KeyError():
+            return f"{error} is missing"
+        case AttributeError() | TypeError() | IndexError():
+            return "a value is of another type than it should be"
+        case _:
+            return str(error)
 
 
 def _odd_bytes(survey: LogSurvey, stats: LineStats) -> Iterator[Finding]:
