@@ -22,6 +22,7 @@ from kubeledger.importers.items import LogLine
 from kubeledger.importers.links import ContainerLink, PodLink
 from kubeledger.importers.podref import (
     FORMATTED_POD,
+    PodRef,
     bare_container_id,
     event_line,
     formatted_pod,
@@ -45,7 +46,11 @@ _PLEG_GONE = re.compile(r"SyncLoop \(PLEG\): ignore irrelevant event: (.*)", re.
 _PLEG_EVENT = re.compile(r'ID:"?([^\s",]+)"?,? Type:"?(\w+)"?,? Data:"?([^\s",}]+)')
 _SANDBOX = re.compile(rf'Created PodSandbox "([^"]+)" for pod "({FORMATTED_POD})"')
 _BACK_OFF = re.compile(rf"back-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})")
-_BACK_OFF_SYNC = re.compile(r"Error syncing pod .*back-off \S+ restarting failed", re.DOTALL)
+_NOT_STARTED = re.compile(
+    r'Error syncing pod .*(?:back-off \S+ restarting failed|failed to "StartContainer" for)',
+    re.DOTALL,
+)
+_UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with ')
 
 _HARMLESS = (
     "Backing Off restarting container in pod",
@@ -108,7 +113,7 @@ class ContainersAssembler(Assembler):
             (_BACK_OFF, lambda line, _: self._back_off_text(line)),
         ]
         tables["pod_workers.go"].insert(
-            0, (_BACK_OFF_SYNC, lambda line, _: self._back_off_text(line))
+            0, (_NOT_STARTED, lambda line, _: self._back_off_text(line))
         )
         return tables
 
@@ -202,8 +207,9 @@ class ContainersAssembler(Assembler):
             return
         found = self._is_first_relist(line.ts_ns)
         container = self._links.container(container_id, pod)
-        self._names.find(container, line.ts_ns)
         is_new = container.seen_ts_ns is None
+        follows = is_new and not found and kind == "ContainerStarted"
+        self._names.find(container, line.ts_ns, may_follow=follows)
         container.seen_ts_ns = container.seen_ts_ns or line.ts_ns
         started = pod.started.pop(container.name, None) if container.name and is_new else None
         found = found and started is None and not self._began_in_epoch(container_id)
@@ -216,6 +222,9 @@ class ContainersAssembler(Assembler):
             fact = Fact(line.ts_ns, self._died_body(container), (line.evidence,), cause=cause)
             container.died = fact
         self._links.queue.add(fact)
+        if container.name and kind == "ContainerStarted":
+            pod.backed_off.discard(container.name)
+            pod.unstarted.discard(container.name)
         if container.name and (is_new or kind == "ContainerStarted"):
             if kind == "ContainerStarted" or not found:
                 pod.current[container.name] = container_id
@@ -281,10 +290,19 @@ class ContainersAssembler(Assembler):
     # -- back-off -------------------------------------------------------------------------
 
     def _back_off(self, line: LogLine) -> Facts:
-        return self._backed_off(line, text_value(line, "err"))
+        text = text_value(line, "err")
+        self._note_unstarted(line, structured_pod((line.values or {}).get("pod")), text)
+        return self._backed_off(line, text)
 
     def _back_off_text(self, line: LogLine) -> Facts:
+        self._note_unstarted(line, formatted_pod(line.message), line.message)
         return self._backed_off(line, line.message)
+
+    def _note_unstarted(self, line: LogLine, ref: PodRef | None, text: str) -> None:
+        """Take down which containers of a pod could not be started."""
+        names = {match[1] for match in _UNSTARTED.finditer(text)}
+        if ref is not None and names:
+            self._links.pod(self.context, ref, line).unstarted |= names
 
     def _backed_off(self, line: LogLine, text: str) -> Facts:
         for match in _BACK_OFF.finditer(text):
@@ -305,6 +323,7 @@ class ContainersAssembler(Assembler):
             fact = Fact(line.ts_ns, body, (line.evidence,), cause=cause)
             waiting = self._links.queue.hold(fact, _BACK_OFF_WAIT_NS)
             self._back_offs[pod, match[2]] = (waiting, line.file)
+            pod.backed_off.add(match[2])
         return self._release(line)
 
     def _is_retold(self, pod: PodLink, container: str, line: LogLine) -> bool:

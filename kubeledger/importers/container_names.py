@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.links import ContainerLink, PodLink
+from kubeledger.lifecycle.records import ContainerKilled
 from kubeledger.units import NS_PER_S
 
 __all__ = ["ContainerNames"]
 
+_RESTARTING = ("liveness_probe", "startup_probe", "spec_changed")
+"""Reasons of kills that a restart follows."""
 _RELIST_NS = NS_PER_S // 2
 """Events this far apart are of two relists: the PLEG waits a second between them."""
 
@@ -24,8 +27,12 @@ class ContainerNames:
         pod.sandboxes.add(container_id)
         self._links.container(container_id, pod).sandbox = True
 
-    def find(self, container: ContainerLink, ts_ns: int) -> None:
-        """Find out whose container it is, if that is not known."""
+    def find(self, container: ContainerLink, ts_ns: int, *, may_follow: bool) -> None:
+        """Find out whose container it is, if that is not known.
+
+        ``may_follow``: it has just started, so it may be what a container of the pod that
+        ended became.
+        """
         if container.name is not None or container.sandbox:
             return
         container_id, pod = container.container_id, container.pod
@@ -41,8 +48,38 @@ class ContainerNames:
         elif self._has_sandbox(pod) or self._left_over(container, ts_ns):
             # A pod has one sandbox at a time, so the ID is a container.
             container.name = self._only_candidate(pod)
+        elif may_follow and (name := self._awaited(pod)) is not None:
+            container.name = name
         else:
             pod.unnamed.add(container_id)
+
+    def _awaited(self, pod: PodLink) -> str | None:
+        """The one container of the pod that is to be started again; None for none or several.
+
+        One worker at a time handles a pod: what it killed in order to restart, it starts
+        next. Where anything else of the pod may start as well, nothing is concluded.
+        """
+        if pod.deleted or pod.victim or pod.evicting or pod.rejected:
+            return None
+        links = self._links.containers
+        unnamed = (links[other] for other in pod.unnamed)
+        if any(link.name is None and link.died is not None for link in unnamed):
+            return None
+        awaited = [name for name in pod.current if self._is_awaited(pod, name)]
+        if len(awaited) != 1 or pod.unstarted - {awaited[0]}:
+            return None
+        since = links[pod.current[awaited[0]]].seen_ts_ns or 0
+        ends = [links[other].died for other in pod.sandboxes if other in links]
+        if any(end is not None and end.ts_ns >= since for end in ends):
+            return None
+        return awaited[0]
+
+    def _is_awaited(self, pod: PodLink, name: str) -> bool:
+        link = self._links.containers[pod.current[name]]
+        kill = None if link.kill is None else link.kill.body
+        if isinstance(kill, ContainerKilled) and kill.reason in _RESTARTING:
+            return True
+        return link.died is not None and name in pod.backed_off
 
     def _has_sandbox(self, pod: PodLink) -> bool:
         containers = self._links.containers

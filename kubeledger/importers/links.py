@@ -62,6 +62,8 @@ class PodLink:
         started: container name -> start event that no PLEG line followed yet.
         sandboxes: IDs known to be sandboxes; ``unnamed`` those that may be anything.
         failures: (container, probe type) -> last transition to failure.
+        backed_off: containers of which the log told a back-off before their restart.
+        unstarted: containers of which the log told that they could not be started.
     """
 
     def __init__(self, ref: PodRef) -> None:
@@ -84,6 +86,8 @@ class PodLink:
         self.sandboxes: set[str] = set()
         self.unnamed: set[str] = set()
         self.failures: dict[tuple[str, str], Fact] = {}
+        self.backed_off: set[str] = set()
+        self.unstarted: set[str] = set()
 
     @property
     def is_static(self) -> bool:

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
+from kubeledger.importers.container_survey import NEEDLES, named_container
 from kubeledger.importers.fingerprint import version_of_callers
 from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.importers.klog_time import exact_json_ns, stamp_ns
@@ -76,6 +77,7 @@ class LogSurvey(msgspec.Struct):
         reference_ns: any full time near the log's beginning.
         samples: entries at the beginning and at the end, without a carrier's prefix.
         offsets_ns: zone's offset -> how many lines agree on it.
+        containers: bare container ID -> its pod's UID and its name, from the kills.
     """
 
     source: SourceFile
@@ -90,6 +92,7 @@ class LogSurvey(msgspec.Struct):
     reference_ns: int | None = None
     offsets_ns: dict[int, int] = {}
     samples: list[bytes] = []
+    containers: dict[str, tuple[str, str]] = {}
 
     def is_within(self, other: LogSurvey) -> bool:
         """Another log of the bundle holds this one's entries: the journal and its file."""
@@ -207,6 +210,11 @@ class _Look:
             while position >= 0:
                 self._take(window, position, base)
                 position = window.find(needle, position + 1)
+        for needle in NEEDLES:
+            position = window.find(needle)
+            while position >= 0:
+                self._name(self._body(_line_at(window, position)[1]))
+                position = window.find(needle, position + 1)
         for needle in _OFTEN:
             position = window.find(needle)
             while position >= 0 and self._seen[needle] < _FEW:
@@ -215,12 +223,10 @@ class _Look:
                 position = window.find(needle, position + 1)
 
     def _take(self, window: bytes, position: int, base: int) -> None:
-        begin = window.rfind(b"\n", 0, position) + 1
-        end = window.find(b"\n", position)
-        line = window[begin : end if end >= 0 else len(window)]
+        begin, line = _line_at(window, position)
         body = self._body(line)
         header = HEADER.match(body)
-        if header is None and not body.startswith(JSON_START):
+        if not _is_entry(body):
             return
         version = _VERSION.search(body)
         if version and b"ersion" in line:
@@ -231,6 +237,12 @@ class _Look:
             self.survey.nodes[name] = self.survey.nodes.get(name, 0) + 1
         if header is not None:
             self._note_time(header[2], body)
+
+    def _name(self, body: bytes) -> None:
+        named = named_container(body) if _is_entry(body) else None
+        if named is not None:
+            container_id, uid, name = named
+            self.survey.containers.setdefault(container_id, (uid, name))
 
     def _note_version(self, offset: int, text: str) -> None:
         mark = VersionMark(offset, text)
@@ -254,6 +266,17 @@ class _Look:
         self.survey.offsets_ns[offset_ns] = self.survey.offsets_ns.get(offset_ns, 0) + 1
         if self.survey.reference_ns is None:
             self.survey.reference_ns = utc_ns
+
+
+def _line_at(window: bytes, position: int) -> tuple[int, bytes]:
+    """Where the line around a position begins, and the line."""
+    begin = window.rfind(b"\n", 0, position) + 1
+    end = window.find(b"\n", position)
+    return begin, window[begin : end if end >= 0 else len(window)]
+
+
+def _is_entry(body: bytes) -> bool:
+    return HEADER.match(body) is not None or body.startswith(JSON_START)
 
 
 def _json_ns(body: bytes) -> int | None:

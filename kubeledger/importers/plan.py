@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kubeledger.importers.bundle import Bundle, Finding
-from kubeledger.importers.context import BundleContext
+from kubeledger.importers.context import BundleContext, ContainerRef
 from kubeledger.importers.detect import LOG_FORMATS
 from kubeledger.importers.identity import KubeletVersion, kubelet_version, node_name
 from kubeledger.importers.items import LogLine
@@ -68,6 +68,9 @@ def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
     for file, reason in fill_context(context, timing.documents).items():
         findings.append(Finding("malformed", file, f"{reason}; it is not read"))
         _leave_out(bundle, timing, file, reason)
+    for survey in bundle.logs:
+        for container_id, (uid, name) in survey.containers.items():
+            context.containers.setdefault(container_id, ContainerRef(uid, name))
     sources = tuple(
         Source(
             file=file.source.name,
