@@ -27,12 +27,21 @@ ANY_ENTRY = re.compile(
 """A klog entry of either form, anywhere in a text."""
 
 _TAG = rb"(?P<tag>[\w.@/:-]+?)(?:\[\d+\])?: ?"
+_LEVEL = rb"(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit|alert|emerg) "
+_ISO = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) "
 _PREFIXES = (
     # journald short, short-precise, syslog: Nov 21 02:52:41(.296376) host kubelet[4052]:
-    re.compile(rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \S+ " + _TAG),
+    # The month is what the machine's language calls it.
+    re.compile(rb"[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \S+ " + _TAG),
+    # The same, or the next, with the message's level: host kubelet[4052]: info text
+    re.compile(rb"(?:" + _ISO + rb"|[^\s:]{2,20} [ \d]\d \S+ )\S+ " + _TAG + _LEVEL),
     # journald short-iso(-precise), RFC 5424-like: 2026-11-21T02:52:41+0000 host kubelet[4052]:
+    re.compile(_ISO + rb"\S+ " + _TAG),
+    # RFC 5424: <30>1 2026-11-21T02:52:41.296376Z host kubelet 4052 - - text
     re.compile(
-        rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) \S+ " + _TAG
+        rb"(?:<\d{1,3}>)?1 "
+        + _ISO
+        + rb"\S+ (?P<tag>\S+) \S+ \S+ (?:-|(?:\[[^\]]*\])+) (?:\xef\xbb\xbf)?"
     ),
     # CRI log files: 2026-11-21T02:52:41.296376000Z stderr F text
     re.compile(
@@ -45,6 +54,8 @@ _PREFIXES = (
     re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \| "),
     # kubelet[2298]: text, node-a: text, [pod/x/y] text
     re.compile(rb"\[[\w./-]+\] |" + _TAG),
+    # Whatever a program and its process ID end: <30>Nov 21 ... kubelet[1]:, [  12.3] h kubelet[1]:
+    re.compile(rb".{1,200}?(?P<tag>[^\s\[\]:]{1,64})\[\d+\]: "),
 )
 
 

@@ -117,6 +117,20 @@ PREFIXES = [
     "kubelet[8337]: ",
     "node-a: ",
     "[pod/kubelet-x/kubelet] ",
+    "12月 25 21:16:17 office k3s[794]: ",
+    "11月  1 21:16:17 office kubelet: ",
+    "déc. 25 21:16:17 node-a kubelet[8337]: ",
+    "грд 25 21:16:17 node-a kubelet[8337]: ",
+    "Sat 2026-11-21 02:52:41 UTC node-a kubelet[8337]: ",
+    "Sat 2026-11-21 02:52:41 UTC node-a kubelet.service[8337]: ",
+    "1795229561.296376 node-a kubelet[8337]: ",
+    "[   12.345678] node-a kubelet[8337]: ",
+    "<30>Nov 21 02:52:41 node-a kubelet[8337]: ",
+    "<30>1 2026-11-21T02:52:41.296376+00:00 node-a kubelet 8337 - - ",
+    '<30>1 2026-11-21T02:52:41Z node-a kubelet 8337 ID47 [x@1 a="b c"] ',
+    "2026-11-21T02:52:41.948 node-a kubelet[8337]: info ",
+    "Nov 21 02:52:41 node-a kubelet[8337]: info ",
+    "Nov 21 02:52:41 node-a (kubelet)[8337]: ",
 ]
 
 
@@ -131,6 +145,40 @@ def test_prefixes(prefix: str, body: str) -> None:
     ]
     assert read.lines[0].text == prefix + body
     assert read.counts == (2, 1, 1, 0)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_blocks_behind_prefixes(prefix: str) -> None:
+    """Lines of a block have the prefix of the line that opened it."""
+    read = log(*(prefix + line for line in (NOISE, *BLOCK[:2], *BLOCK[3:])))
+    assert read.lines[0].values is not None
+    assert read.lines[0].values["output"] == "cat: no such file"
+    assert read.counts == (4, 3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "12月 25 21:16:17 office k3s[794]: X1121 02:52:41.296376 8337 prober.go:107] x",
+        "12月 25 21:16:17 office k3s[794]: I1121 02:52:41 8337 prober.go:107] x",
+        "12月 25 21:16:17 office k3s[794]: I1121 02:52:41.296376 8337 prober.go] x",
+        "12月 25 21:16:17 office k3s[794]: said I1121 02:52:41.296376 8337 prober.go:107] x",
+    ],
+)
+def test_a_prefix_proves_no_klog_line(line: str) -> None:
+    """Without a header behind it the whole line is one that nobody understands."""
+    assert log(line).counts == (1, 0, 0, 1)
+
+
+def test_bare_logs_are_not_cut() -> None:
+    """What looks like a prefix inside the values of a bare log is none."""
+    quoting = PROBE.replace('"no"', f'"a kubelet[8337]: {PROBE[:40]}"')
+    read = log(NOISE, quoting)
+    assert read.lines[0].values == {
+        "probeType": "Liveness",
+        "pod": "ns/a",
+        "output": f"a kubelet[8337]: {PROBE[:40]}",
+    }
 
 
 def test_docker_log_file() -> None:
