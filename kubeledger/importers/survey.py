@@ -39,8 +39,9 @@ def fill_context(context: BundleContext, documents: Sequence[Document]) -> dict[
                     _take(context, item)
         except BadInputError as error:
             malformed[document.source.name] = error.message
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            malformed[document.source.name] = f"is no valid {document.format}: {error}"
+        except (AttributeError, KeyError, TypeError, ValueError):
+            what = "a value is of another type than it should be"
+            malformed[document.source.name] = f"is no valid {document.format}: {what}"
     for uids in context.uids_by_name.values():
         uids.sort(key=lambda uid: context.pods[uid].first_seen_ts_ns)
     return malformed
