@@ -26,7 +26,7 @@ __all__ = ["import_", "import_into"]
 @click.option("--node", metavar="NAME", help="Node that all sources are from.")
 @click.option("--kubelet-version", metavar="VERSION", help="Version of its kubelet, e.g. 1.36.2.")
 @click.option("--year", type=int, help="Year of the first log line; klog writes none.")
-@click.option("--format", "format_", metavar="FORMAT", help="Format of every source.")
+@click.option("--format", "format_", metavar="FORMAT", help="Read only the files of this format.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the totals.")
 @output_option("table", "json")
 @reports_errors
@@ -140,7 +140,10 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool) -> None
             _table(_source_columns(), _source_rows(bundle))
             _table(("kind", "records"), sorted(bundle.by_kind.items()))
         click.echo(_totals(bundle))
+        told = {finding.file for finding in bundle.findings}
         for file, why in sorted(bundle.skipped.items()):
+            if file in told:
+                continue
             click.echo(f"  not read: {printable(file)}: {printable(why)}", err=True)
     click.echo(f"{report.added:,} records added to {directory}")
 
