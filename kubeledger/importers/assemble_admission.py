@@ -178,7 +178,7 @@ class AdmissionAssembler(Assembler):
             self._refusals.pop(pod, None)
             pod.rejected, pod.admitting = None, True
             pod.preemptions, pod.preemption_failure = [], None
-            pod.victim, pod.evicting = None, False
+            pod.victim, pod.evicting, pod.eviction = None, False, None
             self._links.admitting.append(pod)
             self._undecided[pod] = None
             self._shown.pop(pod, None)

@@ -73,11 +73,12 @@ _PRE_STOP_WAIT_NS = 60 * NS_PER_S
 class _Kill:
     """A kill whose lines are being gathered."""
 
-    __slots__ = ("container", "reported", "timed", "waiting")
+    __slots__ = ("container", "eviction", "reported", "timed", "waiting")
 
     def __init__(self, container: ContainerLink, waiting: Waiting) -> None:
         self.container = container
         self.waiting = waiting
+        self.eviction = container.pod.eviction
         self.timed = False
         self.reported = False
 
@@ -267,7 +268,7 @@ class KillsAssembler(Assembler):
         kill.timed = kill.timed or grace_s is not None
         kill.reported = kill.reported or reported
         text = message or fact_now.body.message
-        reason, cause = _why(container, text)
+        reason, cause = _why(container, text, kill.eviction)
         fact_now.cause = cause
         fact_now.body = msgspec.structs.replace(
             fact_now.body,
@@ -307,8 +308,13 @@ def _body(container: ContainerLink) -> ContainerKilled:
     )
 
 
-def _why(container: ContainerLink, message: str | None) -> tuple[str | None, Fact | None]:
-    """Reason of a kill and the fact that led to it, as far as either is known."""
+def _why(
+    container: ContainerLink, message: str | None, eviction: Fact | None
+) -> tuple[str | None, Fact | None]:
+    """Reason of a kill and the fact that led to it, as far as either is known.
+
+    ``eviction``: the one known when the kill began; a later one cannot be its cause.
+    """
     pod = container.pod
     for phrase, reason in _REASONS:
         if message is not None and phrase in message:
@@ -318,7 +324,7 @@ def _why(container: ContainerLink, message: str | None) -> tuple[str | None, Fac
     if pod.victim is not None:
         return "preempted", pod.victim
     if pod.evicting:
-        return "evicted", None
+        return "evicted", eviction
     if pod.deleted is not None:
         return "pod_deleted", pod.deleted
     return None, None

@@ -2,7 +2,7 @@
 
 ``SyncLoop ADD`` and its kin give one fact a pod; pod lists give one a pod whose spec or
 status changed since the last list of that kind. This assembler also keeps the links'
-pods: what is added, deleted, evicted, and where a new kubelet process begins.
+pods: what is added and deleted, and where a new kubelet process begins.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from kubeledger.importers.links import PodLink
 from kubeledger.importers.podref import (
     FORMATTED_POD,
     PodRef,
-    event_line,
     formatted_pod,
     formatted_pods,
     structured_pod,
@@ -49,7 +48,6 @@ _STARTING = re.compile(r"Starting kubelet main sync loop")
 _TERMINATED = re.compile(
     rf'Pod "({FORMATTED_POD})" (?:has completed.*: (?!create)|fully terminated and removed from)'
 )
-_EVICTING = re.compile(rf"eviction manager: .*?({FORMATTED_POD}) is evicted successfully")
 
 _HARMLESS = (
     "Cancelling current pod sync",
@@ -107,8 +105,6 @@ class LifecycleAssembler(Assembler):
         handlers["Pod is terminated and will need no more status updates"] = self._gone
         handlers["Pod fully terminated and removed from etcd"] = self._gone
         handlers["Generated pod name"] = self._named
-        handlers["Evicting pod"] = self._evicting_structured
-        handlers["Event occurred"] = self._event
         return handlers
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
@@ -121,7 +117,6 @@ class LifecycleAssembler(Assembler):
             (_TERMINATED, self._gone_text),
         ]
         tables["status_manager.go"].insert(0, (_TERMINATED, self._gone_text))
-        tables["eviction_manager.go"] = [(_EVICTING, self._evicting_text)]
         return tables
 
     def items(self) -> Mapping[type, ItemHandler]:
@@ -185,24 +180,6 @@ class LifecycleAssembler(Assembler):
         if ref is not None and ref.uid is not None:
             self._links.pod(self.context, ref, line)
         return ()
-
-    def _event(self, line: LogLine) -> Facts:
-        event = event_line(line)
-        if event is not None and event.reason == "Evicted":
-            self._links.pod(self.context, event.pod, line).evicting = True
-        return ()
-
-    def _evicting_structured(self, line: LogLine) -> Facts:
-        ref = structured_pod((line.values or {}).get("pod"), (line.values or {}).get("podUID"))
-        if ref is not None:
-            self._links.pod(self.context, ref, line).evicting = True
-        return self._release(line)
-
-    def _evicting_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        ref = formatted_pod(match[1])
-        if ref is not None:
-            self._links.pod(self.context, ref, line).evicting = True
-        return self._release(line)
 
     def _gone(self, line: LogLine) -> Facts:
         ref = structured_pod((line.values or {}).get("pod"), (line.values or {}).get("podUID"))

@@ -56,7 +56,7 @@ class PodLink:
         victim: the preemption that chose it as a victim.
         preemptions: what was preempted for it.
         preemption_failure: why nothing was.
-        evicting: the eviction manager chose it.
+        evicting: the eviction manager chose it; ``eviction`` the fact of that.
         phase: of the last pod list so far.
         current: container name -> ID of the last instance seen to start.
         started: container name -> start event that no PLEG line followed yet.
@@ -80,6 +80,7 @@ class PodLink:
         self.preemptions: list[Fact] = []
         self.preemption_failure: Fact | None = None
         self.evicting = False
+        self.eviction: Fact | None = None
         self.phase: str | None = None
         self.current: dict[str, str] = {}
         self.started: dict[str, Evidence] = {}

@@ -19,6 +19,7 @@ __all__ = [
     "ContainerStarted",
     "PodAdmitted",
     "PodConfigChanged",
+    "PodEvicted",
     "PodListed",
     "PodRejected",
     "PodTerminated",
@@ -167,6 +168,25 @@ class PodTerminated(Observation, frozen=True, kw_only=True, forbid_unknown_field
     namespace: str
     pod: str
     pod_uid: str | None
+
+
+class PodEvicted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The eviction manager chose the pod to be killed, so that the node gets resources back.
+
+    Attributes:
+        resource: what was short, e.g. ``memory``; None when no source tells, as with a pod
+            that exceeded its own limit of local storage.
+        message: as in the pod's status, if a source holds it.
+        evicted: the kill succeeded; False when it failed, None when not known.
+    """
+
+    kind: ClassVar[str] = "lifecycle.PodEvicted"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    resource: str | None
+    message: str | None
+    evicted: bool | None
 
 
 class ContainerKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,6 +18,7 @@ from kubeledger.lifecycle.records import (
     ContainerStarted,
     PodAdmitted,
     PodConfigChanged,
+    PodEvicted,
     PodListed,
     PodRejected,
     PodTerminated,
@@ -153,6 +154,15 @@ def _pod_rejected(state: LifecycleState, ts_ns: int, body: PodRejected) -> None:
     pod.admitted, pod.decided_ts_ns = False, ts_ns
     pod.reason, pod.message = body.reason, body.message
     pod.phase = "Failed"
+
+
+def _pod_evicted(state: LifecycleState, ts_ns: int, body: PodEvicted) -> None:
+    """Its phase is final at once; what runs of it ends with the kills."""
+    _count(state, "evicted")
+    pod = known(state, body.pod_uid, body.namespace, body.pod)
+    if pod is not None:
+        pod.reason, pod.message = "Evicted", body.message
+        pod.phase = "Failed"
 
 
 def _pod_terminated(state: LifecycleState, ts_ns: int, body: PodTerminated) -> None:
@@ -297,6 +307,7 @@ HANDLERS: Mapping[type[Body], Callable[[LifecycleState, int, Any], None]] = {
     ContainerStarted: _container_started,
     PodAdmitted: _pod_admitted,
     PodConfigChanged: _pod_config_changed,
+    PodEvicted: _pod_evicted,
     PodListed: _pod_listed,
     PodRejected: _pod_rejected,
     PodTerminated: _pod_terminated,

@@ -59,7 +59,7 @@ class PodState(msgspec.Struct, kw_only=True):
         uid: None until a source tells.
         phase: as last listed, moved on by what happened since; None when nothing tells.
         admitted: None until the kubelet decided.
-        reason, message: of a rejection.
+        reason, message: of a rejection or an eviction.
         since_ts_ns: the first record about it.
         decided_ts_ns: when it was last admitted or rejected.
         qos_class: None until a list tells.
@@ -116,8 +116,8 @@ class LifecycleState(msgspec.Struct, kw_only=True):
         without_uid: how many pods are kept under their name.
         gone: (<= GONE_MAX,) keys of pods that went, oldest first.
         kubelet_run: number of the kubelet process, from 0.
-        counts: what happened (``admitted``, ``rejected``, ``killed``, ``restarted``,
-            ``terminated``) -> how often.
+        counts: what happened (``admitted``, ``rejected``, ``evicted``, ``killed``,
+            ``restarted``, ``terminated``) -> how often.
     """
 
     pods: dict[str, PodState] = {}

@@ -45,6 +45,7 @@ TEMPLATES: Mapping[str, str] = {
     "lifecycle.ContainerStarted": "container started: {container_id}",
     "lifecycle.PodAdmitted": "admitted",
     "lifecycle.PodConfigChanged": "{operation} from {source}",
+    "lifecycle.PodEvicted": "evicted for {resource}: {message}",
     "lifecycle.PodListed": "listed by {listed_by}",
     "lifecycle.PodRejected": "refused ({reason}): {message}",
     "lifecycle.PodTerminated": "terminated",

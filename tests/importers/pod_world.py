@@ -13,6 +13,7 @@ import msgspec
 
 from kubeledger.importers.assemble_admission import AdmissionAssembler
 from kubeledger.importers.assemble_containers import ContainersAssembler
+from kubeledger.importers.assemble_evictions import EvictionsAssembler
 from kubeledger.importers.assemble_kills import KillsAssembler
 from kubeledger.importers.assemble_lifecycle import LifecycleAssembler
 from kubeledger.importers.assemble_preemption import PreemptionAssembler
@@ -29,6 +30,7 @@ from tests.importers.feeding import log_line
 _ASSEMBLERS = (
     AdmissionAssembler,
     ContainersAssembler,
+    EvictionsAssembler,
     KillsAssembler,
     LifecycleAssembler,
     PreemptionAssembler,

@@ -13,6 +13,7 @@ from kubeledger.lifecycle.records import (
     ContainerStarted,
     PodAdmitted,
     PodConfigChanged,
+    PodEvicted,
     PodListed,
     PodRejected,
     PodTerminated,
@@ -229,6 +230,18 @@ def test_admission_and_rejection() -> None:
     after(PodAdmitted(**who()), state=state)
     assert (pod(state).admitted, pod(state).phase, pod(state).reason) == (True, "Pending", None)
     assert state.counts == {"admitted": 2, "rejected": 1}
+
+
+def test_an_evicted_pod_has_failed_before_its_containers_end() -> None:
+    """An evicted pod has failed before its containers end, and nothing brings it back."""
+    evicted = PodEvicted(**who(), resource="memory", message="low", evicted=True)
+    state = after(PodAdmitted(**who()), started("1"), evicted)
+    assert (pod(state).phase, pod(state).reason, pod(state).message) == ("Failed", "Evicted", "low")
+    assert (pod(state).admitted, pod(state).ended, container(state).running) == (True, True, True)
+    assert state.counts["evicted"] == 1
+    after(died("1"), state=state)
+    assert (pod(state).phase, container(state).running) == ("Failed", False)
+    assert after(evicted).pods == {}
 
 
 def test_running_once_all_containers_of_the_pod_have_started() -> None:

@@ -1,0 +1,136 @@
+"""Evictions: the pod, the resource, the message, and the kills in between."""
+
+from __future__ import annotations
+
+from kubeledger.importers.facts import Fact
+from kubeledger.lifecycle.records import ContainerKilled, PodEvicted, PodRejected
+from tests.importers.pod_world import (
+    at,
+    container,
+    facts_of,
+    klog,
+    know_pod,
+    of,
+    tell,
+    values,
+    world,
+)
+
+UID, UID_B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
+POD, POD_B = f"a_shop({UID})", f"b_shop({UID_B})"
+FIRST = "1" * 64
+LOW = "The node was low on resource: memory. "
+
+
+def _manager(clock: str, message: str) -> str:
+    return klog(clock, "eviction_manager.go", message)
+
+
+def _event(clock: str, reason: str, message: str, kind: str = "Warning") -> str:
+    keys = f'object="shop/a" kind="Pod" apiVersion="v1" type="{kind}" reason="{reason}"'
+    return klog(clock, "event.go", f'"Event occurred" {keys} message="{message}"')
+
+
+def _told(log: list[str]) -> list[Fact]:
+    context = world()
+    know_pod(context, "a", UID, namespace="shop", spec=container("c"))
+    event = f'&pleg.PodLifecycleEvent{{ID:"{UID}", Type:"ContainerStarted", Data:"{FIRST}"}}'
+    sandbox = f'Created PodSandbox "{"0" * 64}" for pod "{POD}"'
+    begin = [
+        klog("09:00:00.0", "kuberuntime_manager.go", sandbox),
+        klog("09:00:01.0", "kubelet.go", f'SyncLoop (PLEG): "{POD}", event: {event}'),
+    ]
+    return tell(context, begin + log)
+
+
+def _check(facts: list[Fact], *, message: str | None, lines: list[int | None]) -> None:
+    (fact,) = facts_of(facts, PodEvicted)
+    assert fact.ts_ns == at("10:00:00.2")
+    expected = ("a", UID, "memory", message, True)
+    assert values(fact.body, "pod", "pod_uid", "resource", "message", "evicted") == expected
+    assert [piece.line for piece in fact.evidence] == lines
+    (kill,) = facts_of(facts, ContainerKilled)
+    assert values(kill.body, "container", "container_id", "reason") == ("c", FIRST, "evicted")
+    assert kill.cause is fact
+
+
+def test_an_eviction_in_free_text() -> None:
+    """From the resource that is short to the pod's end, with the kill and the event between."""
+    grace = f'Killing container "containerd://{FIRST}" with a 0 second grace period'
+    log = [
+        _manager("10:00:00.1", "eviction manager: must evict pod(s) to reclaim memory"),
+        _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}, {POD_B}"),
+        klog("10:00:00.3", "kuberuntime_container.go", grace),
+        _event("10:00:00.4", "Evicted", LOW),
+        _event("10:00:00.5", "Killing", "Stopping container c", "Normal"),
+        _manager("10:00:01.5", f"eviction manager: pod {POD} is evicted successfully"),
+    ]
+    _check(_told(log), message=LOW, lines=[3, 4, 6, 8])
+
+
+def test_an_eviction_in_a_structured_log_without_events() -> None:
+    """At low verbosity the message is not logged; everything else is."""
+    grace = (
+        f'"Killing container with a grace period" pod="shop/a" podUID="{UID}" containerName="c"'
+        f' containerID="containerd://{FIRST}" gracePeriod=0'
+    )
+    must = '"Eviction manager: must evict pod(s) to reclaim" resourceName="memory"'
+    ranked = '"Eviction manager: pods ranked for eviction" pods=["shop/a","shop/b"]'
+    done = '"Eviction manager: pod is evicted successfully" pod="shop/a"'
+    log = [
+        _manager("10:00:00.1", must),
+        _manager("10:00:00.2", ranked),
+        klog("10:00:00.3", "kuberuntime_container.go", grace),
+        _manager("10:00:01.5", done),
+    ]
+    _check(_told(log), message=None, lines=[3, 4, 6])
+
+
+def test_a_critical_pod_is_left_alone() -> None:
+    """The next of the ranking is evicted instead."""
+    log = [
+        _manager("10:00:00.1", "eviction manager: must evict pod(s) to reclaim memory"),
+        _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}, {POD_B}"),
+        _manager("10:00:00.3", f"eviction manager: cannot evict a critical pod {POD}"),
+        _manager("10:00:01.5", f"eviction manager: pod {POD_B} failed to evict timeout"),
+    ]
+    (body,) = of(_told(log), PodEvicted)
+    assert values(body, "pod", "resource", "evicted") == ("b", "memory", False)
+
+
+def test_only_critical_pods_no_eviction() -> None:
+    """Where all are critical nothing is evicted, and a later kill has another reason."""
+    grace = f'Killing container "containerd://{FIRST}" with a 0 second grace period'
+    log = [
+        _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}"),
+        _manager("10:00:00.3", f"eviction manager: cannot evict a critical pod {POD}"),
+        klog("10:00:09.3", "kuberuntime_container.go", grace),
+    ]
+    facts = _told(log)
+    assert of(facts, PodEvicted) == []
+    assert [body.reason for body in of(facts, ContainerKilled)] == [None]
+
+
+def test_an_eviction_for_local_storage() -> None:
+    """Nothing is ranked: the event opens it, and its success is no second one."""
+    over = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
+    log = [
+        _event("10:00:00.2", "Evicted", over),
+        _manager("10:00:01.5", f"eviction manager: pod {POD} is evicted successfully"),
+    ]
+    (body,) = of(_told(log), PodEvicted)
+    assert values(body, "resource", "message", "evicted") == (None, over, True)
+
+
+def test_a_pod_refused_under_pressure_is_not_evicted() -> None:
+    """Its event has the same reason."""
+    refused = f"Failed to admit pod {POD} - node has conditions: [MemoryPressure]"
+    message = "The node had condition: [MemoryPressure]. "
+    log = [
+        klog("10:00:00.0", "kubelet.go", f'SyncLoop (ADD, "api"): "{POD}"'),
+        _manager("10:00:00.1", refused),
+        _event("10:00:00.2", "Evicted", message),
+    ]
+    facts = tell(world(), log)
+    assert of(facts, PodEvicted) == []
+    assert [body.reason for body in of(facts, PodRejected)] == ["Evicted"]
