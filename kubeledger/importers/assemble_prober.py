@@ -107,7 +107,6 @@ _RESULTS: dict[tuple[str, str], ProbeResult] = {
 }
 _LINE_WAIT_NS = 15 * NS_PER_S
 """The sync loop may be busy (a kill, a preemption) before it logs a change."""
-_NOT_RUNNING_NS = 5 * NS_PER_S
 _EVIDENCE_MAX = 10
 
 
@@ -293,26 +292,17 @@ class ProberAssembler(Assembler):
         probe_type: ProbeType,
         result: ProbeResult,
     ) -> None:
-        """A line without a change told by ticks: not running, no pod spec, or initial."""
-        for worker in workers.workers.values():
-            if worker.probe_type != probe_type:
-                continue
-            tick = workers.ticks.get((worker.container, probe_type))
-            recent = tick is not None and line.ts_ns - tick.ts_ns <= _LINE_WAIT_NS
-            doubtful = worker.uncertain or not worker.knows_thresholds
-            by_tick = doubtful and recent and worker.result == result
-            found_ns = workers.not_running.get(worker.container)
-            stopped = found_ns is not None and line.ts_ns - found_ns <= _NOT_RUNNING_NS
-            if not by_tick and not (stopped and result == "failure"):
-                continue
-            change = worker.settle(result, worker.run if by_tick else None, None, told=True)
+        """A line without a change told by ticks: not running, no pod spec, lost, or initial."""
+        for worker, tick, run, ticked in workers.meant(probe_type, result, line.ts_ns):
+            change = worker.settle(result, worker.run if ticked else None, None, told=True)
             if change is not None:
-                cause = tick if by_tick else None
-                self._change(pod, worker, change, cause, line=line, inferred=False)
+                change = change._replace(run=run)
+                self._change(pod, worker, change, tick, line=line, inferred=False)
                 return
         if result == "success" and not workers.has_success(probe_type, line.ts_ns - _LINE_WAIT_NS):
             self._workers.successes_logged = False
-        if not self._workers.successes_logged:
+        # Liveness has no initial value that is told: a failure is a change, its tick lost.
+        if (probe_type, result) == ("liveness", "failure") or not self._workers.successes_logged:
             self._find(line, pod, probe_type, result)
 
     def _find(

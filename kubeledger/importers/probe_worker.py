@@ -118,9 +118,12 @@ class ProbeWorker:
         self.heard = False
         self._known_from_now = False
         self._thresholds: dict[ProbeResult, int] | None = None
+        self._shortest_ns = _DEFAULT_PERIOD_S * NS_PER_S
         self._ticked_ns: int | None = None
         self._unseen_after_ns: int | None = None
+        self._period_ns: int | None = None
         if spec is not None:
+            self._period_ns = (spec.get("periodSeconds") or _DEFAULT_PERIOD_S) * NS_PER_S
             wait_s = max(
                 spec.get("periodSeconds") or _DEFAULT_PERIOD_S,
                 spec.get("timeoutSeconds") or _DEFAULT_TIMEOUT_S,
@@ -177,7 +180,19 @@ class ProbeWorker:
         before_ns, limit_ns = self._ticked_ns, self._unseen_after_ns
         if not all_logged and before_ns is not None and limit_ns is not None:
             self.run = self.run if ts_ns - before_ns <= limit_ns else 0
+        if before_ns is not None and ts_ns > before_ns:
+            self._shortest_ns = min(self._shortest_ns, ts_ns - before_ns)
         self._ticked_ns = ts_ns
+
+    @property
+    def period_ns(self) -> int:
+        """As the pod spec says, else the shortest time between two ticks, or the default."""
+        return self._period_ns or self._shortest_ns
+
+    def run_to(self, result: ProbeResult) -> int | None:
+        """The run that led to a change; None when the log does not hold all its ticks."""
+        short = self._thresholds is not None and self.run < self._thresholds[result]
+        return None if short else self.run
 
     def tick(self, result: ProbeResult) -> Change | None:
         """Count a tick; the change of the cached result that it led to, if any."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact
@@ -20,11 +20,28 @@ from kubeledger.importers.probe_worker import (
 from kubeledger.prober.records import ProbeExecuted, ProbeResult, ProbeType
 from kubeledger.units import NS_PER_S
 
-__all__ = ["PodWorkers", "ProbeWorkers"]
+__all__ = ["Meant", "PodWorkers", "ProbeWorkers"]
 
+_LINE_WAIT_NS = 15 * NS_PER_S
+_NOT_RUNNING_NS = 5 * NS_PER_S
 _RESTART_GRACE_NS = 10 * NS_PER_S
 _NO_INITIAL_SINCE = (1, 35)
 """From here on no initial value is set for what ran before the kubelet started."""
+
+
+class Meant(NamedTuple):
+    """A worker that a line may mean.
+
+    Attributes:
+        tick: that led to the change; None when it is not in the log, or there was none.
+        run: of ticks with that result; None when not all are in the log.
+        ticked: the change came of a tick, be it in the log or not.
+    """
+
+    worker: ProbeWorker
+    tick: Fact | None
+    run: int | None
+    ticked: bool
 
 
 class PodWorkers:
@@ -48,12 +65,44 @@ class PodWorkers:
     def has_success(self, probe_type: ProbeType, since_ns: int) -> bool:
         """Whether the last tick of a worker of that type was a success, not before that."""
         return any(
-            kind == probe_type
-            and fact.ts_ns >= since_ns
-            and isinstance(fact.body, ProbeExecuted)
-            and worker_result(fact.body.result) == "success"
+            kind == probe_type and fact.ts_ns >= since_ns and _is(fact, "success")
             for (_, kind), fact in self.ticks.items()
         )
+
+    def meant(self, probe_type: ProbeType, result: ProbeResult, line_ns: int) -> list[Meant]:
+        """Workers that a line may mean which no change told by ticks explains, best first.
+
+        The last tick is taken for the one that decided if it is at most half a period old;
+        else that one's line is lost, and only a single worker that was on its way can be meant.
+        """
+        near: list[Meant] = []
+        stopped: list[Meant] = []
+        lost: list[Meant] = []
+        # These are never an initial value, so a line of them is a change.
+        sure = result == "success" or probe_type == "liveness"
+        for worker in self.workers.values():
+            if worker.probe_type != probe_type:
+                continue
+            stopped_ns = self.not_running.get(worker.container)
+            just_stopped = stopped_ns is not None and line_ns - stopped_ns <= _NOT_RUNNING_NS
+            tick = self.ticks.get((worker.container, probe_type))
+            doubtful = worker.uncertain or not worker.knows_thresholds
+            on_its_way = worker.run > 0 and worker.result == result and (doubtful or sure)
+            age_ns = line_ns - tick.ts_ns if tick is not None and on_its_way else None
+            if age_ns is not None and age_ns <= worker.period_ns // 2 and _is(tick, result):
+                near.append(Meant(worker, tick, worker.run_to(result), True))
+            elif just_stopped and result == "failure":
+                stopped.append(Meant(worker, None, None, False))
+            elif age_ns is not None and age_ns <= max(_LINE_WAIT_NS, 2 * worker.period_ns):
+                lost.append(Meant(worker, None, None, True))
+        return [*near, *stopped, *(lost if len(lost) == 1 else ())]
+
+
+def _is(tick: Fact | None, result: ProbeResult) -> bool:
+    """Whether the worker counted that result."""
+    if tick is None:
+        return False
+    return isinstance(tick.body, ProbeExecuted) and worker_result(tick.body.result) == result
 
 
 class ProbeWorkers:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kubeledger.importers.context import BundleContext
+from kubeledger.ledger.records import FindingReported
 from kubeledger.prober.records import ProbeExecuted, ProbeTransitioned
 from tests.importers.feeding import DATA
 from tests.importers.pod_world import container, facts_of, klog, know_pod, of, tell, values, world
@@ -227,6 +228,95 @@ def test_without_a_pod_spec_only_logged_changes_are_told() -> None:
     log.append(_loop(2, "readiness", "ready"))
     (change,) = of(tell(world("1.36.2"), log), ProbeTransitioned)
     assert values(change, "container", "run", "threshold", "inferred") == ("c", 2, None, False)
+
+
+def _fail(second: int, kind: str = "Liveness") -> str:
+    return _structured(second, "Probe failed", ' probeResult="failure" output="x"', kind=kind)
+
+
+UNHEALTHY = ("liveness", "unhealthy")
+
+
+def test_a_change_whose_tick_is_lost_is_dated_to_its_line() -> None:
+    """Without a pod spec: the last tick in the log is a period older than the line."""
+    log = [_fail(1), _fail(11), _loop(21, *UNHEALTHY), _fail(31)]
+    facts = tell(world("1.36.2"), log)
+    (fact,) = facts_of(facts, ProbeTransitioned)
+    assert fact.cause is None
+    assert [piece.line for piece in fact.evidence] == [3]
+    assert fact.ts_ns - facts_of(facts, ProbeExecuted)[1].ts_ns == 10_000_100_000
+    assert values(fact.body, "container", "run", "threshold", "inferred") == (
+        "c",
+        None,
+        None,
+        False,
+    )
+
+
+def test_a_line_soon_after_a_tick_is_of_that_tick() -> None:
+    """The sync loop may be late, by less than half a period."""
+    facts = tell(world("1.36.2"), [_fail(1), _fail(11), _loop(15, *UNHEALTHY)])
+    (fact,) = facts_of(facts, ProbeTransitioned)
+    assert fact.cause is facts_of(facts, ProbeExecuted)[1]
+    assert values(fact.body, "run", "inferred") == (2, False)
+
+
+def test_short_periods_are_told_by_the_ticks() -> None:
+    """Half a period is half of the shortest time between two ticks."""
+    facts = tell(world("1.36.2"), [_fail(1), _fail(3), _loop(5, *UNHEALTHY)])
+    (fact,) = facts_of(facts, ProbeTransitioned)
+    assert (fact.cause, values(fact.body, "run")) == (None, (None,))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "caused"),
+    [((1, 11), False), ((1, 21), True), ((11, 21), True), ((), False)],
+)
+def test_with_thresholds_a_failure_is_told_though_ticks_are_lost(
+    seconds: tuple[int, ...], caused: bool
+) -> None:
+    """The replay does not reach the threshold, but the line says that the kubelet did."""
+    log = [START, _structured(0, "Probe succeeded", kind="Liveness")]
+    log += [*map(_fail, seconds), _loop(21, *UNHEALTHY)]
+    facts = tell(_probed("1.36.2", liveness={"failureThreshold": 3}), log)
+    (fact,) = facts_of(facts, ProbeTransitioned)
+    assert (fact.cause is not None) == caused
+    assert values(fact.body, "from_result", "run", "inferred") == ("success", None, False)
+    assert fact.evidence[-1].line == len(log)
+
+
+def test_after_a_lost_tick_the_next_container_begins_anew() -> None:
+    """The worker was on hold, as after a tick that is in the log."""
+    log = [START, _structured(0, "Probe succeeded", kind="Liveness")]
+    log += [_fail(1), _fail(11), _loop(21, *UNHEALTHY), _fail(31), _fail(41), _fail(51)]
+    changes = of(tell(_probed("1.36.2", liveness={}), log), ProbeTransitioned)
+    assert [values(change, "from_result", "run") for change in changes] == [
+        ("success", None),
+        ("success", 3),
+    ]
+
+
+def test_an_errored_tick_decides_nothing() -> None:
+    """The worker throws it away, so the tick that decided is not in the log."""
+    errored = _structured(11, "Probe errored", ' err="x"', kind="Liveness")
+    facts = tell(world("1.36.2"), [_fail(1), errored, _loop(11, *UNHEALTHY)])
+    (fact,) = facts_of(facts, ProbeTransitioned)
+    assert (fact.cause, values(fact.body, "run")) == (None, (None,))
+
+
+def test_of_two_containers_the_one_that_just_failed_is_meant() -> None:
+    """An older failure of another container does not take the line."""
+    log = [_fail(1).replace('"c"', '"b"'), _fail(11), _loop(11, *UNHEALTHY)]
+    (change,) = of(tell(world("1.36.2"), log), ProbeTransitioned)
+    assert values(change, "container", "run") == ("c", 1)
+
+
+def test_of_two_containers_with_lost_ticks_none_is_named() -> None:
+    """Both were on their way: no transition is recorded, and a finding says so."""
+    log = [_fail(1).replace('"c"', '"b"'), _fail(2), _loop(11, *UNHEALTHY)]
+    facts = tell(world("1.36.2"), log)
+    assert of(facts, ProbeTransitioned) == []
+    assert [finding.finding for finding in of(facts, FindingReported)] == ["probe_not_attributed"]
 
 
 def test_a_container_found_not_running_fails_without_a_threshold() -> None:
