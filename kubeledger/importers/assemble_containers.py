@@ -207,6 +207,8 @@ class ContainersAssembler(Assembler):
             return
         found = self._is_first_relist(line.ts_ns)
         container = self._links.container(container_id, pod)
+        if kind == "ContainerDied" and container.died is not None:
+            return  # a kubelet that starts tells once more of what has ended
         is_new = container.seen_ts_ns is None
         follows = is_new and not found and kind == "ContainerStarted"
         self._names.find(container, line.ts_ns, may_follow=follows)

@@ -179,6 +179,20 @@ def test_what_a_restarted_kubelet_finds_is_no_restart() -> None:
     assert of(facts, ContainerRestarted) == []
 
 
+def test_what_a_restarted_kubelet_finds_dead_does_not_die_again() -> None:
+    """Of a container that died before its first relist tells again, of another for once."""
+    log = [START, _sandbox(), _pleg("10:00:01.0", "ContainerStarted", FIRST)]
+    log.append(_pleg("10:00:05.0", "ContainerDied", FIRST))
+    log.append(klog("10:10:00.0", "kubelet.go", "Starting kubelet main sync loop."))
+    log.append(_pleg("10:10:01.0", "ContainerDied", FIRST))
+    log.append(_pleg("10:10:01.0", "ContainerDied", SECOND))
+    died = facts_of(tell(_known("c"), log), ContainerDied)
+    assert [(fact.ts_ns, *values(fact.body, "container_id")) for fact in died] == [
+        (at("10:00:05.0"), FIRST),
+        (at("10:10:01.0"), SECOND),
+    ]
+
+
 def test_the_first_relist_may_hold_a_restart_by_this_kubelet() -> None:
     """The first relist may hold a restart by this kubelet."""
     context = _known("c")
