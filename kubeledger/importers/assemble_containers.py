@@ -89,7 +89,7 @@ class ContainersAssembler(Assembler):
         self._first_relist: tuple[int, int] | None = None
         self._names = ContainerNames(context)
         self._exit_codes: dict[str, int] = {}
-        self._back_offs: dict[tuple[PodLink, str], tuple[Waiting, str]] = {}
+        self._back_offs: dict[tuple[PodLink, str], tuple[Waiting, bool]] = {}
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21, and the events of 1.20."""
@@ -324,19 +324,17 @@ class ContainersAssembler(Assembler):
             cause = self._last_end(pod, match[2])
             fact = Fact(line.ts_ns, body, (line.evidence,), cause=cause)
             waiting = self._links.queue.hold(fact, _BACK_OFF_WAIT_NS)
-            self._back_offs[pod, match[2]] = (waiting, line.file)
+            self._back_offs[pod, match[2]] = (waiting, _is_by_worker(line))
             pod.backed_off.add(match[2])
         return self._release(line)
 
     def _is_retold(self, pod: PodLink, container: str, line: LogLine) -> bool:
         """The pod worker repeats what the runtime manager decided, once for each decision."""
-        waiting, told_by = self._back_offs.get((pod, container), (None, ""))
-        if waiting is None or waiting.fact is None or told_by == line.file:
-            return False
-        if line.file == "kuberuntime_manager.go":
+        waiting, told_by_worker = self._back_offs.get((pod, container), (None, True))
+        if waiting is None or waiting.fact is None or told_by_worker or not _is_by_worker(line):
             return False
         waiting.join(line.evidence)
-        self._back_offs[pod, container] = (waiting, line.file)
+        self._back_offs[pod, container] = (waiting, True)
         return True
 
     def _back_off_event(self, pod: PodLink, container: str | None, evidence: Evidence) -> None:
@@ -347,6 +345,11 @@ class ContainersAssembler(Assembler):
     def _last_end(self, pod: PodLink, container: str) -> Fact | None:
         link = self._links.containers.get(pod.current.get(container, ""))
         return None if link is None else link.died or link.kill
+
+
+def _is_by_worker(line: LogLine) -> bool:
+    """The pod worker's line, not the runtime manager's; old klog JSON names no file."""
+    return line.message.startswith("Error syncing pod")
 
 
 def _why(before: ContainerLink | None) -> tuple[str | None, Fact | None]:

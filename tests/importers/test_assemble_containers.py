@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from kubeledger.importers.api import import_sources
 from kubeledger.importers.context import BundleContext
+from kubeledger.importers.options import ImportOptions
+from kubeledger.ledger.ledger import Ledger
 from kubeledger.lifecycle.records import (
     ContainerDied,
     ContainerKilled,
@@ -376,6 +382,25 @@ def test_back_offs_at_low_verbosity_come_from_the_pod_worker() -> None:
     line = f'"Error syncing pod, skipping" err="{text}" pod="shop/a" podUID="{UID}"'
     (body,) = of(tell(world(), [klog("10:00:00.0", "pod_workers.go", line)]), RestartBackedOff)
     assert values(body, "pod_uid", "back_off_s") == (UID, 10)
+
+
+def test_back_offs_in_json_without_callers(tmp_path: Path) -> None:
+    """The runtime manager and the pod worker tell of one back-off; no file tells them apart."""
+    refused = f"back-off 40s restarting failed container=c pod={POD}"
+    skipped = f'Error syncing pod {UID} ("{POD}"), skipping: failed to "StartContainer" for "c"'
+    skipped += f' with CrashLoopBackOff: "{refused}"'
+    lines = [
+        {"ts": 1795230110480.5 + step, "msg": f"{message}\n", "v": 0}
+        for step in (0, 12000)
+        for message in (refused, skipped)
+    ]
+    log = tmp_path / "kubelet.log"
+    log.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(log)], ledger, ImportOptions(node="n"))
+    found = [r for r in ledger.records("n") if isinstance(r.body, RestartBackedOff)]
+    assert [values(record.body, "container", "back_off_s") for record in found] == [("c", 40)] * 2
+    assert [[piece.line for piece in record.evidence] for record in found] == [[1, 2], [3, 4]]
 
 
 def test_a_failed_sync_of_another_kind_is_no_back_off() -> None:
