@@ -10,7 +10,12 @@ driver spells the list in its own way::
 Systemd uses ``-`` to separate levels, so it writes the dashes of a UID as ``_``. Both may
 stand below a cgroup root of the node's owner (``/site/kubepods/...``,
 ``/site.slice/site-kubepods.slice/...``). A guaranteed pod stands directly below the node
-level. What a container or its runtime creates below the container is not the kubelet's.
+level. A runtime that takes systemd's names for its own and makes no slices of them writes
+both parts into one element, wherever it runs itself::
+
+    system.slice/containerd.service/kubepods-burstable-pod<uid>.slice:cri-containerd:<id>
+
+What a container or its runtime creates below the container is not the kubelet's.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ _QOS_BY_NAME: dict[str, QOSClass] = {"besteffort": "BestEffort", "burstable": "B
 _SLICE = re.compile(
     r"(?:.+-)?kubepods(?:-(?P<qos>besteffort|burstable))?(?:-pod(?P<uid>[^-/]+))?\.slice"
 )
+_SLICE_AND_ID = re.compile(r"(?P<slice>[^:/]+\.slice):[^:/]*:(?P<id>[^:/]+)")
 _SCOPE = re.compile(r"(?:[a-z-]+-)?(?P<id>[^-]+)\.scope")
 _RUNTIME_PREFIX = re.compile(r"(?:crio|cri-containerd|docker)-(?P<id>[^-]+)")
 _CRIO_MONITOR = re.compile(r"(?:crio|libpod)-conmon-.+")
@@ -60,6 +66,8 @@ def parse_cgroup_path(path: str) -> CgroupPath | None:
             return _cgroupfs(parts[index + 1 :])
         if (match := _SLICE.fullmatch(part)) and not match["qos"] and not match["uid"]:
             return _systemd(parts[index + 1 :])
+        if match := _SLICE_AND_ID.fullmatch(part):
+            return _systemd([match["slice"], match["id"], *parts[index + 1 :]])
     return None
 
 

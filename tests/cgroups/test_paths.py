@@ -60,6 +60,13 @@ POD_SLICE = f"{SLICE}/kubepods-burstable-pod{UNDERSCORED}.slice"
             BURSTABLE_POD,
         ),
         (
+            "system.slice/containerd.service/"
+            f"kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:{ID}",
+            BURSTABLE_CONTAINER,
+        ),
+        (f"kubepods-pod{UNDERSCORED}.slice:cri-containerd:{ID}", GUARANTEED_CONTAINER),
+        (f"site-kubepods-burstable-pod{UNDERSCORED}.slice:docker:{ID}", BURSTABLE_CONTAINER),
+        (
             f"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{HASH}.slice",
             CgroupPath(level="pod", qos_class="BestEffort", pod_uid=HASH),
         ),
@@ -83,6 +90,10 @@ def test_kubelet_paths(path: str, expected: CgroupPath) -> None:
         f"{POD_SLICE}/cri-containerd-{ID}.scope/child",
         f"{POD_SLICE}/crio-conmon-{ID}.scope",
         "kubepods.slice/other.slice",
+        f"system.slice/kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:{ID}/child",
+        f"system.slice/system.slice:cri-containerd:{ID}",
+        f"kubepods-burstable.slice:cri-containerd:{ID}",
+        f"kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:",
         "kubepods.slice/kubepods-burstable.slice/other.service",
     ],
 )
