@@ -23,9 +23,9 @@ class CgroupUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
         qos_class: of the level or pod; None for the root.
         container_id: last path element of a container's cgroup.
         sandbox: the container is the pod's sandbox; None when not known.
-        cpu_quota_us: -1 is no quota.
-        memory_limit_bytes: as the kernel shows it; 9223372036854771712 is no limit (v1),
-            None is no limit in v2 (``max``) or not read.
+        cpu_quota_us: -1 is no quota, in v2 (``max``) as in v1.
+        memory_limit_bytes: as the kernel shows it; 9223372036854771712 is no limit in v1,
+            -1 is no limit in v2 (``max``).
         hugetlb_limit_bytes: page size as in the file name (``2MB``) -> bytes.
         unified: cgroup v2 files (``cpu.weight``, ``memory.high`` ...) -> text.
         other: cgroup v1 files without a field of their own -> text.

@@ -17,7 +17,7 @@ __all__ = ["write_tables"]
 Rows = Iterable[Sequence[Any]]
 
 _ID_WIDTH = 19  # sha256: and twelve digits, as the runtimes' own tools show them
-_NO_LIMIT_V1 = 9223372036854771712  # what cgroup v1 shows where there is no memory limit
+_NO_LIMIT = (9223372036854771712, -1)  # of memory, in cgroup v1 and in v2
 
 
 def write_tables(state: NodeState, parts: Collection[str], stream: TextIO) -> None:
@@ -211,7 +211,7 @@ def _cgroups(state: NodeState, stream: TextIO) -> None:
     rows = [
         (path, _name(state, c.pod_uid or ""), c.qos_class, c.cpu_shares,
          c.cpu_quota_us, c.cpu_period_us,
-         "max" if c.memory_limit_bytes == _NO_LIMIT_V1 else c.memory_limit_bytes,
+         "max" if c.memory_limit_bytes in _NO_LIMIT else c.memory_limit_bytes,
          " ".join(f"{name}={value}" for name, value in sorted(c.unified.items())))
         for path, c in sorted(state.cgroups.cgroups.items())
     ]  # fmt: skip

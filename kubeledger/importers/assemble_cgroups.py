@@ -250,12 +250,17 @@ def _values(files: Mapping[str, str], unified: bool) -> _Values:
 
 def _from_unified(files: Mapping[str, str]) -> dict[str, int | None]:
     """``cpu.max`` and ``memory.max`` in the fields that v1 has files of their own for."""
-    found: dict[str, int | None] = {"memory_limit_bytes": _integer(files.get("memory.max", ""))}
+    found = {"memory_limit_bytes": _limit(files.get("memory.max", ""))}
     quota, _, period = files.get("cpu.max", "").partition(" ")
     if quota:
-        found["cpu_quota_us"] = -1 if quota == "max" else _integer(quota)
+        found["cpu_quota_us"] = _limit(quota)
         found["cpu_period_us"] = _integer(period)
     return found
+
+
+def _limit(text: str) -> int | None:
+    """A limit of cgroup v2; -1 where there is none."""
+    return -1 if text == "max" else _integer(text)
 
 
 def _integer(text: str) -> int | None:

@@ -140,7 +140,7 @@ def test_unified_hierarchy(assembler: CgroupAssembler) -> None:
     body = fact.body
     assert isinstance(body, CgroupUpdated)
     assert (body.cpu_quota_us, body.cpu_period_us) == (40000, 100000)
-    assert (body.cpu_shares, body.memory_limit_bytes) == (None, None)
+    assert (body.cpu_shares, body.memory_limit_bytes) == (None, -1)
     assert body.hugetlb_limit_bytes == {"2MB": 0}
     assert body.unified == {n: v for n, v in V2.items() if not n.startswith("hugetlb")}
     assert body.other == {}
@@ -148,14 +148,15 @@ def test_unified_hierarchy(assembler: CgroupAssembler) -> None:
 
 @pytest.mark.parametrize(
     ("text", "quota", "limit"),
-    [("max 100000", -1, None), ("50000 250000", 50000, 4096)],
+    [("max 100000", -1, -1), ("50000 250000", 50000, 4096), (None, None, None)],
 )
 def test_unified_limits(
-    assembler: CgroupAssembler, text: str, quota: int, limit: int | None
+    assembler: CgroupAssembler, text: str | None, quota: int | None, limit: int | None
 ) -> None:
-    """``cpu.max`` and ``memory.max`` in the fields of version 1."""
-    memory = "max" if limit is None else str(limit)
-    item = snapshot(1, {POD: {"cpu.max": text, "memory.max": memory}})
+    """``cpu.max`` and ``memory.max`` in the fields of version 1; None: no such file."""
+    memory = "max" if limit == -1 else str(limit)
+    limits = {} if text is None else {"cpu.max": text, "memory.max": memory}
+    item = snapshot(1, {POD: {"pids.max": "max", **limits}})
     (fact,) = feed_items(assembler, [item])
     body = fact.body
     assert isinstance(body, CgroupUpdated)

@@ -10,7 +10,7 @@
 -- column cpu_shares BIGINT: value of `cpu.shares`
 -- column cpu_quota_us BIGINT: microseconds a period; -1 is no quota
 -- column cpu_period_us BIGINT: length of a period in microseconds
--- column memory_limit_bytes BIGINT: limit as the kernel shows it; 9223372036854771712 is no limit in cgroup v1
+-- column memory_limit_bytes BIGINT: limit as the kernel shows it; 9223372036854771712 is no limit in cgroup v1, -1 in v2
 -- column level VARCHAR: `node`, `qos`, `pod` or `container`
 -- column container_id VARCHAR: ID of the container; NULL above the containers
 -- column sandbox BOOLEAN: it is the pod's sandbox; NULL when not known
