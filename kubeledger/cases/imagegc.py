@@ -27,6 +27,7 @@ from kubeledger.units import format_ts, parse_go_duration, parse_ts
 __all__ = ["INPUT", "decide", "judge"]
 
 _UINT64_MAX = 2**64 - 1
+_LAST_NS = parse_ts("9999-12-31T23:59:59.999999999Z")
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -219,9 +220,11 @@ def _format_time(ts_ns: int) -> str:
 def _time(text: str, field: str) -> int:
     try:
         ts_ns = parse_ts(text)
-        format_ts(ts_ns)  # a zone can move a time out of the years 1 to 9999
-    except (ValueError, OverflowError) as error:
-        raise BadInputError(f"{field} is no time from year 1 to 9999: {text!r}") from error
+    except ValueError:
+        ts_ns = _LAST_NS + 1
+    # A zone can move a time out of the years that can be written.
+    if not ZERO_TIME_NS <= ts_ns <= _LAST_NS:
+        raise BadInputError(f"{field} is no time from year 1 to 9999: {text!r}")
     return ts_ns
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from kubeledger.images.free import LEFT_OVER
 from kubeledger.images.gc import run_pass
 from kubeledger.images.manager import (
     Observed,
@@ -74,18 +75,18 @@ def _wrong_removal(
         ),
         min(len(done.removed), len(claimed)),
     )
+    due = done.removed[at] if at < len(done.removed) else ""
     if at == len(claimed):
-        left = done.removed[at]
-        return f"{left} was left, although its turn came{_progress(done)}"
+        return f"{due} was left, although its turn came{_progress(done)}"
     wrong = claimed[at]
     if operation == "detect":
         return f"{wrong} cannot have been removed: a detect pass removes nothing"
     if wrong in claimed[:at]:
         return f"{wrong} was removed twice in one pass"
+    if due and (wrong in done.removed or done.kept.get(wrong) == LEFT_OVER):
+        return f"{wrong} was removed while {due}, which was used or detected earlier, was left"
     if wrong in done.kept:
-        return f"{wrong} cannot have been removed: it {done.kept[wrong]}{_progress(done)}"
-    if wrong in done.removed:
-        return f"{wrong} was removed before {done.removed[at]}, which was used or detected earlier"
+        return f"{wrong} cannot have been removed: it {done.kept[wrong]}"
     if wrong in manager.records:
         return f"{wrong} cannot have been removed: {_no_space_pass(done)}"
     return f"{wrong} cannot have been removed: the runtime did not list it, or there was no pass"
@@ -94,7 +95,7 @@ def _wrong_removal(
 def _progress(done: Pass) -> str:
     if done.bytes_to_free is None:
         return ""
-    return f" ({done.freed_bytes} of {done.bytes_to_free} bytes freed in the end)"
+    return f" ({done.freed_bytes} of {done.bytes_to_free} bytes are freed with it)"
 
 
 def _no_space_pass(done: Pass) -> str:

@@ -10,7 +10,10 @@ from kubeledger.images.manager import Observed, Pass, RealImageGCManager
 from kubeledger.images.texts import age_removal_error, space_removal_error
 from kubeledger.images.usage import int64
 
-__all__ = ["free_old_images", "free_space"]
+__all__ = ["LEFT_OVER", "free_old_images", "free_space"]
+
+LEFT_OVER = "is left, because enough was freed before its turn"
+"""Why an image stays whose turn did not come."""
 
 
 def free_old_images(
@@ -71,7 +74,7 @@ def free_space(
     enough = False
     for image_id, record in images:
         if enough:
-            done.kept[image_id] = "is left, because enough was freed before its turn"
+            done.kept[image_id] = LEFT_OVER
         elif record.last_used_ns >= observed.now_ns:
             done.kept[image_id] = "was in use when the pass began, or later"
         elif elapsed(observed.now_ns, record.first_detected_ns) < manager.policy.min_age_ns:

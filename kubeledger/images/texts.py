@@ -24,7 +24,7 @@ INVALID_CAPACITY = "invalid capacity 0 on image filesystem"
 def aggregate(errors: Sequence[str]) -> str:
     """Several errors as one text: one stands alone, more in brackets, none twice.
 
-    Source: v1.20.2 staging/src/k8s.io/apimachinery/pkg/util/errors/errors.go:65 Error
+    Source: v1.36.2 k8s.io/apimachinery/pkg/util/errors/errors.go:70 Error
     Differs: nothing.
     """
     distinct = list(dict.fromkeys(errors))
