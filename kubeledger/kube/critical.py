@@ -27,7 +27,9 @@ def is_static_pod(pod: Pod) -> bool:
     Differs: no.
     """
     annotations = pod.metadata.annotations
-    return bool(annotations) and annotations.get(CONFIG_SOURCE, "api") != API_SERVER_SOURCE
+    if not annotations:
+        return False
+    return annotations.get(CONFIG_SOURCE, API_SERVER_SOURCE) != API_SERVER_SOURCE
 
 
 def is_critical_pod(pod: Pod) -> bool:
@@ -40,7 +42,9 @@ def is_critical_pod(pod: Pod) -> bool:
     if priority is not None and priority >= SYSTEM_CRITICAL_PRIORITY:
         return True
     annotations = pod.metadata.annotations
-    return bool(annotations) and (CONFIG_MIRROR in annotations or is_static_pod(pod))
+    if not annotations:
+        return False
+    return CONFIG_MIRROR in annotations or is_static_pod(pod)
 
 
 def preemptable(preemptor: Pod, preemptee: Pod) -> bool:

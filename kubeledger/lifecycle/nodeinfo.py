@@ -64,8 +64,7 @@ class NodeInfo:
 
     def lists_scalar(self, resource: str) -> bool:
         """Whether the node lists this scalar resource, be it 0."""
-        quantities = self.node.status.allocatable
-        return bool(quantities) and resource in quantities and is_scalar_resource(resource)
+        return resource in (self.node.status.allocatable or ()) and is_scalar_resource(resource)
 
     def requested(self, resource: str) -> int:
         """What the pods take, millicores or whole units.

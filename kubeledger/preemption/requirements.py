@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import add
 
 from kubeledger.preemption.records import InsufficientResource
 
@@ -70,9 +71,12 @@ def distances(quantities: Sequence[int], freed: Sequence[Sequence[int]]) -> list
     total: list[float] = []
     for quantity, amounts in zip(quantities, freed, strict=True):
         whole = float(quantity)
-        squares = [
-            (share := (quantity - amount) / whole) * share if amount < quantity else 0.0
-            for amount in amounts
-        ]
-        total = [a + b for a, b in zip(total, squares, strict=True)] if total else squares
+        if max(amounts, default=0) < quantity:
+            squares = [(share := (quantity - amount) / whole) * share for amount in amounts]
+        else:
+            squares = [
+                (share := (quantity - amount) / whole) * share if amount < quantity else 0.0
+                for amount in amounts
+            ]
+        total = list(map(add, total, squares)) if total else squares
     return total

@@ -109,6 +109,8 @@ def _still_asked(
 def nearest(remoteness: Sequence[float]) -> list[int]:
     """Positions of all smallest distances."""
     best = min(remoteness)
+    if remoteness.count(best) == 1:
+        return [remoteness.index(best)]
     return [index for index, distance in enumerate(remoteness) if distance == best]
 
 
