@@ -107,18 +107,21 @@ def pod_request(spec: PodSpec, name: str, facts: CgroupFacts, *, pod_level: bool
 
     Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go PodRequests
     """
+    total: int | None
     own = spec.resources.requests if pod_level and spec.resources is not None else None
     if own and name in own and _is_pod_level_resource(name):
-        total: int | None = nanos_of(own[name])
-    else:
-        inits = spec.init_containers
+        total = nanos_of(own[name])
+    elif spec.init_containers:
         total = aggregate(
             [container.requests for container in spec.containers],
-            [(c.requests, facts.sidecars_run_alongside and is_sidecar(c)) for c in inits]
-            if inits
-            else (),
+            [
+                (container.requests, facts.sidecars_run_alongside and is_sidecar(container))
+                for container in spec.init_containers
+            ],
             name,
         )
+    else:
+        total = _sum_of_requests(spec.containers, name)
     if spec.overhead and name in spec.overhead:
         total = (total or 0) + nanos_of(spec.overhead[name])
     return total
@@ -174,6 +177,17 @@ def huge_page_limits(amounts: dict[str, int]) -> dict[int, int]:
             size = page_size_of(name)
             limits[size] = limits.get(size, 0) + amount
     return limits
+
+
+def _sum_of_requests(containers: list[Container], name: str) -> int | None:
+    """``aggregate`` of a pod that has no init containers, as most have none; fast."""
+    total: int | None = None
+    for container in containers:
+        resources = container.resources
+        if resources is not None and (requests := resources.requests) and name in requests:
+            amount = nanos_of(requests[name])
+            total = amount if total is None else total + amount
+    return total
 
 
 def _limits_declared(spec: PodSpec, name: str, facts: CgroupFacts) -> bool:

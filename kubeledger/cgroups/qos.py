@@ -11,16 +11,13 @@ Only CPU and memory count, and only amounts above zero::
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from kubeledger.cgroups.pod import Pod, ResourceRequirements
 from kubeledger.cgroups.records import QOSClass
-from kubeledger.kube.requests import ResourceList, nanos_of
+from kubeledger.kube.requests import nanos_of
 from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = ["compute_pod_qos", "pod_qos"]
-
-_NOTHING: Final[ResourceList] = {}
 
 
 def pod_qos(pod: Pod, facts: CgroupFacts) -> QOSClass:
@@ -67,26 +64,25 @@ def _class_of(
     guaranteed, asks = True, False
     request_cpu = request_memory = limit_cpu = limit_memory = 0
     for resources in requirements:
-        requests = limits = _NOTHING
-        if resources is not None:
-            requests = resources.requests or _NOTHING
-            limits = resources.limits or _NOTHING
-        cpu = nanos_of(limits["cpu"]) if "cpu" in limits else 0
-        memory = nanos_of(limits["memory"]) if "memory" in limits else 0
+        cpu = memory = 0
+        if resources is not None and (limits := resources.limits):
+            cpu = nanos_of(limits["cpu"]) if "cpu" in limits else 0
+            memory = nanos_of(limits["memory"]) if "memory" in limits else 0
+            if cpu > 0:
+                limit_cpu += cpu
+                asks = True
+            if memory > 0:
+                limit_memory += memory
+                asks = True
         if limits_needed and (cpu <= 0 or memory <= 0):
             guaranteed = False
-        if cpu > 0:
-            limit_cpu += cpu
-            asks = True
-        if memory > 0:
-            limit_memory += memory
-            asks = True
-        if "cpu" in requests and (amount := nanos_of(requests["cpu"])) > 0:
-            request_cpu += amount
-            asks = True
-        if "memory" in requests and (amount := nanos_of(requests["memory"])) > 0:
-            request_memory += amount
-            asks = True
+        if resources is not None and (requests := resources.requests):
+            if "cpu" in requests and (cpu := nanos_of(requests["cpu"])) > 0:
+                request_cpu += cpu
+                asks = True
+            if "memory" in requests and (memory := nanos_of(requests["memory"])) > 0:
+                request_memory += memory
+                asks = True
         if asks and not guaranteed:
             return "Burstable"
     if not asks:

@@ -35,7 +35,8 @@ def nanos_of(amount: Amount) -> int:
         QuantityError: it is no quantity.
     """
     quantity = Quantity.from_api(amount)
-    return quantity.unscaled * 10 ** (quantity.exponent - _NANO)
+    power: int = 10 ** (quantity.exponent - _NANO)
+    return quantity.unscaled * power
 
 
 def units_of(nanos: int) -> int:
@@ -43,7 +44,8 @@ def units_of(nanos: int) -> int:
 
     Source: v1.20.2 staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go Value
     Differs: beyond 64 bits always the low 64 bits, as for a sum that grew too large; the
-        kubelet has 0 for a few single quantities.
+        kubelet has 0 for a few single quantities. Nothing asks for less than nothing: a
+        negative amount is rounded like a positive one.
     """
     if nanos < 0:
         return -units_of(-nanos)
@@ -55,7 +57,7 @@ def milli_of(nanos: int) -> int:
     """Thousandths, such as millicores, a fraction rounded away from zero.
 
     Source: v1.20.2 staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go MilliValue
-    Differs: beyond 64 bits as ``units_of``.
+    Differs: beyond 64 bits and below 0 as ``units_of``.
     """
     if nanos < 0:
         return -milli_of(-nanos)
