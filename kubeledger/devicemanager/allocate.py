@@ -23,7 +23,7 @@ REUSABLE = "reusable"
 ALIGNED = "aligned"
 PREFERRED = "preferred"
 UNALIGNED = "unaligned"
-NO_AFFINITY = "available"
+NO_AFFINITY = "without affinity"
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,10 @@ class Tier(NamedTuple):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What the kubelet takes: ``size`` devices, tier by tier; 0 if nothing is to do."""
+    """What the kubelet takes: ``size`` devices, tier by tier; 0 if nothing is to do.
+
+    Tiers may go on after the one that completes the grant.
+    """
 
     size: int
     tiers: tuple[Tier, ...] = ()
@@ -196,8 +199,9 @@ def _plan_from_available(
     reuse, resource = request.reusable, request.resource
     needed = request.required - len(reuse)
     begin = (Tier(REUSABLE, reuse), Tier(ALIGNED, sets.aligned))
+    rest = (Tier(UNALIGNED, sets.unaligned), Tier(NO_AFFINITY, sets.no_affinity))
     if needed == len(sets.aligned):
-        return Plan(request.required, begin)
+        return Plan(request.required, (*begin, *rest))
     enough = needed < len(sets.aligned)
     offered, picked = (sets.aligned, reuse) if enough else (available, reuse | sets.aligned)
     plugin = manager.endpoints.get(resource)
@@ -206,6 +210,5 @@ def _plan_from_available(
     answer = plugin.preferred(offered | picked, picked, request.required) or frozenset()
     preferred = Tier(PREFERRED, answer & offered)
     if enough:
-        return Plan(request.required, (begin[0], preferred, begin[1]))
-    rest = (Tier(UNALIGNED, sets.unaligned), Tier(NO_AFFINITY, sets.no_affinity))
+        return Plan(request.required, (begin[0], preferred, begin[1], *rest))
     return Plan(request.required, (*begin, preferred, *rest))

@@ -4,7 +4,8 @@ The kubelet has three choices, all by Go's map order: which of a container's lim
 serves first, which devices it takes from a set that holds more than needed, and up to
 1.21 in which order it looks at NUMA nodes. ``decide`` takes limits and devices in the
 order in which they were written, which Go favours where a map is small. ``admissible``
-takes the choices from the claim where they show in it, and tries all others; what remains open (devices that leaked) it hands on as several possible managers.
+takes the choices from the claim where they show in it, and tries all others; what
+remains open (devices that leaked) it hands on as several possible managers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from kubeledger.devicemanager.allocate import Plan, Refusal, Request, Tier, plans, take
+from kubeledger.devicemanager.allocate import Plan, Refusal, Request, plans, take
 from kubeledger.devicemanager.grant import grant, refuse
 from kubeledger.devicemanager.manager import ManagerImpl
 from kubeledger.devicemanager.pod_devices import DevicesPerNUMA, devices_of
@@ -163,7 +164,7 @@ class _Search:
                 if error:
                     yield from self._end(state, error)
                     continue
-                if why := _misfit(request, plan, devices):
+                if why := _misfit(manager, request, plan, devices):
                     misfits.append(why)
                     continue
             if not served:
@@ -209,8 +210,8 @@ def _settle_reuse(manager: ManagerImpl, call: AllocateCall, facts: DeviceFacts) 
     keep_or_pass_on(manager, call.pod, call.container, pass_on=call.is_init and not keeps)
 
 
-def _misfit(request: Request, plan: Plan, devices: frozenset[str]) -> str:
-    """Why a plan cannot have given these devices; empty if it can."""
+def _misfit(manager: ManagerImpl, request: Request, plan: Plan, devices: frozenset[str]) -> str:
+    """Why a plan cannot have given these devices to begin with ``manager``; empty if it can."""
     resource, size = request.resource, plan.size
     if not devices:
         return f"the limit of {size} {resource} is granted, but no device is held"
@@ -222,18 +223,22 @@ def _misfit(request: Request, plan: Plan, devices: frozenset[str]) -> str:
         needed = size - len(taken)
         chosen = devices & fresh
         if len(chosen) < min(needed, len(fresh)):
-            stray = min(devices - taken - fresh)
-            return _passed_over(stray, tier, min(fresh - chosen), plan, taken)
+            stray, left = min(devices - taken - fresh), min(fresh - chosen)
+            kind = next((later.name for later in plan.tiers if stray in later.devices), "")
+            kind = kind or _not_offered(manager, resource, stray)
+            return f"device {stray}, {kind}, was taken while {left}, {tier.name}, was left"
         taken |= chosen
         if len(taken) >= size:
             break
     return ""
 
 
-def _passed_over(stray: str, tier: Tier, left: str, plan: Plan, taken: frozenset[str]) -> str:
-    later = next((t.name for t in plan.tiers if stray in t.devices - taken), None)
-    known = f"only {later}" if later else "not available"
-    return f"device {stray}, {known}, was taken while {left}, {tier.name}, was left"
+def _not_offered(manager: ManagerImpl, resource: str, device: str) -> str:
+    """What keeps a device from being taken at all."""
+    if device in manager.allocated.get(resource, ()):
+        return "in use"
+    known = device in manager.all_devices.get(resource, ())
+    return "unhealthy" if known else "not known to its plugin"
 
 
 def _difference(manager: ManagerImpl, call: AllocateCall, claim: Claim, error: str) -> str:

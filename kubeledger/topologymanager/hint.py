@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 __all__ = ["DONT_CARE", "IMPOSSIBLE", "Hints", "ProviderHints", "TopologyHint"]
@@ -28,5 +29,5 @@ IMPOSSIBLE = TopologyHint(affinity=None, preferred=False)
 Hints = tuple[TopologyHint, ...]
 """(n,) the ways to place one resource, in the order generated."""
 
-ProviderHints = dict[str, Hints | None] | None
+ProviderHints = Mapping[str, Hints | None] | None
 """A hint provider's answer: resource -> hints; None for no preference, empty for no way."""
