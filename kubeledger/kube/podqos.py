@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, Literal
 
 from kubeledger.kube.pod import Pod, QuantityMap, ResourceRequirements
@@ -14,6 +13,7 @@ QOSClass = Literal["BestEffort", "Burstable", "Guaranteed"]
 
 _COMPUTE: Final = ("cpu", "memory")
 _NOTHING: Final = ResourceRequirements()
+_ZERO: Final = [0, 0]
 _CLASSES: Final[dict[str, QOSClass]] = {
     "BestEffort": "BestEffort",
     "Burstable": "Burstable",
@@ -50,29 +50,27 @@ def pod_qos(pod: Pod, *, status_wins: bool, pod_level: bool) -> QOSClass | None:
 
 
 def _class_of(parts: list[ResourceRequirements], *, every_one: bool) -> QOSClass:
-    requests = _positive(part.requests for part in parts)
-    limits = _positive(part.limits for part in parts)
-    if not requests and not limits:
+    requests = [part.requests for part in parts if part.requests]
+    limits = [part.limits for part in parts if part.limits]
+    asked = _positive(requests)
+    limited = _positive(limits)
+    if not any(asked) and not any(limited):
         return "BestEffort"
-    if requests != limits:
+    if asked != limited:
         return "Burstable"
-    if every_one and not all(_limits_both(part.limits) for part in parts):
+    if every_one and (len(limits) < len(parts) or not all(map(_limits_both, limits))):
         return "Burstable"
     return "Guaranteed"
 
 
-def _positive(lists: Iterable[QuantityMap | None]) -> dict[str, int]:
-    """Sums of cpu and memory, in nanos; without those that are zero everywhere."""
-    sums: dict[str, int] = {}
-    for quantities in lists:
-        if quantities:
-            for name in _COMPUTE:
-                if name in quantities and (nanos := nanos_of(quantities[name])) > 0:
-                    sums[name] = sums.get(name, 0) + nanos
-    return sums
+def _positive(lists: list[QuantityMap]) -> list[int]:
+    """Sums of cpu and memory, in nanos; without amounts that are not above zero."""
+    if not lists:
+        return _ZERO
+    return [
+        sum([a for m in lists if name in m and (a := nanos_of(m[name])) > 0]) for name in _COMPUTE
+    ]
 
 
-def _limits_both(limits: QuantityMap | None) -> bool:
-    return limits is not None and all(
-        name in limits and nanos_of(limits[name]) > 0 for name in _COMPUTE
-    )
+def _limits_both(limits: QuantityMap) -> bool:
+    return all(name in limits and nanos_of(limits[name]) > 0 for name in _COMPUTE)

@@ -51,21 +51,22 @@ def container_total(spec: PodSpec, resource: str, table: AmountTable, *, sidecar
     total = 0
     for container in spec.containers or ():
         resources = container.resources
-        if resources is not None and resources.requests and resource in resources.requests:
-            total += table[resources.requests[resource]]
+        if resources is not None and (asked := resources.requests) and resource in asked:
+            total += table[asked[resource]]
     if not spec.init_containers:
         return total
     beside = most = 0
     for container in spec.init_containers:
         resources = container.resources
         own = 0
-        if resources is not None and resources.requests and resource in resources.requests:
-            own = table[resources.requests[resource]]
-        most = max(most, beside + own)
+        if resources is not None and (asked := resources.requests) and resource in asked:
+            own = table[asked[resource]]
+        if beside + own > most:
+            most = beside + own
         if sidecars and container.restart_policy == SIDECAR:
             total += own
             beside += own
-    return max(total, most)
+    return total if total > most else most
 
 
 def scheduled_total(

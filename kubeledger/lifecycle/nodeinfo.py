@@ -21,7 +21,14 @@ from kubeledger.kube.amounts import (
     whole_amounts,
 )
 from kubeledger.kube.names import is_scalar_resource
-from kubeledger.kube.pod import Container, Node, Pod, PodSpec, QuantityMap
+from kubeledger.kube.pod import (
+    Node,
+    Pod,
+    PodSpec,
+    PodStatus,
+    QuantityMap,
+    ResourceRequirements,
+)
 from kubeledger.kube.podtotals import resized_spec, scheduled_total
 from kubeledger.profile.admission import AdmissionFacts
 
@@ -102,24 +109,19 @@ class NodeInfo:
         added_up: list[QuantityMap] = []
         others: list[QuantityMap] = []
         aggregated: list[PodSpec] = []
-        resized = self._facts.resized_requests_count
         for pod in self.pods:
             spec = pod.spec
-            if (
-                spec.init_containers
-                or spec.resources is not None
-                or (resized and pod.status is not None)
-            ):
-                others.extend(quantity_maps(pod))
+            if spec.init_containers or spec.resources is not None or pod.status is not None:
+                others += quantity_maps(pod)
                 aggregated.append(self._effective(pod))
                 continue
             for container in spec.containers or ():
                 resources = container.resources
                 if resources is not None:
-                    if resources.requests:
-                        added_up.append(resources.requests)
-                    if resources.limits:
-                        others.append(resources.limits)
+                    if requests := resources.requests:
+                        added_up.append(requests)
+                    if limits := resources.limits:
+                        others.append(limits)
             if spec.overhead:
                 added_up.append(spec.overhead)
         check_quantities(chain(added_up, others))
@@ -139,15 +141,30 @@ class NodeInfo:
 
 def quantity_maps(pod: Pod) -> list[QuantityMap]:
     """All resource lists of a pod that are not empty, its status included."""
-    spec, status = pod.spec, pod.status
-    parts: list[Container] = [*(spec.containers or ()), *(spec.init_containers or ())]
-    holders = [spec.resources, *(part.resources for part in parts)]
-    maps = [spec.overhead]
-    if status is not None:
-        statuses = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-        holders += [status.resources, *(s.resources for s in statuses)]
-        maps += [status.allocated_resources, *(s.allocated_resources for s in statuses)]
-    for resources in holders:
+    spec = pod.spec
+    maps: list[QuantityMap] = []
+    for container in chain(spec.containers or (), spec.init_containers or ()):
+        resources = container.resources
         if resources is not None:
-            maps += [resources.requests, resources.limits]
-    return [quantities for quantities in maps if quantities]
+            if requests := resources.requests:
+                maps.append(requests)
+            if limits := resources.limits:
+                maps.append(limits)
+    if spec.overhead:
+        maps.append(spec.overhead)
+    if spec.resources is not None:
+        maps += _lists(spec.resources)
+    if pod.status is not None:
+        maps += _status_maps(pod.status)
+    return maps
+
+
+def _status_maps(status: PodStatus) -> list[QuantityMap]:
+    maps = [status.allocated_resources or {}, *_lists(status.resources)]
+    for held in chain(status.container_statuses or (), status.init_container_statuses or ()):
+        maps += [held.allocated_resources or {}, *_lists(held.resources)]
+    return maps
+
+
+def _lists(resources: ResourceRequirements | None) -> list[QuantityMap]:
+    return [resources.requests or {}, resources.limits or {}] if resources is not None else []

@@ -118,7 +118,7 @@ def _without_missing_resources(pod: Pod, info: NodeInfo, facts: AdmissionFacts) 
     They are cluster-level resources, which the kubelet knows nothing of.
 
     Source: v1.36.2 pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources
-    Differs: a copy is made only where something is dropped.
+    Differs: a copy is made only where something may be dropped.
     """
     spec = pod.spec
     claimed = _claimed_resources(pod) if facts.drops_resources_claimed_from_drivers else frozenset()
@@ -143,6 +143,9 @@ def _filtered(
     info: NodeInfo,
     claimed: frozenset[tuple[str, str]],
 ) -> tuple[Container, ...] | None:
+    if not containers or not any(map(_names_a_domain, containers)):
+        return containers
+
     def is_kept(container: Container, resource: str) -> bool:
         if not is_extended_resource(resource):
             return True
@@ -152,18 +155,15 @@ def _filtered(
         resources = container.resources
         if resources is None or not resources.requests:
             return container
-        if all(is_kept(container, resource) for resource in resources.requests):
-            return container
         kept = {r: q for r, q in resources.requests.items() if is_kept(container, r)}
         return msgspec.structs.replace(
             container, resources=msgspec.structs.replace(resources, requests=kept)
         )
 
-    if not containers:
-        return containers
-    result = tuple(map(filtered, containers))
-    return containers if all(map(_is, result, containers)) else result
+    return tuple(map(filtered, containers))
 
 
-def _is(left: Container, right: Container) -> bool:
-    return left is right
+def _names_a_domain(container: Container) -> bool:
+    """Whether a request may be of an extended resource at all."""
+    resources = container.resources
+    return resources is not None and bool(resources.requests) and "/" in "".join(resources.requests)

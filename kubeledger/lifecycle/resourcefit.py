@@ -7,7 +7,13 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kube.amounts import NANOS, from_nanos, rounded_amounts
+from kubeledger.kube.amounts import (
+    NANOS,
+    NotPlainError,
+    from_nanos,
+    rounded_amounts,
+    whole_amounts,
+)
 from kubeledger.kube.names import is_scalar_resource
 from kubeledger.kube.pod import PodSpec
 from kubeledger.kube.podtotals import scheduled_total
@@ -108,10 +114,14 @@ def _total(spec: PodSpec, resource: str, facts: AdmissionFacts) -> int:
     if not facts.requests_rounded_once:
         table = rounded_amounts(resource)
         return scheduled_total(spec, resource, table, sidecars=False, pod_level=False)
-    nanos = scheduled_total(
-        spec, resource, NANOS, sidecars=True, pod_level=facts.pod_level_resources
-    )
-    return max(0, from_nanos(resource, nanos))
+    whole = facts.pod_level_resources
+    try:
+        table = whole_amounts(resource)
+        total = scheduled_total(spec, resource, table, sidecars=True, pod_level=whole)
+    except NotPlainError:
+        nanos = scheduled_total(spec, resource, NANOS, sidecars=True, pod_level=whole)
+        total = from_nanos(resource, nanos)
+    return max(0, total)
 
 
 def _names(spec: PodSpec, facts: AdmissionFacts) -> set[str]:

@@ -26,13 +26,14 @@ class Candidates:
         pods: (n,) in the order the kubelet lists them.
     """
 
-    __slots__ = ("_facts", "_freed", "_qos", "pods")
+    __slots__ = ("_facts", "_freed", "_qos", "_sizes", "pods")
 
     def __init__(self, preemptor: Pod, pods: Iterable[Pod], facts: AdmissionFacts) -> None:
         """Leave out the pods that the preemptor may not preempt."""
         self.pods = [pod for pod in pods if not is_critical_pod(pod) or preemptable(preemptor, pod)]
         self._facts = facts
         self._freed: dict[str, list[int]] = {}
+        self._sizes: list[tuple[int, int]] | None = None
         self._qos: list[QOSClass | None] | None = None
 
     def freed(
@@ -47,13 +48,15 @@ class Candidates:
         chosen = itemgetter(*picks)
         return [chosen(column) for column in columns]
 
-    def request_size(self, pick: int) -> tuple[int, int]:
-        """Memory, then cpu: the smaller of two requests.
+    def sizes(self) -> list[tuple[int, int]]:
+        """Memory and cpu of each pod: the smaller of two requests is the smaller pair.
 
         Source: v1.20.2 pkg/kubelet/preemption/preemption.go smallerResourceRequest
         Differs: a key to compare by.
         """
-        return self._column("memory")[pick], self._column("cpu")[pick]
+        if self._sizes is None:
+            self._sizes = list(zip(self._column("memory"), self._column("cpu"), strict=True))
+        return self._sizes
 
     def qos(self, pick: int) -> QOSClass | None:
         """QoS class of a pod."""
@@ -126,10 +129,8 @@ class Candidates:
             total = 0
             for container in spec.containers or ():
                 resources = container.resources
-                if resources is not None and resources.requests:
-                    asked = resources.requests
-                    if resource in asked:
-                        total += table[asked[resource]]
+                if resources is not None and (asked := resources.requests) and resource in asked:
+                    total += table[asked[resource]]
             if total and spec.overhead and resource in spec.overhead:
                 total += table[spec.overhead[resource]]
             requests.append(total)

@@ -12,7 +12,6 @@ from kubeledger.preemption.candidates import Candidates
 from kubeledger.preemption.requirements import (
     NoVictimsError,
     Requirements,
-    distances,
     subtract,
     to_string,
 )
@@ -128,14 +127,14 @@ def _follow(
     def name(pick: int) -> str:
         return candidates.pods[pick].metadata.uid or ""
 
-    pods = list(group)
+    pods, sizes = list(group), candidates.sizes()
     for pick in claimed:
         if not left:
             return f"pod {name(pick)} was killed although nothing was missing any more"
-        remoteness = distances([r.quantity for r in left], candidates.freed(left, pods))
-        ties = [pods[index] for index in nearest(remoteness)]
-        smallest = min(map(candidates.request_size, ties))
-        best = [tie for tie in ties if candidates.request_size(tie) == smallest]
+        near = nearest([r.quantity for r in left], candidates.freed(left, pods))
+        ties = [pods[index] for index in near]
+        smallest = min(sizes[tie] for tie in ties)
+        best = [tie for tie in ties if sizes[tie] == smallest]
         if pick not in best:
             order = "as near to what is missing, but smaller" if pick in ties else "nearer to it"
             return (

@@ -24,6 +24,9 @@ __all__ = ["KILL_ORDER", "nearest", "pods_to_preempt", "pods_to_preempt_by_dista
 
 KILL_ORDER: Final[tuple[QOSClass, ...]] = ("BestEffort", "Burstable", "Guaranteed")
 
+_FLOATS_DIFFER: Final = 1 << 50
+"""Below this, pods that free different amounts of one resource differ in their distance."""
+
 Pick = int
 """Index of a pod among the candidates."""
 
@@ -50,6 +53,8 @@ def pods_to_preempt(candidates: Candidates, requirements: Requirements) -> list[
     groups = candidates.by_qos()
 
     def chosen(group: QOSClass, gone: list[Pick]) -> list[Pick]:
+        if not groups[group]:
+            return []
         left = subtract(requirements, candidates.freed(requirements, gone))
         return pods_to_preempt_by_distance(candidates, groups[group], left)
 
@@ -69,25 +74,26 @@ def pods_to_preempt_by_distance(
     victim stood. That decides later ties, of which the last in the array wins.
 
     Raises:
-        NoVictimsError: the class does not free enough.
+        NoVictimsError: the class does not free enough; it names all that was asked of it.
 
     Source: v1.20.2 pkg/kubelet/preemption/preemption.go getPodsToPreemptByDistance
-    Differs: the input is not changed.
+    Differs: the input is not changed. The error is never seen: whoever asks has made sure
+        that the class frees enough.
     """
     victims: list[Pick] = []
     pods = list(group)
+    missing = [r.quantity for r in requirements]
     freed = [list(amounts) for amounts in candidates.freed(requirements, pods)]
-    while requirements:
+    while missing:
         if not pods:
             raise NoVictimsError(requirements)
-        ties = nearest(distances([r.quantity for r in requirements], freed))
-        index = ties[0] if len(ties) == 1 else _smallest(candidates, pods, ties)
+        ties = nearest(missing, freed)
+        index = ties[0] if len(ties) == 1 else _smallest(candidates.sizes(), pods, ties)
         victims.append(_take(pods, index))
-        taken = [[_take(amounts, index)] for amounts in freed]
-        left = subtract(requirements, taken)
-        if len(left) < len(requirements):
-            freed = _still_asked(requirements, left, freed)
-        requirements = left
+        missing = [m - _take(amounts, index) for m, amounts in zip(missing, freed, strict=True)]
+        if min(missing) <= 0:
+            freed = [amounts for m, amounts in zip(missing, freed, strict=True) if m > 0]
+            missing = [m for m in missing if m > 0]
     return victims
 
 
@@ -99,25 +105,35 @@ def _take(array: list[int], index: int) -> int:
     return taken
 
 
-def _still_asked(
-    before: Requirements, after: Requirements, freed: list[list[int]]
-) -> list[list[int]]:
-    names = {requirement.resource for requirement in after}
-    return [amounts for r, amounts in zip(before, freed, strict=True) if r.resource in names]
+def nearest(quantities: Sequence[int], freed: Sequence[Sequence[int]]) -> Sequence[int]:
+    """Positions of all pods at the smallest distance.
+
+    Args:
+        quantities: (r,) amounts missing, each above 0.
+        freed: (r, n) what each pod frees of each, n > 0.
+    """
+    if len(quantities) == 1 and quantities[0] < _FLOATS_DIFFER:
+        # The distance falls with what a pod frees until that is enough: no floats are needed.
+        (quantity,), (amounts,) = quantities, freed
+        most = max(amounts)
+        if most < quantity:
+            return _positions(amounts, most)
+        return [index for index, amount in enumerate(amounts) if amount >= quantity]
+    remoteness = distances(quantities, freed)
+    return _positions(remoteness, min(remoteness))
 
 
-def nearest(remoteness: Sequence[float]) -> list[int]:
-    """Positions of all smallest distances."""
-    best = min(remoteness)
-    if remoteness.count(best) == 1:
-        return [remoteness.index(best)]
-    return [index for index, distance in enumerate(remoteness) if distance == best]
+def _positions(values: Sequence[float], value: float) -> Sequence[int]:
+    count = values.count(value)
+    if count == 1:
+        return [values.index(value)]
+    if count == len(values):
+        return range(count)
+    return [index for index, other in enumerate(values) if other == value]
 
 
-def _smallest(candidates: Candidates, pods: Sequence[Pick], ties: Sequence[int]) -> int:
+def _smallest(sizes: Sequence[tuple[int, int]], pods: Sequence[Pick], ties: Sequence[int]) -> int:
     """Of equally near pods the one with the smallest request; the last one of equals."""
-
-    def size(index: int) -> tuple[int, int, int]:
-        return (*candidates.request_size(pods[index]), -index)
-
-    return min(ties, key=size)
+    tied = [sizes[pods[index]] for index in ties]
+    smallest = min(tied)
+    return max(index for index, size in zip(ties, tied, strict=True) if size == smallest)
