@@ -11,9 +11,7 @@ __all__ = ["QOSClass", "pod_qos"]
 
 QOSClass = Literal["BestEffort", "Burstable", "Guaranteed"]
 
-_COMPUTE: Final = ("cpu", "memory")
 _NOTHING: Final = ResourceRequirements()
-_ZERO: Final = [0, 0]
 _CLASSES: Final[dict[str, QOSClass]] = {
     "BestEffort": "BestEffort",
     "Burstable": "Burstable",
@@ -45,32 +43,37 @@ def pod_qos(pod: Pod, *, status_wins: bool, pod_level: bool) -> QOSClass | None:
     if pod_level and spec.resources is not None:
         # No limits at all leave the pod a candidate here; the last comparison settles it.
         return _class_of([spec.resources], every_one=bool(spec.resources.limits))
-    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
+    containers = spec.containers or ()
+    if spec.init_containers:
+        containers += spec.init_containers
     return _class_of([c.resources or _NOTHING for c in containers], every_one=True)
 
 
 def _class_of(parts: list[ResourceRequirements], *, every_one: bool) -> QOSClass:
-    requests = [part.requests for part in parts if part.requests]
-    limits = [part.limits for part in parts if part.limits]
-    asked = _positive(requests)
-    limited = _positive(limits)
-    if not any(asked) and not any(limited):
+    """The class by the sums over all parts; Burstable is settled by the first that shows it."""
+    asked_cpu = asked_memory = limited_cpu = limited_memory = 0
+    guaranteed = True
+    for part in parts:
+        cpu, memory = _positive(part.limits)
+        limited_cpu += cpu
+        limited_memory += memory
+        if every_one and not (cpu and memory):
+            guaranteed = False
+        cpu, memory = _positive(part.requests)
+        asked_cpu += cpu
+        asked_memory += memory
+        if not guaranteed and (asked_cpu or asked_memory or limited_cpu or limited_memory):
+            return "Burstable"
+    if not (asked_cpu or asked_memory or limited_cpu or limited_memory):
         return "BestEffort"
-    if asked != limited:
-        return "Burstable"
-    if every_one and (len(limits) < len(parts) or not all(map(_limits_both, limits))):
-        return "Burstable"
-    return "Guaranteed"
+    equal = asked_cpu == limited_cpu and asked_memory == limited_memory
+    return "Guaranteed" if guaranteed and equal else "Burstable"
 
 
-def _positive(lists: list[QuantityMap]) -> list[int]:
-    """Sums of cpu and memory, in nanos; without amounts that are not above zero."""
-    if not lists:
-        return _ZERO
-    return [
-        sum([a for m in lists if name in m and (a := nanos_of(m[name])) > 0]) for name in _COMPUTE
-    ]
-
-
-def _limits_both(limits: QuantityMap) -> bool:
-    return all(name in limits and nanos_of(limits[name]) > 0 for name in _COMPUTE)
+def _positive(quantities: QuantityMap | None) -> tuple[int, int]:
+    """Nanos of cpu and memory; an amount below zero does not count."""
+    if not quantities:
+        return 0, 0
+    cpu = nanos_of(quantities["cpu"]) if "cpu" in quantities else 0
+    memory = nanos_of(quantities["memory"]) if "memory" in quantities else 0
+    return (cpu, memory) if cpu >= 0 and memory >= 0 else (max(cpu, 0), max(memory, 0))

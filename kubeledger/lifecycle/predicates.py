@@ -166,4 +166,5 @@ def _filtered(
 def _names_a_domain(container: Container) -> bool:
     """Whether a request may be of an extended resource at all."""
     resources = container.resources
-    return resources is not None and bool(resources.requests) and "/" in "".join(resources.requests)
+    requests = resources.requests if resources is not None else None
+    return "/" in "".join(requests or ())

@@ -9,7 +9,7 @@ equally near ones the one that asks for less memory, then less cpu.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from kubeledger.kube.podqos import QOSClass
 from kubeledger.preemption.candidates import Candidates
@@ -23,6 +23,8 @@ from kubeledger.preemption.requirements import (
 __all__ = ["KILL_ORDER", "nearest", "pods_to_preempt", "pods_to_preempt_by_distance"]
 
 KILL_ORDER: Final[tuple[QOSClass, ...]] = ("BestEffort", "Burstable", "Guaranteed")
+
+T = TypeVar("T")
 
 _FLOATS_DIFFER: Final = 1 << 50
 """Below this, pods that free different amounts of one resource differ in their distance."""
@@ -84,12 +86,14 @@ def pods_to_preempt_by_distance(
     pods = list(group)
     missing = [r.quantity for r in requirements]
     freed = [list(amounts) for amounts in candidates.freed(requirements, pods)]
+    sizes = [candidates.sizes()[pick] for pick in pods] if missing else []
     while missing:
         if not pods:
             raise NoVictimsError(requirements)
         ties = nearest(missing, freed)
-        index = ties[0] if len(ties) == 1 else _smallest(candidates.sizes(), pods, ties)
+        index = ties[0] if len(ties) == 1 else _smallest(sizes, ties)
         victims.append(_take(pods, index))
+        _take(sizes, index)
         missing = [m - _take(amounts, index) for m, amounts in zip(missing, freed, strict=True)]
         if min(missing) <= 0:
             freed = [amounts for m, amounts in zip(missing, freed, strict=True) if m > 0]
@@ -97,7 +101,7 @@ def pods_to_preempt_by_distance(
     return victims
 
 
-def _take(array: list[int], index: int) -> int:
+def _take(array: list[T], index: int) -> T:
     """Remove an element as the kubelet does: the last one moves to its place."""
     taken = array[index]
     array[index] = array[-1]
@@ -132,8 +136,9 @@ def _positions(values: Sequence[float], value: float) -> Sequence[int]:
     return [index for index, other in enumerate(values) if other == value]
 
 
-def _smallest(sizes: Sequence[tuple[int, int]], pods: Sequence[Pick], ties: Sequence[int]) -> int:
+def _smallest(sizes: Sequence[tuple[int, int]], ties: Sequence[int]) -> int:
     """Of equally near pods the one with the smallest request; the last one of equals."""
-    tied = [sizes[pods[index]] for index in ties]
+    tied = list(sizes) if len(ties) == len(sizes) else [sizes[index] for index in ties]
     smallest = min(tied)
-    return max(index for index, size in zip(ties, tied, strict=True) if size == smallest)
+    tied.reverse()
+    return ties[len(ties) - 1 - tied.index(smallest)]
