@@ -32,7 +32,7 @@ _RESIZE_PENDING: Final = "PodResizePending"
 _INFEASIBLE: Final = "Infeasible"
 
 
-def container_total(spec: PodSpec, resource: str, table: AmountTable, *, sidecars: bool) -> int:
+def container_total(spec: PodSpec, resource: str, table: AmountTable, sidecars: bool) -> int:
     """Most that the containers need at once.
 
     All app containers run together, each init container runs alone before them. A sidecar
@@ -53,10 +53,11 @@ def container_total(spec: PodSpec, resource: str, table: AmountTable, *, sidecar
         resources = container.resources
         if resources is not None and (asked := resources.requests) and resource in asked:
             total += table[asked[resource]]
-    if not spec.init_containers:
+    inits = spec.init_containers
+    if not inits:
         return total
     beside = most = 0
-    for container in spec.init_containers:
+    for container in inits:
         resources = container.resources
         own = 0
         if resources is not None and (asked := resources.requests) and resource in asked:
@@ -70,7 +71,7 @@ def container_total(spec: PodSpec, resource: str, table: AmountTable, *, sidecar
 
 
 def scheduled_total(
-    spec: PodSpec, resource: str, table: AmountTable, *, sidecars: bool, pod_level: bool
+    spec: PodSpec, resource: str, table: AmountTable, sidecars: bool, pod_level: bool
 ) -> int:
     """What the fit check counts a pod with; the overhead is always added.
 
@@ -82,14 +83,14 @@ def scheduled_total(
     if whole and resource in whole and is_pod_level_resource(resource):
         total = table[whole[resource]]
     else:
-        total = container_total(spec, resource, table, sidecars=sidecars)
+        total = container_total(spec, resource, table, sidecars)
     if spec.overhead and resource in spec.overhead:
         total += table[spec.overhead[resource]]
     return total
 
 
 def freed_total(
-    spec: PodSpec, resource: str, table: AmountTable, *, sidecars: bool, pod_level: bool
+    spec: PodSpec, resource: str, table: AmountTable, sidecars: bool, pod_level: bool
 ) -> int:
     """What killing a pod frees, as preemption counts; the overhead only beside a request.
 
@@ -104,7 +105,7 @@ def freed_total(
         known = resource in whole and is_pod_level_resource(resource)
         total = table[whole[resource]] if known else 0
     else:
-        total = container_total(spec, resource, table, sidecars=sidecars)
+        total = container_total(spec, resource, table, sidecars)
     if total and spec.overhead and resource in spec.overhead:
         total += table[spec.overhead[resource]]
     return total

@@ -43,7 +43,7 @@ class NodeInfo:
         pods: (n,) the pods, in the order the kubelet lists them.
     """
 
-    __slots__ = ("_added_up", "_aggregated", "_facts", "_specs", "node", "pods")
+    __slots__ = ("_added_up", "_aggregated", "_facts", "node", "pods")
 
     def __init__(self, node: Node, pods: Sequence[Pod], facts: AdmissionFacts) -> None:
         """Sort the pods and check their quantities.
@@ -54,7 +54,6 @@ class NodeInfo:
         self.node = node
         self.pods = pods
         self._facts = facts
-        self._specs: list[PodSpec] | None = None
         self._added_up, self._aggregated = self._sorted()
         check_quantities(
             quantities
@@ -84,26 +83,19 @@ class NodeInfo:
         try:
             return self._sum(resource, whole_amounts(resource))
         except NotPlainError:
+            whole = self._facts.pod_level_resources
             return sum(
-                from_nanos(resource, self._total(spec, resource, NANOS))
-                for spec in self._all_specs()
+                from_nanos(resource, scheduled_total(spec, resource, NANOS, True, whole))
+                for spec in map(self._effective, self.pods)
             )
 
     def _sum(self, resource: str, table: AmountTable) -> int:
         total = sum([table[m[resource]] for m in self._added_up if resource in m])
+        sidecars = self._facts.requests_rounded_once
+        whole = self._facts.pod_level_resources
         for spec in self._aggregated:
-            total += self._total(spec, resource, table)
+            total += scheduled_total(spec, resource, table, sidecars, whole)
         return total
-
-    def _total(self, spec: PodSpec, resource: str, table: AmountTable) -> int:
-        facts = self._facts
-        return scheduled_total(
-            spec,
-            resource,
-            table,
-            sidecars=facts.requests_rounded_once,
-            pod_level=facts.pod_level_resources,
-        )
 
     def _sorted(self) -> tuple[list[QuantityMap], list[PodSpec]]:
         added_up: list[QuantityMap] = []
@@ -132,11 +124,6 @@ class NodeInfo:
         if not facts.resized_requests_count or pod.status is None:
             return pod.spec
         return resized_spec(pod, pod_level=facts.resized_pod_level_requests_count)
-
-    def _all_specs(self) -> list[PodSpec]:
-        if self._specs is None:
-            self._specs = [self._effective(pod) for pod in self.pods]
-        return self._specs
 
 
 def quantity_maps(pod: Pod) -> list[QuantityMap]:

@@ -86,14 +86,18 @@ def pods_to_preempt_by_distance(
     pods = list(group)
     missing = [r.quantity for r in requirements]
     freed = [list(amounts) for amounts in candidates.freed(requirements, pods)]
-    sizes = [candidates.sizes()[pick] for pick in pods] if missing else []
+    sizes: list[tuple[int, int]] = []
     while missing:
         if not pods:
             raise NoVictimsError(requirements)
         ties = nearest(missing, freed)
-        index = ties[0] if len(ties) == 1 else _smallest(sizes, ties)
+        index = ties[0]
+        if len(ties) > 1:
+            sizes = sizes or [candidates.sizes()[pick] for pick in pods]
+            index = _smallest(sizes, ties)
         victims.append(_take(pods, index))
-        _take(sizes, index)
+        if sizes:
+            _take(sizes, index)
         missing = [m - _take(amounts, index) for m, amounts in zip(missing, freed, strict=True)]
         if min(missing) <= 0:
             freed = [amounts for m, amounts in zip(missing, freed, strict=True) if m > 0]
