@@ -61,6 +61,8 @@ def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAll
         decision = decide_node(capacity, settings, profile.cgroups)
     except EvictionThresholdError as error:
         raise BadInputError(f"input.evictionHard: {error}") from None
+    except QuantityError as error:
+        raise BadInputError(f"input: the sum of reserved amounts: {error}") from None
     config = decision.config
     return NodeAllocatableOutcome(
         _canonical(decision.reservation),

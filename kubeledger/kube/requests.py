@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
+from kubeledger.kube._int64 import raised
 from kubeledger.kube.quantity import Quantity
 
 __all__ = ["Amount", "ResourceList", "aggregate", "milli_of", "nanos_of", "units_of"]
@@ -32,11 +33,10 @@ def nanos_of(amount: Amount) -> int:
     """An amount in billionths of its unit, exact.
 
     Raises:
-        QuantityError: it is no quantity.
+        QuantityError: it is no quantity, or one of more than a thousand digits.
     """
     quantity = Quantity.from_api(amount)
-    power: int = 10 ** (quantity.exponent - _NANO)
-    return quantity.unscaled * power
+    return raised(quantity.unscaled, quantity.exponent - _NANO)
 
 
 def units_of(nanos: int) -> int:

@@ -53,10 +53,11 @@ def test_what_stands_in_json(amount: Amount, nanos: int) -> None:
     assert nanos_of(amount) == nanos
 
 
-def test_no_quantity() -> None:
-    """The kubelet's own words."""
+@pytest.mark.parametrize("text", ["one", "1e2000000000", "0x1", ""])
+def test_no_quantity(text: str) -> None:
+    """Also none that would take all memory to write out."""
     with pytest.raises(QuantityError):
-        nanos_of("one")
+        nanos_of(text)
 
 
 def test_beyond_64_bits() -> None:
