@@ -18,9 +18,9 @@ _HEAD = f"""# Parity with the kubelet
 Generated from the version profile (`kubeledger/profile/`): do not edit. Any version from 1.{OLDEST}
 to 1.{NEWEST} resolves to a profile; what is not listed here is the same in all of them.
 
-*Proof*: **conformance**: recorded decisions of the real kubelet on both sides of the change, replayed
-by the tests; **recording**: a recorded node shows it; **source**: read in the kubelet's source of
-both sides; **documented**: taken from release notes or pull requests, not seen in source.
+*Proof*: **conformance**: recorded decisions of the real kubelet on both sides of the change,
+replayed by the tests; **recording**: a recorded node shows it; **source**: read in the kubelet's
+source of both sides; **documented**: from release notes or pull requests, not seen in source.
 """
 
 
