@@ -36,8 +36,9 @@ nightly:
 schemas:
     {{python}} -m kubeledger.wire.schema schemas
 
-# rewrite docs/sql.md from the views' column comments
+# rewrite docs/sql.md from the views' column comments, docs/parity.md from the version profile
 docs:
+    {{python}} -m kubeledger.profile.parity > docs/parity.md
     {{python}} -m kubeledger.query.docs > docs/sql.md
 
 # benchmarks: print the ratios of docs/performance.md

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-__all__ = ["NS_PER_S", "format_ts", "parse_go_duration", "parse_go_time", "parse_ts"]
+__all__ = [
+    "NS_PER_S",
+    "format_go_duration",
+    "format_ts",
+    "parse_go_duration",
+    "parse_go_time",
+    "parse_ts",
+]
 
 NS_PER_S = 1_000_000_000
 
@@ -93,3 +100,25 @@ def parse_go_duration(text: str) -> int:
     if not rest or position != len(rest):
         raise ValueError(f"not a Go duration: {text!r}")
     return sign * total
+
+
+def format_go_duration(nanoseconds: int) -> str:
+    """Go's ``time.Duration.String()``: ``1m0s``, ``100ms``, ``0s``."""
+    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if rest < NS_PER_S:
+        for unit, size in (("ms", 1_000_000), ("µs", 1_000), ("ns", 1)):
+            if rest >= size:
+                return f"{sign}{_decimal(rest, size)}{unit}"
+        return "0s"
+    minutes, rest = divmod(rest, 60 * NS_PER_S)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{_decimal(rest, NS_PER_S)}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{seconds}"
+    return f"{sign}{minutes}m{seconds}" if minutes else f"{sign}{seconds}"
+
+
+def _decimal(number: int, unit: int) -> str:
+    whole, fraction = divmod(number, unit)
+    digits = str(fraction).rjust(len(str(unit)) - 1, "0").rstrip("0")
+    return f"{whole}.{digits}" if digits else str(whole)

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.units import NS_PER_S, format_ts, parse_go_duration, parse_go_time, parse_ts
+from kubeledger.units import (
+    NS_PER_S,
+    format_go_duration,
+    format_ts,
+    parse_go_duration,
+    parse_go_time,
+    parse_ts,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,3 +75,21 @@ def test_parse_go_duration_refuses(text: str) -> None:
     """What Go refuses is refused."""
     with pytest.raises(ValueError, match="duration"):
         parse_go_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "text"),
+    [
+        (0, "0s"),
+        (1, "1ns"),
+        (1_500, "1.5µs"),
+        (10**7, "10ms"),
+        (90 * NS_PER_S, "1m30s"),
+        (24 * 3600 * NS_PER_S, "24h0m0s"),
+        (-1_500_000_000, "-1.5s"),
+    ],
+)
+def test_format_go_duration(duration_ns: int, text: str) -> None:
+    """Go leaves out leading units that are zero, never the seconds."""
+    assert format_go_duration(duration_ns) == text
+    assert parse_go_duration(text) == duration_ns

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kubeledger.units import NS_PER_S
+from kubeledger.units import format_go_duration
 
-__all__ = ["format_go_duration", "parse_go_literal", "unquote_go"]
+__all__ = ["parse_go_literal", "unquote_go"]
 
 _TYPE = re.compile(r"(?:\[\d*\]|\*|map\[[\w.{} ]*\]|interface \{\}|[A-Za-z_][\w./]*)+")
 _SCALAR = re.compile(r"-?0x[0-9a-f]+|[-+]?[0-9][0-9.eE+-]*|true|false|nil")
@@ -59,28 +59,6 @@ def _unescape(match: re.Match[str]) -> str:
     if len(escape) > 1:
         return chr(int(escape[1:], 16))
     return _ESCAPES.get(escape, escape)
-
-
-def format_go_duration(nanoseconds: int) -> str:
-    """Go's ``time.Duration.String()``: ``1m0s``, ``100ms``, ``0s``."""
-    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
-    if rest < NS_PER_S:
-        for unit, size in (("ms", 1_000_000), ("µs", 1_000), ("ns", 1)):
-            if rest >= size:
-                return f"{sign}{_decimal(rest, size)}{unit}"
-        return "0s"
-    minutes, rest = divmod(rest, 60 * NS_PER_S)
-    hours, minutes = divmod(minutes, 60)
-    seconds = f"{_decimal(rest, NS_PER_S)}s"
-    if hours:
-        return f"{sign}{hours}h{minutes}m{seconds}"
-    return f"{sign}{minutes}m{seconds}" if minutes else f"{sign}{seconds}"
-
-
-def _decimal(number: int, unit: int) -> str:
-    whole, fraction = divmod(number, unit)
-    digits = str(fraction).rjust(len(str(unit)) - 1, "0").rstrip("0")
-    return f"{whole}.{digits}" if digits else str(whole)
 
 
 class _Reader:

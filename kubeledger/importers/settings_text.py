@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kubeledger.importers.goliteral import format_go_duration, parse_go_literal
+from kubeledger.importers.goliteral import parse_go_literal
 from kubeledger.importers.settings_flags import FlagKind
+from kubeledger.units import format_go_duration
 
 __all__ = [
     "STRUCT_FIELDS",

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.benchmarks import bench_import, bench_ledger, bench_replay
+from tests.benchmarks import bench_decide, bench_import, bench_ledger, bench_replay
 from tests.recordings import extract
 
 RUNS = 9
@@ -45,6 +45,8 @@ def main() -> None:
     bench_ledger.main([])
     print("\n-- replay --")
     bench_replay.main()
+    print("\n-- decide --")
+    bench_decide.main([bench_decide.CASES])
     print("\n-- start-up --")
     bench_help()
 

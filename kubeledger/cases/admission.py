@@ -1,0 +1,158 @@
+"""Conformance cases of admission: one pod, one node, the pods that are on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, permutations
+from typing import Final
+
+import msgspec
+
+from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.kube.pod import Node, Pod
+from kubeledger.lifecycle import decider as lifecycle
+from kubeledger.lifecycle.decider import PodAdmitResult, Recovery
+from kubeledger.lifecycle.nodeinfo import NodeInfo
+from kubeledger.lifecycle.predicates import PredicateFailureReason, general_filter
+from kubeledger.lifecycle.resourcefit import InsufficientResourceError
+from kubeledger.preemption import decider as preemption
+from kubeledger.preemption.records import InsufficientResource
+from kubeledger.profile.admission import AdmissionFacts
+from kubeledger.profile.resolve import KubeletProfile
+
+__all__ = ["INPUT", "AdmissionCase", "decide", "judge"]
+
+_ORDERS_MAX: Final = 5040
+"""Orders of scalar resources that are tried: all of seven."""
+
+
+class AdmissionCase(
+    msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
+):
+    """The input of a case.
+
+    Attributes:
+        node: the node.
+        pod: the pod to admit.
+        active_pods: (n,) in the order the kubelet lists them, which decides between equals.
+    """
+
+    node: Node
+    pod: Pod
+    active_pods: tuple[Pod, ...]
+
+
+INPUT: Final = AdmissionCase
+
+
+class _Claim(msgspec.Struct, forbid_unknown_fields=True):
+    admit: bool
+    reason: str
+    message: str
+    victims: tuple[str, ...]
+
+
+def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult:
+    """Admit or reject; scalar resources are taken sorted by name.
+
+    Raises:
+        BadInputError: a quantity anywhere in the case is none.
+    """
+    facts = profile.admission
+    info = NodeInfo(case_input.node, case_input.active_pods, facts)
+    return lifecycle.decide(case_input.pod, info, facts, _recovery(case_input, facts))
+
+
+def judge(case_input: AdmissionCase, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Compare a claim with every outcome that an order of the scalar resources can give.
+
+    Raises:
+        BadInputError: a quantity anywhere in the case is none.
+    """
+    try:
+        claim = msgspec.convert(outcome, _Claim)
+    except msgspec.ValidationError as error:
+        return impossible(f"this is no outcome of admission: {error}")
+    claimed = PodAdmitResult(claim.admit, claim.reason, claim.message, claim.victims)
+    outcomes = _outcomes(case_input, profile.admission)
+    decided = next(outcomes)
+    if claimed == decided:
+        return MATCH
+    if claimed in outcomes:
+        return ADMISSIBLE
+    if claimed.admit and decided.admit:
+        return impossible(_why_not_these(case_input, profile.admission, claimed, decided))
+    return impossible(_why_not_so(claimed, decided))
+
+
+def _recovery(case: AdmissionCase, facts: AdmissionFacts) -> Recovery | None:
+    if not preemption.may_preempt(case.pod):
+        return None
+
+    def recover(
+        insufficient: Sequence[InsufficientResourceError],
+    ) -> tuple[tuple[str, ...], str]:
+        missing = _requirements(insufficient)
+        outcome = preemption.decide(case.pod, case.active_pods, missing, facts)
+        return outcome.victims, outcome.error
+
+    return recover
+
+
+def _requirements(
+    insufficient: Sequence[InsufficientResourceError],
+) -> tuple[InsufficientResource, ...]:
+    return tuple(
+        InsufficientResource(resource=i.resource_name, quantity=i.insufficient_amount)
+        for i in insufficient
+    )
+
+
+def _outcomes(case: AdmissionCase, facts: AdmissionFacts) -> Iterator[PodAdmitResult]:
+    """What ``decide`` gives, then the same for other orders of the scalar resources."""
+    info = NodeInfo(case.node, case.active_pods, facts)
+    recovery = _recovery(case, facts)
+    reasons = general_filter(case.pod, info, facts)
+    random = lifecycle.insufficient_scalars(reasons)
+    for order in islice(permutations(reasons[random.start : random.stop]), _ORDERS_MAX):
+        ordered: list[PredicateFailureReason] = [*reasons]
+        ordered[random.start : random.stop] = order
+        yield lifecycle.decide(case.pod, info, facts, recovery, ordered)
+
+
+def _why_not_so(claimed: PodAdmitResult, decided: PodAdmitResult) -> str:
+    """Where the kubelet rejects what is claimed to be let in, or otherwise, or for else."""
+    if decided.admit:
+        if not decided.victims:
+            return "no predicate fails, so the pod is let in"
+        return f"the pod is critical and let in, {_killed(decided.victims)} for it"
+    if claimed.reason == decided.reason and claimed.victims != decided.victims:
+        return f"the pod is rejected with {_killed(decided.victims)} for it"
+    return f"the pod is rejected as {decided.reason}: {decided.message}"
+
+
+def _why_not_these(
+    case: AdmissionCase, facts: AdmissionFacts, claimed: PodAdmitResult, decided: PodAdmitResult
+) -> str:
+    """Where the pod is let in, but not over these victims."""
+    if claimed.reason or claimed.message:
+        return "a pod that is let in has neither reason nor message"
+    info = NodeInfo(case.node, case.active_pods, facts)
+    reasons = general_filter(case.pod, info, facts)
+    missing = [r for r in reasons if isinstance(r, InsufficientResourceError)]
+    if not missing:
+        return "the pod fits, so nobody is killed for it"
+    why = preemption.admissible(
+        case.pod, case.active_pods, _requirements(missing), claimed.victims, facts
+    )
+    return why or (
+        "of pods that are as near and as large the kubelet takes the last one of its list: "
+        f"{_killed(decided.victims)}"
+    )
+
+
+def _killed(victims: Sequence[str]) -> str:
+    if not victims:
+        return "nobody killed"
+    names = ", ".join(f"pod {uid}" for uid in victims)
+    return f"{names} killed" if len(victims) == 1 else f"{names} killed in this order"

@@ -1,0 +1,112 @@
+"""Cases ``cgroup``: the values of one pod's cgroup and of its containers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from kubeledger.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.cases.pod_amounts import bad_amount
+from kubeledger.cgroups.decider import admissible, decide_pod
+from kubeledger.cgroups.names import CgroupNameError
+from kubeledger.cgroups.pod import Pod
+from kubeledger.errors import BadInputError
+from kubeledger.kube.quantity import QuantityError
+from kubeledger.profile.resolve import KubeletProfile
+
+__all__ = ["INPUT", "CgroupInput", "CgroupOutcome", "decide", "judge"]
+
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class CgroupInput(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A pod, two settings and the node's memory in bytes."""
+
+    pod: Pod
+    cpu_cfs_quota: bool = msgspec.field(name="cpuCFSQuota")
+    cpu_cfs_quota_period_us: _Positive = msgspec.field(name="cpuCFSQuotaPeriodUs")
+    memory_capacity: _Positive = msgspec.field(name="memoryCapacity")
+
+
+class PodValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """None: not written. Huge pages: page size in bytes -> bytes."""
+
+    cpu_shares: int | None
+    cpu_quota: int | None
+    cpu_period: int | None
+    memory_limit: int | None
+    huge_page_limits: dict[int, int]
+
+
+class ContainerValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A memory limit of 0 is not written."""
+
+    cpu_shares: int
+    cpu_quota: int
+    cpu_period: int
+    memory_limit: int
+    oom_score_adj: int
+
+
+class CgroupOutcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """What the kubelet asks for."""
+
+    qos_class: str
+    pod: PodValues
+    containers: dict[str, ContainerValues]
+    cgroupfs_path: str
+    systemd_path: str
+
+
+INPUT = CgroupInput
+
+
+def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
+    """The outcome that a kubelet of this version gives.
+
+    Raises:
+        BadInputError: a quantity or the UID cannot be read.
+    """
+    try:
+        decision = decide_pod(
+            case_input.pod,
+            profile.cgroups,
+            enforce_cpu_limits=case_input.cpu_cfs_quota,
+            cpu_period_us=case_input.cpu_cfs_quota_period_us,
+            memory_capacity=case_input.memory_capacity,
+        )
+    except QuantityError as error:
+        raise bad_amount([("input.pod", case_input.pod)], error) from None
+    except CgroupNameError as error:
+        raise BadInputError(f"input.pod.metadata.uid: {error}") from None
+    pod = decision.pod
+    return CgroupOutcome(
+        qos_class=decision.qos_class,
+        pod=PodValues(
+            pod.cpu_shares,
+            pod.cpu_quota_us,
+            pod.cpu_period_us,
+            pod.memory_limit_bytes,
+            pod.huge_page_limits,
+        ),
+        containers={
+            name: ContainerValues(
+                c.cpu_shares, c.cpu_quota_us, c.cpu_period_us, c.memory_limit_bytes, c.oom_score_adj
+            )
+            for name, c in decision.containers.items()
+        },
+        cgroupfs_path=decision.cgroupfs_path,
+        systemd_path=decision.systemd_path,
+    )
+
+
+def judge(case_input: CgroupInput, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Whether the kubelet could have asked for this; there is one possible outcome.
+
+    Raises:
+        BadInputError: as ``decide``.
+    """
+    decided = msgspec.to_builtins(decide(case_input, profile), str_keys=True)
+    difference = admissible(decided, outcome)
+    return MATCH if difference is None else impossible(difference)

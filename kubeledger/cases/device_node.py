@@ -1,0 +1,223 @@
+"""A node's devices and plugins as cases of the device manager give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from kubeledger.devicemanager.manager import Device, ManagerImpl
+from kubeledger.errors import BadInputError
+from kubeledger.kube.quantity import Quantity, QuantityError, value_of
+from kubeledger.topologymanager.bitmask import BITS_MAX
+
+__all__ = [
+    "Allocation",
+    "CaseContainer",
+    "CasePod",
+    "DeviceCase",
+    "ResourceCase",
+    "ScriptedPlugin",
+    "check_nodes",
+    "counted_limits",
+    "manager_of",
+    "quantities",
+]
+
+
+class DeviceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device as its plugin reports it; without ``numaNodes`` it has no topology."""
+
+    id: str = msgspec.field(name="ID")
+    health: str
+    numa_nodes: list[int] | None = msgspec.field(name="numaNodes", default=None)
+
+
+class ResourceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A resource and what its plugin answers.
+
+    Attributes:
+        devices: as last reported.
+        preferred_order: device IDs, best first; None if the plugin offers no preference.
+        allocate_error: what Allocate fails with, or empty.
+        no_endpoint: the plugin is gone.
+    """
+
+    devices: list[DeviceCase]
+    preferred_order: list[str] | None = msgspec.field(name="preferredOrder", default=None)
+    allocate_error: str = msgspec.field(name="allocateError", default="")
+    no_endpoint: bool = msgspec.field(name="noEndpoint", default=False)
+
+
+class Allocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Devices that a container held from the start: NUMA node -> IDs."""
+
+    pod_uid: str = msgspec.field(name="podUID")
+    container: str = msgspec.field(name="containerName")
+    resource: str = msgspec.field(name="resourceName")
+    devices: dict[int, list[str]] = msgspec.field(name="deviceIDs")
+
+
+class CaseResources(msgspec.Struct, frozen=True):
+    """The resources of a container in the API's form."""
+
+    limits: dict[str, str | int | float] | None = None
+
+
+class CaseContainer(msgspec.Struct, frozen=True, rename="camel"):
+    """The slice of a Container that is read."""
+
+    name: str
+    resources: CaseResources | None = None
+    restart_policy: str | None = None
+
+    @property
+    def is_restartable(self) -> bool:
+        """As an init container: whether it keeps running (sidecar)."""
+        return self.restart_policy == "Always"
+
+
+class CaseMetadata(msgspec.Struct, frozen=True):
+    """The slice of ObjectMeta that is read."""
+
+    uid: str
+
+
+class CasePodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The slice of PodSpec that is read."""
+
+    containers: list[CaseContainer]
+    init_containers: list[CaseContainer] | None = None
+
+
+class CasePod(msgspec.Struct, frozen=True):
+    """The slice of a Pod that is read."""
+
+    metadata: CaseMetadata
+    spec: CasePodSpec
+
+    def container(self, name: str) -> tuple[CaseContainer, bool] | None:
+        """A container by name, and whether it is an init container; None if there is none."""
+        for container in self.spec.init_containers or ():
+            if container.name == name:
+                return container, True
+        for container in self.spec.containers:
+            if container.name == name:
+                return container, False
+        return None
+
+
+class ScriptedPlugin(msgspec.Struct, frozen=True):
+    """A plugin that answers as the case says."""
+
+    order: tuple[str, ...] | None
+    error: str
+
+    def preferred(
+        self, available: frozenset[str], must_include: frozenset[str], size: int
+    ) -> frozenset[str] | None:
+        """What must be included first, then the order, as far as it is offered and fits."""
+        if self.order is None:
+            return None
+        rest = [d for d in self.order if d in available and d not in must_include]
+        return must_include.union(rest[: max(size - len(must_include), 0)])
+
+    def allocate(self, devices: frozenset[str]) -> str:
+        """The error of the case, whatever the devices."""
+        return self.error
+
+
+def manager_of(
+    numa_nodes: Iterable[int],
+    resources: dict[str, ResourceCase],
+    allocated: Iterable[Allocation],
+) -> ManagerImpl:
+    """The device manager after its plugins reported and its ledger was restored.
+
+    Raises:
+        BadInputError: a NUMA node outside of 0 to 63, or a device reported twice.
+    """
+    manager = ManagerImpl(check_nodes("numaNodes", numa_nodes))
+    for name, resource in resources.items():
+        manager.report(name, _devices(name, resource))
+        if not resource.no_endpoint:
+            order = resource.preferred_order
+            manager.endpoints[name] = ScriptedPlugin(
+                None if order is None else tuple(order), resource.allocate_error
+            )
+    for entry in allocated:
+        manager.pod_devices.insert(entry.pod_uid, entry.container, entry.resource, entry.devices)
+    manager.restore_allocated()
+    return manager
+
+
+def counted_limits(container: CaseContainer) -> dict[str, int]:
+    """Resource -> limit in whole units, rounded up.
+
+    Raises:
+        BadInputError: no quantity, or a negative one.
+    """
+    counts: dict[str, int] = {}
+    for name, text in _limits(container).items():
+        try:
+            # The quick way for what nearly all limits are: a text that was seen before.
+            counts[name] = value_of(text) if type(text) is str else Quantity.from_api(text).value()
+        except QuantityError as error:
+            raise BadInputError(f"{_field(container, name)}: {error}") from None
+        if counts[name] < 0:
+            raise BadInputError(f"{_field(container, name)}: {text} is negative")
+    return counts
+
+
+def quantities(container: CaseContainer) -> dict[str, Quantity]:
+    """Resource -> limit.
+
+    Raises:
+        BadInputError: no quantity, or a negative one.
+    """
+    amounts: dict[str, Quantity] = {}
+    for name, text in _limits(container).items():
+        try:
+            amounts[name] = Quantity.from_api(text)
+        except QuantityError as error:
+            raise BadInputError(f"{_field(container, name)}: {error}") from None
+        if amounts[name].sign < 0:
+            raise BadInputError(f"{_field(container, name)}: {text} is negative")
+    return amounts
+
+
+def check_nodes(field: str, nodes: Iterable[int]) -> tuple[int, ...]:
+    """The nodes, each within what a mask can hold.
+
+    Raises:
+        BadInputError: one is not.
+    """
+    checked = tuple(nodes)
+    for node in checked:
+        if not 0 <= node < BITS_MAX:
+            raise BadInputError(f"{field}: NUMA node {node} is not within 0 to {BITS_MAX - 1}")
+    return checked
+
+
+def _devices(name: str, resource: ResourceCase) -> list[Device]:
+    devices = {
+        d.id: Device(
+            d.id,
+            d.health,
+            None
+            if d.numa_nodes is None
+            else check_nodes(f"resources[{name!r}].devices", d.numa_nodes),
+        )
+        for d in resource.devices
+    }
+    if len(devices) != len(resource.devices):
+        raise BadInputError(f"resources[{name!r}].devices: an ID is there twice")
+    return list(devices.values())
+
+
+def _limits(container: CaseContainer) -> dict[str, str | int | float]:
+    return (container.resources.limits if container.resources else None) or {}
+
+
+def _field(container: CaseContainer, name: str) -> str:
+    return f"container {container.name!r} limits[{name!r}]"

@@ -1,0 +1,95 @@
+"""Cases ``nodeallocatable``: what a node keeps from pods, and the cgroup of all pods."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.cgroups.decider import admissible, decide_node
+from kubeledger.cgroups.node_config import EvictionThresholdError, ReservationSettings
+from kubeledger.errors import BadInputError
+from kubeledger.kube.quantity import Quantity, QuantityError
+from kubeledger.kube.requests import ResourceList
+from kubeledger.profile.resolve import KubeletProfile
+
+__all__ = ["INPUT", "NodeAllocatableInput", "decide", "judge"]
+
+
+class NodeAllocatableInput(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """The node's capacity and three settings; null and absent settings are empty."""
+
+    capacity: ResourceList
+    system_reserved: ResourceList | None = None
+    kube_reserved: ResourceList | None = None
+    eviction_hard: dict[str, str] | None = None
+
+
+class KubepodsValues(msgspec.Struct, frozen=True, rename="camel"):
+    """The root of all pods; None: not written."""
+
+    resources: dict[str, str]
+    cpu_shares: int | None
+    memory_limit: int | None
+
+
+class NodeAllocatableOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """Quantities are canonical."""
+
+    reservation: dict[str, str]
+    kubepods: KubepodsValues
+    over_reserved: list[str]
+
+
+INPUT = NodeAllocatableInput
+
+
+def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAllocatableOutcome:
+    """The outcome that a kubelet of this version gives.
+
+    Raises:
+        BadInputError: a quantity or a threshold cannot be read.
+    """
+    settings = ReservationSettings(
+        system_reserved=_quantities(case_input.system_reserved, "input.systemReserved"),
+        kube_reserved=_quantities(case_input.kube_reserved, "input.kubeReserved"),
+        eviction_hard=case_input.eviction_hard or {},
+    )
+    capacity = _quantities(case_input.capacity, "input.capacity")
+    try:
+        decision = decide_node(capacity, settings, profile.cgroups)
+    except EvictionThresholdError as error:
+        raise BadInputError(f"input.evictionHard: {error}") from None
+    except QuantityError as error:
+        raise BadInputError(f"input: the sum of reserved amounts: {error}") from None
+    config = decision.config
+    return NodeAllocatableOutcome(
+        _canonical(decision.reservation),
+        KubepodsValues(_canonical(decision.kubepods), config.cpu_shares, config.memory_limit_bytes),
+        decision.over_reserved,
+    )
+
+
+def judge(case_input: NodeAllocatableInput, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Whether the kubelet could have come to this; there is one possible outcome.
+
+    Raises:
+        BadInputError: as ``decide``.
+    """
+    difference = admissible(msgspec.to_builtins(decide(case_input, profile)), outcome)
+    return MATCH if difference is None else impossible(difference)
+
+
+def _quantities(amounts: ResourceList | None, path: str) -> dict[str, Quantity]:
+    quantities: dict[str, Quantity] = {}
+    for name, amount in (amounts or {}).items():
+        try:
+            quantities[name] = Quantity.from_api(amount)
+        except QuantityError as error:
+            raise BadInputError(f"{path}.{name}: {amount!r}: {error}") from None
+    return quantities
+
+
+def _canonical(quantities: dict[str, Quantity]) -> dict[str, str]:
+    return {name: quantity.canonical() for name, quantity in quantities.items()}

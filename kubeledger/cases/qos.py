@@ -1,0 +1,78 @@
+"""Cases ``qos``: the values of the QoS cgroups over the active pods; QOSReserved is on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from kubeledger.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.cases.pod_amounts import bad_amount, read_amount
+from kubeledger.cgroups.decider import admissible, decide_qos
+from kubeledger.cgroups.pod import Pod
+from kubeledger.kube.quantity import QuantityError
+from kubeledger.kube.requests import ResourceList, units_of
+from kubeledger.profile.resolve import KubeletProfile
+
+__all__ = ["INPUT", "LevelValues", "QOSInput", "decide", "judge"]
+
+_Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
+
+
+class QOSInput(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    """Allocatable of the node, the setting qosReserved, and the active pods."""
+
+    allocatable: ResourceList
+    qos_reserved_percent: dict[str, _Percent]
+    active_pods: list[Pod]
+
+
+class LevelValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """None: not written."""
+
+    cpu_shares: int | None
+    memory_limit: int | None
+
+
+_UNTOUCHED = LevelValues(None, None)
+
+INPUT = QOSInput
+
+
+def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValues]:
+    """The outcome that a kubelet of this version gives.
+
+    Raises:
+        BadInputError: a quantity cannot be read.
+    """
+    allocatable = None
+    if "memory" in case_input.allocatable:
+        nanos = read_amount(case_input.allocatable["memory"], "input.allocatable.memory")
+        allocatable = units_of(nanos)
+    try:
+        config = decide_qos(
+            case_input.active_pods,
+            profile.cgroups,
+            allocatable_memory=allocatable,
+            memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
+        )
+    except QuantityError as error:
+        pods = enumerate(case_input.active_pods)
+        raise bad_amount(((f"input.activePods[{i}]", p) for i, p in pods), error) from None
+    levels = {
+        "burstable": LevelValues(config.burstable_shares, config.burstable_memory_limit),
+        "besteffort": LevelValues(config.best_effort_shares, config.best_effort_memory_limit),
+    }
+    if profile.cgroups.qos_update_names_root:
+        levels["kubepods"] = _UNTOUCHED
+    return levels
+
+
+def judge(case_input: QOSInput, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Whether the kubelet could have asked for this; there is one possible outcome.
+
+    Raises:
+        BadInputError: as ``decide``.
+    """
+    difference = admissible(msgspec.to_builtins(decide(case_input, profile)), outcome)
+    return MATCH if difference is None else impossible(difference)

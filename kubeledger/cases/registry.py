@@ -1,0 +1,120 @@
+"""Which module decides the cases of which subsystem, and how lines become cases.
+
+A case is ``{"id", "kubelet", "input"}``, a claim has an ``outcome`` besides; other keys of
+the line are passed over, other keys of ``input`` are refused where they are not inside
+Kubernetes objects. Lines are decoded straight into the subsystem's own types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from kubeledger.cases.judgement import Judgement
+from kubeledger.errors import BadInputError, BadQuestionError
+from kubeledger.profile.resolve import KubeletProfile, resolve
+
+__all__ = ["SUBSYSTEMS", "decide_line", "decider_of", "judge_line", "judge_of"]
+
+SUBSYSTEMS: tuple[str, ...] = (
+    "admission",
+    "cgroup",
+    "cgroupv2",
+    "devices",
+    "imagegc",
+    "nodeallocatable",
+    "podstatus",
+    "prober",
+    "qos",
+    "topologyhints",
+    "topologymerge",
+)
+"""Names as users write them; each is a module of this package."""
+
+LineFunction = Callable[[bytes], bytes]
+
+
+def decider_of(subsystem: str) -> LineFunction:
+    """A function from a case's line to the line of its outcome.
+
+    Raises:
+        BadQuestionError: no such subsystem.
+    """
+    module = _module(subsystem)
+    decode = msgspec.json.Decoder(_line_type("Case", module.INPUT, claim=False)).decode
+    return decide_line(decode, module.decide)
+
+
+def judge_of(subsystem: str) -> LineFunction:
+    """A function from a claim's line to the line of its verdict.
+
+    Raises:
+        BadQuestionError: no such subsystem.
+    """
+    module = _module(subsystem)
+    decode = msgspec.json.Decoder(_line_type("Claim", module.INPUT, claim=True)).decode
+    return judge_line(decode, module.judge)
+
+
+def decide_line(
+    decode: Callable[[bytes], Any], decide: Callable[[Any, KubeletProfile], object]
+) -> LineFunction:
+    """Compose decoding, deciding and encoding; the errors are as ``_checked`` says."""
+    encode = msgspec.json.Encoder().encode
+
+    def line_function(line: bytes) -> bytes:
+        case = decode(line)
+        outcome = decide(case.input, resolve(case.kubelet))
+        return encode({"id": case.id, "outcome": outcome})
+
+    return _checked(line_function)
+
+
+def judge_line(
+    decode: Callable[[bytes], Any], judge: Callable[[Any, KubeletProfile, Any], Judgement]
+) -> LineFunction:
+    """Compose decoding, judging and encoding; the errors are as ``_checked`` says."""
+    encode = msgspec.json.Encoder().encode
+
+    def line_function(line: bytes) -> bytes:
+        claim = decode(line)
+        verdict = judge(claim.input, resolve(claim.kubelet), claim.outcome)
+        return encode({"id": claim.id, "verdict": verdict.verdict, "why": verdict.why})
+
+    return _checked(line_function)
+
+
+def _checked(line_function: LineFunction) -> LineFunction:
+    """Whatever is wrong with a line becomes a ``BadInputError`` that names the field."""
+
+    def checked(line: bytes) -> bytes:
+        try:
+            return line_function(line)
+        except BadQuestionError as error:
+            raise BadInputError(error.message, advice=error.advice) from None
+        except msgspec.MsgspecError as error:
+            raise BadInputError(str(error)) from None
+        except UnicodeDecodeError:
+            raise BadInputError("the line is not UTF-8") from None
+        except RecursionError:
+            raise BadInputError("the line is nested too deeply") from None
+
+    return checked
+
+
+def _module(subsystem: str) -> Any:  # noqa: ANN401  # the case modules share names, not a type
+    if subsystem not in SUBSYSTEMS:
+        raise BadQuestionError(
+            f"unknown subsystem {subsystem!r}", advice=f"one of {', '.join(SUBSYSTEMS)}"
+        )
+    return import_module(f"kubeledger.cases.{subsystem}")
+
+
+def _line_type(name: str, input_type: type, *, claim: bool) -> type[msgspec.Struct]:
+    fields: list[tuple[str, type]] = [("id", str), ("kubelet", str), ("input", input_type)]
+    if claim:
+        fields.append(("outcome", object))
+    return msgspec.defstruct(name, fields, frozen=True, gc=False)

@@ -1,0 +1,183 @@
+"""Cases of the device manager as hint provider: one container or pod in, its hints out."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Literal
+
+import msgspec
+
+from kubeledger.cases.device_node import (
+    CaseContainer,
+    CasePod,
+    counted_limits,
+    manager_of,
+    quantities,
+)
+from kubeledger.cases.devices import DevicesCase
+from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
+from kubeledger.devicemanager.hints import pod_topology_hints, topology_hints
+from kubeledger.devicemanager.pod_request import ContainerLimits, pod_device_request
+from kubeledger.errors import BadInputError
+from kubeledger.profile.devices import DeviceFacts
+from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.topologymanager.bitmask import bits_of
+from kubeledger.topologymanager.hint import Hints
+
+__all__ = ["INPUT", "HintOutcome", "HintsCase", "HintsOutcome", "HintsStep", "decide", "judge"]
+
+NODES_MAX = 20
+"""More nodes than this are refused: the kubelet would look at 2**n masks and hang."""
+
+
+class HintsCase(DevicesCase, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Input: as for allocations, with one step, and the topology manager's scope."""
+
+    scope: Literal["container", "pod"]
+
+
+class HintOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One hint."""
+
+    numa_nodes: list[int] = msgspec.field(name="numaNodes")
+    preferred: bool
+
+
+class HintsStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Resource -> hints in the order generated; None for a resource without topology."""
+
+    hints: dict[str, list[HintOutcome] | None]
+
+
+class HintsOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What came of the one step."""
+
+    steps: list[HintsStep]
+
+
+INPUT = HintsCase
+"""Type of a case's ``input``."""
+
+
+def decide(case_input: HintsCase, profile: KubeletProfile) -> HintsOutcome:
+    """The hints that the device manager gives.
+
+    Raises:
+        BadInputError: not one step, a container that its pod has not, a bad quantity, a bad
+            NUMA node or too many of them, a scope that the version has not.
+    """
+    hints = _hints(case_input, profile)
+    return HintsOutcome(
+        steps=[HintsStep(hints={name: _told(hints[name]) for name in sorted(hints)})]
+    )
+
+
+def judge(case_input: HintsCase, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Whether ``outcome`` is what the device manager gives.
+
+    It has no choice, except that 1.19 takes the nodes of the machine in any order.
+
+    Raises:
+        BadInputError: as for ``decide``.
+    """
+    try:
+        claimed = msgspec.convert(outcome, HintsOutcome)
+    except msgspec.ValidationError as error:
+        return impossible(f"these are no hints: {error}")
+    if len(claimed.steps) != 1:
+        return impossible(f"there is one step, not {len(claimed.steps)}")
+    mine, theirs = decide(case_input, profile).steps[0].hints, claimed.steps[0].hints
+    why = _difference(mine, theirs)
+    if not why:
+        return MATCH
+    if not profile.devices.hints_in_machine_order and any(
+        not _difference(_ordered(mine, order), theirs)
+        for order in permutations(case_input.numa_nodes)
+    ):
+        return ADMISSIBLE
+    return impossible(why)
+
+
+def _hints(case_input: HintsCase, profile: KubeletProfile) -> dict[str, Hints | None]:
+    if len(case_input.steps) != 1:
+        raise BadInputError(f"steps: one step is asked for, not {len(case_input.steps)}")
+    if case_input.scope == "pod" and not profile.topology.pod_scope:
+        raise BadInputError(f"scope: kubelet {profile.version} has no scope pod")
+    if len(case_input.numa_nodes) > NODES_MAX:
+        raise BadInputError(f"numaNodes: more than {NODES_MAX} nodes")
+    facts, step = profile.devices, case_input.steps[0]
+    manager = manager_of(
+        case_input.numa_nodes, case_input.resources or {}, case_input.allocated or ()
+    )
+    uid = step.pod.metadata.uid
+    active = {uid, *(case_input.active_pods or ())}
+    found = step.pod.container(step.container)
+    if found is None:
+        raise BadInputError(f"steps[0].container: the pod has no {step.container!r}")
+    if case_input.scope == "pod":
+        requests = _pod_request(step.pod, facts)
+        return pod_topology_hints(manager, uid, requests, active, facts)
+    limits = counted_limits(found[0])
+    return topology_hints(manager, uid, step.container, limits, active, facts)
+
+
+def _pod_request(pod: CasePod, facts: DeviceFacts) -> dict[str, int]:
+    return pod_device_request(
+        [_limits(container) for container in pod.spec.init_containers or ()],
+        [_limits(container) for container in pod.spec.containers],
+        facts,
+    )
+
+
+def _limits(container: CaseContainer) -> ContainerLimits:
+    return ContainerLimits(limits=quantities(container), is_restartable=container.is_restartable)
+
+
+def _told(hints: Hints | None) -> list[HintOutcome] | None:
+    if hints is None:
+        return None
+    return [
+        HintOutcome(numa_nodes=bits_of(hint.affinity or 0), preferred=hint.preferred)
+        for hint in hints
+    ]
+
+
+def _ordered(
+    hints: dict[str, list[HintOutcome] | None], nodes: tuple[int, ...]
+) -> dict[str, list[HintOutcome] | None]:
+    """The same hints as generated with the nodes of the machine in another order."""
+    place = {node: index for index, node in enumerate(nodes)}
+
+    def position(hint: HintOutcome) -> tuple[int, list[int]]:
+        return len(hint.numa_nodes), sorted(place[node] for node in hint.numa_nodes)
+
+    return {
+        resource: None if listed is None else sorted(listed, key=position)
+        for resource, listed in hints.items()
+    }
+
+
+def _difference(
+    mine: dict[str, list[HintOutcome] | None], theirs: dict[str, list[HintOutcome] | None]
+) -> str:
+    """Why the hints are not those claimed; empty if they are."""
+    for resource in sorted(mine.keys() | theirs.keys()):
+        if resource not in mine:
+            return f"{resource} is not asked for, or no device plugin serves it"
+        if resource not in theirs:
+            return f"there are hints for {resource} as well"
+        one, other = mine[resource], theirs[resource]
+        if one == other:
+            continue
+        if one is None or other is None:
+            return f"{resource} has {'no ' if one is None else ''}preference for NUMA nodes"
+        return _first_difference(resource, one, other)
+    return ""
+
+
+def _first_difference(resource: str, mine: list[HintOutcome], theirs: list[HintOutcome]) -> str:
+    for index, hint in enumerate(mine):
+        if index >= len(theirs) or theirs[index] != hint:
+            kind = "preferred" if hint.preferred else "not preferred"
+            return f"hint {index + 1} for {resource} is nodes {hint.numa_nodes}, {kind}"
+    return f"there are only {len(mine)} hints for {resource}"

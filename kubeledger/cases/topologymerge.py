@@ -1,0 +1,146 @@
+"""Cases of the topology manager: hints of all providers in, one hint and a verdict out."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import msgspec
+
+from kubeledger.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.errors import BadInputError
+from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.topologymanager import decider
+from kubeledger.topologymanager.bitmask import NUMANodeError, bits_of, mask_of
+from kubeledger.topologymanager.hint import ProviderHints, TopologyHint
+from kubeledger.topologymanager.policies import Policy, PolicyName
+
+__all__ = ["INPUT", "HintCase", "MergeCase", "MergeOutcome", "decide", "judge"]
+
+
+class HintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One hint; nodes None mean any."""
+
+    numa_nodes: list[int] | None = msgspec.field(name="numaNodes")
+    preferred: bool
+
+
+class MergeCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Input of a merge.
+
+    Attributes:
+        policy: name of the policy.
+        numa_nodes: of the machine.
+        providers_hints: a provider -> resource -> hints; None at either level, or an empty
+            list, as the kubelet's providers answer.
+        prefer_closest: the option prefer-closest-numa-nodes is on.
+        numa_distances: NUMA node -> distance to node 0, 1, ...
+    """
+
+    policy: str
+    numa_nodes: list[int] = msgspec.field(name="numaNodes")
+    providers_hints: list[dict[str, list[HintCase] | None] | None] | None = msgspec.field(
+        name="providersHints"
+    )
+    prefer_closest: bool = msgspec.field(name="preferClosestNUMANodes", default=False)
+    numa_distances: dict[int, list[int] | None] | None = msgspec.field(
+        name="numaDistances", default=None
+    )
+
+
+class MergeOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The merged hint, and whether the policy admits with it."""
+
+    affinity: list[int] | None
+    preferred: bool
+    admit: bool
+
+
+INPUT = MergeCase
+"""Type of a case's ``input``."""
+
+
+def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
+    """The hint that the topology manager settles on.
+
+    Raises:
+        BadInputError: an unknown policy, a NUMA node that is none, distances that are missing.
+    """
+    hint, admit = _decide(case_input, profile)
+    affinity = None if hint.affinity is None else bits_of(hint.affinity)
+    return MergeOutcome(affinity=affinity, preferred=hint.preferred, admit=admit)
+
+
+def judge(case_input: MergeCase, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Whether ``outcome`` is what the topology manager settles on; it has no choice.
+
+    Raises:
+        BadInputError: as for ``decide``.
+    """
+    decided = _decide(case_input, profile)
+    try:
+        claim = msgspec.convert(outcome, MergeOutcome)
+        affinity = None if claim.affinity is None else mask_of(claim.affinity)
+    except (msgspec.ValidationError, NUMANodeError) as error:
+        return impossible(f"this is no outcome of a merge: {error}")
+    if affinity is not None and bits_of(affinity) != claim.affinity:
+        return impossible("the nodes of an affinity are listed in ascending order, each once")
+    claimed = (TopologyHint(affinity, claim.preferred), claim.admit)
+    why = decider.admissible(decided, claimed, _policy(case_input, profile))
+    return impossible(why) if why else MATCH
+
+
+def _decide(case_input: MergeCase, profile: KubeletProfile) -> tuple[TopologyHint, bool]:
+    providers = [
+        _provider(f"providersHints[{index}]", provider)
+        for index, provider in enumerate(case_input.providers_hints or ())
+    ]
+    return decider.decide(_policy(case_input, profile), providers, profile.topology)
+
+
+def _policy(case_input: MergeCase, profile: KubeletProfile) -> Policy:
+    name = case_input.policy
+    if name not in get_args(PolicyName):
+        raise BadInputError(f"policy: unknown policy {name!r}")
+    _mask("numaNodes", case_input.numa_nodes)
+    closest = case_input.prefer_closest and profile.topology.policy_options
+    return Policy(
+        name=name,  # type: ignore[arg-type]  # checked just above
+        numa_nodes=tuple(case_input.numa_nodes),
+        distances=_distances(case_input) if closest else None,
+    )
+
+
+def _distances(case_input: MergeCase) -> dict[int, list[int]]:
+    distances = case_input.numa_distances or {}
+    farthest = max(case_input.numa_nodes, default=-1)
+    rows = {node: distances.get(node) or [] for node in case_input.numa_nodes}
+    for node, row in rows.items():
+        if len(row) <= farthest:
+            raise BadInputError(f"numaDistances[{node}]: no distance to node {farthest}")
+        if any(distance < 0 for distance in row):
+            raise BadInputError(f"numaDistances[{node}]: a negative distance")
+    return rows
+
+
+def _provider(field: str, provider: dict[str, list[HintCase] | None] | None) -> ProviderHints:
+    if provider is None:
+        return None
+    return {
+        resource: None
+        if hints is None
+        else tuple(
+            TopologyHint(
+                None if h.numa_nodes is None else _mask(f"{field}[{resource!r}]", h.numa_nodes),
+                h.preferred,
+            )
+            for h in hints
+        )
+        for resource, hints in provider.items()
+    }
+
+
+def _mask(field: str, nodes: list[int]) -> int:
+    try:
+        return mask_of(nodes)
+    except NUMANodeError as error:
+        raise BadInputError(f"{field}: {error}") from None

@@ -1,0 +1,198 @@
+"""What the kubelet asks for, level by level, from a pod or a node and its settings.
+
+These decisions have no choice in them: the kubelet gives the same values for the same
+input every time (it walks maps, but only to add up). So ``admissible`` is equality, and
+says which value differs first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kubeledger.cgroups.container_config import ContainerConfig, container_config
+from kubeledger.cgroups.names import pod_cgroup, to_cgroupfs, to_systemd
+from kubeledger.cgroups.node_config import (
+    Quantities,
+    ReservationSettings,
+    kubepods_resources,
+    node_reservation,
+    over_reserved,
+    resource_config_for_node,
+)
+from kubeledger.cgroups.pod import Pod
+from kubeledger.cgroups.pod_config import ResourceConfig, resource_config_for_pod
+from kubeledger.cgroups.qos import pod_qos
+from kubeledger.cgroups.qos_config import QOSConfig, qos_config, qos_requests
+from kubeledger.cgroups.records import QOSClass
+from kubeledger.cgroups.unified import UnifiedSettings, container_unified, pod_unified
+from kubeledger.kube.quantity import Quantity
+from kubeledger.profile.cgroups import CgroupFacts
+
+__all__ = [
+    "NodeDecision",
+    "PodDecision",
+    "PodUnifiedDecision",
+    "admissible",
+    "decide_node",
+    "decide_pod",
+    "decide_pod_unified",
+    "decide_qos",
+]
+
+
+class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """All that is asked for on behalf of one pod; containers by name, without init ones."""
+
+    qos_class: QOSClass
+    pod: ResourceConfig
+    containers: dict[str, ContainerConfig]
+    cgroupfs_path: str
+    systemd_path: str
+
+
+class PodUnifiedDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """cgroup v2 files of a pod and its containers: file -> value."""
+
+    pod: dict[str, str]
+    containers: dict[str, dict[str, str]]
+
+
+class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """What is reserved, what pods may use together, and what is reserved too much."""
+
+    reservation: dict[str, Quantity]
+    kubepods: dict[str, Quantity]
+    config: ResourceConfig
+    over_reserved: list[str]
+
+
+def decide_pod(
+    pod: Pod,
+    facts: CgroupFacts,
+    *,
+    enforce_cpu_limits: bool,
+    cpu_period_us: int,
+    memory_capacity: int,
+) -> PodDecision:
+    """Values for a pod's cgroup and its containers.
+
+    Raises:
+        QuantityError: an amount is no quantity.
+        CgroupNameError: the pod's UID cannot be part of a name.
+    """
+    qos_class = pod_qos(pod, facts)
+    name = pod_cgroup(qos_class, pod.metadata.uid)
+    return PodDecision(
+        qos_class=qos_class,
+        pod=resource_config_for_pod(
+            pod,
+            qos_class,
+            facts,
+            enforce_cpu_limits=enforce_cpu_limits,
+            cpu_period_us=cpu_period_us,
+        ),
+        containers={
+            container.name: container_config(
+                pod,
+                container,
+                qos_class,
+                facts,
+                enforce_cpu_limits=enforce_cpu_limits,
+                cpu_period_us=cpu_period_us,
+                memory_capacity=memory_capacity,
+            )
+            for container in pod.spec.containers
+        },
+        cgroupfs_path=to_cgroupfs(name),
+        systemd_path=to_systemd(name),
+    )
+
+
+def decide_pod_unified(
+    pod: Pod, facts: CgroupFacts, settings: UnifiedSettings
+) -> PodUnifiedDecision:
+    """Cgroup v2 files for a pod and its containers.
+
+    Raises:
+        QuantityError: an amount is no quantity.
+    """
+    qos_class = pod_qos(pod, facts)
+    return PodUnifiedDecision(
+        pod=pod_unified(pod, qos_class, facts, settings),
+        containers={
+            container.name: container_unified(pod, container, qos_class, facts, settings)
+            for container in pod.spec.containers
+        },
+    )
+
+
+def decide_qos(
+    pods: Sequence[Pod],
+    facts: CgroupFacts,
+    *,
+    allocatable_memory: int | None,
+    memory_reserve_percent: int | None,
+) -> QOSConfig:
+    """Values for the QoS cgroups over the active pods.
+
+    Raises:
+        QuantityError: an amount is no quantity.
+    """
+    return qos_config(
+        qos_requests(pods, facts),
+        allocatable_memory=allocatable_memory,
+        memory_reserve_percent=memory_reserve_percent,
+    )
+
+
+def decide_node(
+    capacity: Quantities, settings: ReservationSettings, facts: CgroupFacts
+) -> NodeDecision:
+    """Reservation and the cgroup of all pods.
+
+    Raises:
+        EvictionThresholdError: a threshold is refused.
+    """
+    reservation = node_reservation(capacity, settings, facts)
+    kubepods = kubepods_resources(capacity, settings)
+    return NodeDecision(
+        reservation=reservation,
+        kubepods=kubepods,
+        config=resource_config_for_node(kubepods),
+        over_reserved=over_reserved(capacity, reservation),
+    )
+
+
+def admissible(decided: object, claimed: object, path: str = "") -> str | None:
+    """Whether the kubelet could have asked for what is claimed.
+
+    Args:
+        decided: the only possible outcome, as plain dicts, lists and values.
+        claimed: of any shape.
+        path: where both stand, for the answer.
+
+    Returns:
+        None if it could; otherwise the first difference: ``pod.cpuShares is 2, not 3``.
+    """
+    where = path or "the outcome"
+    if isinstance(decided, dict):
+        if not isinstance(claimed, dict):
+            return f"{where} is no object"
+        for key in sorted({*decided, *map(str, claimed)}):
+            below = f"{path}.{key}" if path else key
+            if key not in claimed:
+                return f"{below} is missing"
+            if key not in decided:
+                return f"{below} is not written"
+            if difference := admissible(decided[key], claimed[key], below):
+                return difference
+        return None
+    if type(decided) is not type(claimed) or decided != claimed:
+        return f"{where} is {_shown(decided)}, not {_shown(claimed)}"
+    return None
+
+
+def _shown(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,112 @@
+"""What a pass of image GC decides, and whether a claimed pass could have been.
+
+Chance has one place in image GC: the order of images with the same two times. A claimed
+pass is therefore judged by doing it again with that order taken *from the claim*: among
+tied images first those whose removal it says failed, in its order, then those it says were
+removed, in its order, then the rest. If any order gives the claim, this one does: within a
+tie only the order of the failures, the order of the removals, and who came before the end
+of the pass can be seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from kubeledger.images.free import LEFT_OVER
+from kubeledger.images.gc import run_pass
+from kubeledger.images.manager import (
+    Observed,
+    Operation,
+    Pass,
+    RealImageGCManager,
+)
+
+__all__ = ["admissible", "decide"]
+
+
+def decide(manager: RealImageGCManager, operation: Operation, observed: Observed) -> Pass:
+    """Do one pass, ties by image ID; the manager's records change in place."""
+    return run_pass(manager, operation, observed, {})
+
+
+def admissible(
+    manager: RealImageGCManager,
+    operation: Operation,
+    observed: Observed,
+    claimed: Pass,
+) -> str:
+    """Why the kubelet could not have done the claimed pass; empty when it could.
+
+    Only ``removed``, ``error`` and ``events`` of the claim are looked at. The manager's
+    records change as by the pass, so the next one can be judged on top of it.
+    """
+    ties = _ties_of(claimed, observed.remove_errors)
+    done = run_pass(manager, operation, observed, ties)
+    if done.removed != claimed.removed:
+        return _wrong_removal(operation, manager, done, claimed.removed)
+    if done.error != claimed.error:
+        return f"the pass ends with {_told(done.error)}, not with {_told(claimed.error)}"
+    if done.events != claimed.events:
+        return f"the pass sends {_listed(done.events)}, not {_listed(claimed.events)}"
+    return ""
+
+
+def _ties_of(claimed: Pass, remove_errors: Mapping[str, str]) -> dict[str, int]:
+    """Image ID -> place among tied images that the claim speaks of."""
+    told: list[tuple[int, str]] = []
+    for image_id, error in remove_errors.items():
+        # An ID may be the beginning of another one.
+        if found := re.search(re.escape(error) + r"(?=, |\]|\Z)", claimed.error):
+            told.append((found.start(), image_id))
+    order = [image_id for _, image_id in sorted(told)] + claimed.removed
+    return {image_id: place for place, image_id in reversed(list(enumerate(order)))}
+
+
+def _wrong_removal(
+    operation: Operation, manager: RealImageGCManager, done: Pass, claimed: Sequence[str]
+) -> str:
+    """One sentence on the first removal in which the claim and the kubelet differ."""
+    at = next(
+        (
+            i
+            for i, pair in enumerate(zip(done.removed, claimed, strict=False))
+            if pair[0] != pair[1]
+        ),
+        min(len(done.removed), len(claimed)),
+    )
+    due = done.removed[at] if at < len(done.removed) else ""
+    if at == len(claimed):
+        return f"{due} was left, although its turn came{_progress(done)}"
+    wrong = claimed[at]
+    if operation == "detect":
+        return f"{wrong} cannot have been removed: a detect pass removes nothing"
+    if wrong in claimed[:at]:
+        return f"{wrong} was removed twice in one pass"
+    if due and (wrong in done.removed or done.kept.get(wrong) == LEFT_OVER):
+        return f"{wrong} was removed while {due}, which was used or detected earlier, was left"
+    if wrong in done.kept:
+        return f"{wrong} cannot have been removed: it {done.kept[wrong]}"
+    if wrong in manager.records:
+        return f"{wrong} cannot have been removed: {_no_space_pass(done)}"
+    return f"{wrong} cannot have been removed: the runtime did not list it, or there was no pass"
+
+
+def _progress(done: Pass) -> str:
+    if done.bytes_to_free is None:
+        return ""
+    return f" ({done.freed_bytes} of {done.bytes_to_free} bytes are freed with it)"
+
+
+def _no_space_pass(done: Pass) -> str:
+    if done.error:
+        return f"the pass ended before with {_told(done.error)}"
+    return "the disk was not used up to the high threshold, so no space was to be freed"
+
+
+def _told(error: str) -> str:
+    return f"the error {error!r}" if error else "no error"
+
+
+def _listed(events: Sequence[str]) -> str:
+    return ", ".join(repr(event) for event in events) or "no event"

@@ -1,0 +1,157 @@
+"""The node as the fit check sees it: allocatable, and what the pods on it take.
+
+The scheduler adds each pod to its ``NodeInfo``. Here totals are worked out for the resources
+that are asked about, one at a time: a pod without init containers counts with the plain sum
+of its requests, so the requests of all such pods go into one list, and only the others are
+aggregated pod by pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from kubeledger.kube.amounts import (
+    NANOS,
+    AmountTable,
+    NotPlainError,
+    check_quantities,
+    from_nanos,
+    rounded_amounts,
+    whole_amounts,
+)
+from kubeledger.kube.names import is_scalar_resource
+from kubeledger.kube.pod import (
+    Node,
+    Pod,
+    PodSpec,
+    PodStatus,
+    QuantityMap,
+    ResourceRequirements,
+)
+from kubeledger.kube.podtotals import resized_spec, scheduled_total
+from kubeledger.profile.admission import AdmissionFacts
+
+__all__ = ["NodeInfo", "quantity_maps"]
+
+
+class NodeInfo:
+    """A node and the pods that count on it, for one admission.
+
+    Attributes:
+        node: the node.
+        pods: (n,) the pods, in the order the kubelet lists them.
+    """
+
+    __slots__ = ("_added_up", "_aggregated", "_facts", "node", "pods")
+
+    def __init__(self, node: Node, pods: Sequence[Pod], facts: AdmissionFacts) -> None:
+        """Sort the pods and check their quantities.
+
+        Raises:
+            BadInputError: a quantity of node or pods is none, even if nothing depends on it.
+        """
+        self.node = node
+        self.pods = pods
+        self._facts = facts
+        self._added_up, self._aggregated = self._sorted()
+        check_quantities(
+            quantities
+            for quantities in (node.status.allocatable, node.status.capacity)
+            if quantities
+        )
+
+    def allocatable(self, resource: str) -> int:
+        """What the node has for pods; 0 of what it does not list."""
+        quantities = self.node.status.allocatable
+        if not quantities or resource not in quantities:
+            return 0
+        return rounded_amounts(resource)[quantities[resource]]
+
+    def lists_scalar(self, resource: str) -> bool:
+        """Whether the node lists this scalar resource, be it 0."""
+        return resource in (self.node.status.allocatable or ()) and is_scalar_resource(resource)
+
+    def requested(self, resource: str) -> int:
+        """What the pods take, millicores or whole units.
+
+        Source: v1.36.2 pkg/scheduler/framework/types.go NodeInfo.update; v1.20.2 AddPod
+        Differs: one resource, when asked.
+        """
+        if not self._facts.requests_rounded_once:
+            return self._sum(resource, rounded_amounts(resource))
+        try:
+            return self._sum(resource, whole_amounts(resource))
+        except NotPlainError:
+            whole = self._facts.pod_level_resources
+            return sum(
+                from_nanos(resource, scheduled_total(spec, resource, NANOS, True, whole))
+                for spec in map(self._effective, self.pods)
+            )
+
+    def _sum(self, resource: str, table: AmountTable) -> int:
+        total = sum([table[m[resource]] for m in self._added_up if resource in m])
+        sidecars = self._facts.requests_rounded_once
+        whole = self._facts.pod_level_resources
+        for spec in self._aggregated:
+            total += scheduled_total(spec, resource, table, sidecars, whole)
+        return total
+
+    def _sorted(self) -> tuple[list[QuantityMap], list[PodSpec]]:
+        added_up: list[QuantityMap] = []
+        others: list[QuantityMap] = []
+        aggregated: list[PodSpec] = []
+        for pod in self.pods:
+            spec = pod.spec
+            if spec.init_containers or spec.resources is not None or pod.status is not None:
+                others += quantity_maps(pod)
+                aggregated.append(self._effective(pod))
+                continue
+            for container in spec.containers or ():
+                resources = container.resources
+                if resources is not None:
+                    if requests := resources.requests:
+                        added_up.append(requests)
+                    if limits := resources.limits:
+                        others.append(limits)
+            if spec.overhead:
+                added_up.append(spec.overhead)
+        check_quantities(chain(added_up, others))
+        return added_up, aggregated
+
+    def _effective(self, pod: Pod) -> PodSpec:
+        facts = self._facts
+        if not facts.resized_requests_count or pod.status is None:
+            return pod.spec
+        return resized_spec(pod, pod_level=facts.resized_pod_level_requests_count)
+
+
+def quantity_maps(pod: Pod) -> list[QuantityMap]:
+    """All resource lists of a pod that are not empty, its status included."""
+    spec = pod.spec
+    maps: list[QuantityMap] = []
+    for container in chain(spec.containers or (), spec.init_containers or ()):
+        resources = container.resources
+        if resources is not None:
+            if requests := resources.requests:
+                maps.append(requests)
+            if limits := resources.limits:
+                maps.append(limits)
+    if spec.overhead:
+        maps.append(spec.overhead)
+    if spec.resources is not None:
+        maps += _lists(spec.resources)
+    if pod.status is not None:
+        maps += _status_maps(pod.status)
+    return maps
+
+
+def _status_maps(status: PodStatus) -> list[QuantityMap]:
+    maps = [status.allocated_resources or {}, *_lists(status.resources)]
+    for held in chain(status.container_statuses or (), status.init_container_statuses or ()):
+        maps += [held.allocated_resources or {}, *_lists(held.resources)]
+    return maps
+
+
+def _lists(resources: ResourceRequirements | None) -> list[QuantityMap]:
+    return [resources.requests or {}, resources.limits or {}] if resources is not None else []

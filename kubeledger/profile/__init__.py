@@ -1,0 +1,1 @@
+"""Everything that differs between kubelet versions, as named facts with their sources."""

@@ -1,0 +1,85 @@
+"""How a difference between kubelet versions is written down: once, named, with its source.
+
+A *fact* is a named behaviour that some versions have and others do not. Subsystems ask
+the profile for facts; nothing else in the package compares version strings.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError
+
+__all__ = ["NEWEST", "OLDEST", "Fact", "KubeletVersion", "parse_version"]
+
+Proof = Literal["conformance", "recording", "source", "documented"]
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+].*)?")
+
+
+class KubeletVersion(msgspec.Struct, frozen=True, order=True):
+    """A released kubelet version; a missing patch level counts as 0.
+
+    Attributes:
+        minor, patch: the major version is always 1.
+    """
+
+    minor: int
+    patch: int = 0
+
+    def __str__(self) -> str:
+        """As the kubelet writes it, without the ``v``."""
+        return f"1.{self.minor}.{self.patch}"
+
+
+OLDEST = 19
+NEWEST = 36
+
+
+def parse_version(text: str) -> KubeletVersion:
+    """Read ``1.28.0``, ``v1.28.0``, ``1.28`` or ``v1.28.3-gke.100``.
+
+    Raises:
+        BadQuestionError: no version, or one outside of what is known.
+    """
+    match = _VERSION.fullmatch(text.strip())
+    if match is None or match[1] != "1" or not OLDEST <= int(match[2]) <= NEWEST:
+        raise BadQuestionError(
+            f"unknown kubelet version {text!r}",
+            advice=f"versions 1.{OLDEST} to 1.{NEWEST} are known",
+        )
+    return KubeletVersion(minor=int(match[2]), patch=int(match[3] or 0))
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """One behaviour and the versions that have it.
+
+    Attributes:
+        name: the field of the subsystem's facts that it fills.
+        since: minor version whose first release has it; None: all known versions.
+        backports: minor -> first patch release that has it, for minors before ``since``.
+        until: minor version whose first release no longer has it; None: still there.
+        says: the behaviour, in one sentence.
+        source: function and change of the kubelet it was read from.
+        proof: what proves it here.
+    """
+
+    name: str
+    since: int | None = None
+    backports: dict[int, int] = {}
+    until: int | None = None
+    says: str
+    source: str
+    proof: Proof
+
+    def holds(self, version: KubeletVersion) -> bool:
+        """Whether ``version`` has it."""
+        if self.until is not None and version.minor >= self.until:
+            return False
+        if self.since is None or version.minor >= self.since:
+            return True
+        first = self.backports.get(version.minor)
+        return first is not None and version.patch >= first

@@ -1,0 +1,65 @@
+"""From a version text to the profile of that kubelet."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+
+from kubeledger.profile import admission, cgroups, devices, images, prober, topology
+from kubeledger.profile.facts import Fact, KubeletVersion, parse_version
+
+__all__ = ["FACT_TABLES", "KubeletProfile", "resolve"]
+
+FactsT = TypeVar("FactsT", bound=msgspec.Struct)
+
+FACT_TABLES: dict[str, tuple[Fact, ...]] = {
+    "admission": admission.FACTS,
+    "cgroups": cgroups.FACTS,
+    "devices": devices.FACTS,
+    "images": images.FACTS,
+    "prober": prober.FACTS,
+    "topology": topology.FACTS,
+}
+"""subsystem -> its facts; docs/parity.md is generated from this."""
+
+
+class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """What one kubelet version does, wherever versions differ.
+
+    Attributes:
+        version: the version asked for.
+        admission, cgroups, devices, images, prober, topology: facts by subsystem.
+    """
+
+    version: KubeletVersion
+    admission: admission.AdmissionFacts
+    cgroups: cgroups.CgroupFacts
+    devices: devices.DeviceFacts
+    images: images.ImageFacts
+    prober: prober.ProberFacts
+    topology: topology.TopologyFacts
+
+
+@lru_cache(maxsize=256)
+def resolve(version_text: str) -> KubeletProfile:
+    """Profile of a kubelet version.
+
+    Raises:
+        BadQuestionError: the text is no version, or one outside of the known range.
+    """
+    version = parse_version(version_text)
+
+    def facts(cls: type[FactsT], table: tuple[Fact, ...]) -> FactsT:
+        return cls(**{fact.name: fact.holds(version) for fact in table})
+
+    return KubeletProfile(
+        version=version,
+        admission=facts(admission.AdmissionFacts, admission.FACTS),
+        cgroups=facts(cgroups.CgroupFacts, cgroups.FACTS),
+        devices=facts(devices.DeviceFacts, devices.FACTS),
+        images=facts(images.ImageFacts, images.FACTS),
+        prober=facts(prober.ProberFacts, prober.FACTS),
+        topology=facts(topology.TopologyFacts, topology.FACTS),
+    )

@@ -1,0 +1,257 @@
+"""Allocation against the recorded kubelet, and against every outcome of a second account."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+
+from kubeledger.errors import BadInputError
+from tests.cases.cgroup_lines import Lines, container, pod
+from tests.cases.conformance import VERSIONS, canonical, impossible_claims, load
+from tests.cases.every_allocation import every_outcome
+
+LINES = Lines("devices")
+GPU, NIC = "example.com/gpu", "vendor.io/nic"
+
+
+def resource(*nodes: list[int] | None, **more: object) -> dict[str, Any]:
+    """A resource whose devices d0, d1, ... have these NUMA nodes; all healthy."""
+    devices = [
+        {"ID": f"d{i}", "health": "Healthy", **({} if on is None else {"numaNodes": on})}
+        for i, on in enumerate(nodes)
+    ]
+    base = {"devices": devices, "preferredOrder": None, "allocateError": "", "noEndpoint": False}
+    return base | more
+
+
+def step(in_pod: dict[str, Any], name: str, affinity: list[int] | None = None) -> dict[str, Any]:
+    """Allocate for one container."""
+    return {"pod": in_pod, "container": name, "affinity": affinity}
+
+
+def case(
+    resources: dict[str, Any], *steps: dict[str, Any], allocated: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """An input on a machine with four nodes."""
+    return {
+        "numaNodes": [0, 1, 2, 3],
+        "resources": resources,
+        "allocated": allocated or [],
+        "activePods": [],
+        "steps": list(steps),
+    }
+
+
+def one(resources: dict[str, Any], count: int, affinity: list[int] | None) -> dict[str, Any]:
+    """One container that asks for ``count`` GPUs."""
+    return case(resources, step(pod(container("c0", limits={GPU: str(count)})), "c0", affinity))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_decides_as_the_real_kubelet(version: str) -> None:
+    """One of the recorded outcomes; each recorded one is possible."""
+    cases = load(version, "devices")
+    assert len(cases) >= 140
+    for recorded in cases:
+        possible = {canonical(outcome) for outcome in recorded["outcomes"]}
+        assert canonical(LINES.decided(version, recorded["input"])) in possible, recorded["id"]
+        for outcome in recorded["outcomes"][:10]:
+            verdict, why = LINES.judged(version, recorded["input"], outcome)
+            assert verdict in {"match", "admissible"}, (recorded["id"], why)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_real_kubelet_never_did_is_impossible(version: str) -> None:
+    """Changed outcomes, and those of other cases; each with a reason."""
+    for recorded, wrong in impossible_claims(load(version, "devices"), seed=5):
+        verdict, why = LINES.judged(version, recorded["input"], wrong)
+        assert (verdict, bool(why)) == ("impossible", True), recorded["id"]
+
+
+def random_case(rng: random.Random) -> dict[str, Any]:
+    """A small case with everything in it that matters, errors more often than not."""
+
+    def random_resource() -> dict[str, Any]:
+        nodes = [rng.choice([None, [], [0], [1], [0, 1], [1, 2]]) for _ in range(rng.randint(1, 4))]
+        made = resource(*nodes)
+        for device in made["devices"]:
+            device["health"] = rng.choice(["Healthy"] * 5 + ["Unhealthy"])
+        ids = [d["ID"] for d in made["devices"]]
+        made["preferredOrder"] = rng.choice([None, rng.sample(ids, rng.randint(0, len(ids)))])
+        made["noEndpoint"] = rng.random() < 0.1
+        made["allocateError"] = rng.choice(["", "", "", "", "no"])
+        return made
+
+    def limits() -> dict[str, str]:
+        asked = rng.sample([GPU, NIC, "unknown.io/x"], rng.randint(1, 2))
+        return {name: str(rng.randint(0, 2)) for name in asked}
+
+    resources = {GPU: random_resource(), NIC: random_resource()}
+    policy: dict[str, Any] = rng.choice([{}, {"restartPolicy": "Always"}])
+    inits = [container("i0", limits=limits(), **policy)]
+    first = pod(container("c0", limits=limits()), uid="u-1", initContainers=inits)
+    second = pod(container("c0", limits=limits()), uid="u-2")
+    names = [(first, "i0"), (first, "c0"), (second, "c0")]
+    steps = [step(p, n, rng.choice([None, [0], [1], [0, 1]])) for p, n in names]
+    held = {
+        "podUID": "gone",
+        "containerName": "c0",
+        "resourceName": GPU,
+        "deviceIDs": {"0": ["d0"]},
+    }
+    return case(resources, *steps[: rng.randint(1, 3)], allocated=rng.choice([[], [held]]))
+
+
+@pytest.mark.parametrize("version", ["1.20.2", "1.28.0", "1.36.2"])
+@pytest.mark.parametrize("seed", range(40))
+def test_exactly_the_outcomes_of_a_second_account_are_possible(version: str, seed: int) -> None:
+    """All of them are, and of all other grants of the last step none is."""
+    made = random_case(random.Random(seed))
+    outcomes = every_outcome(made, fixed=version != "1.20.2", sidecars=version == "1.36.2")
+    assert canonical(LINES.decided(version, made)) in outcomes
+    for text in sorted(outcomes)[:60]:
+        verdict, why = LINES.judged(version, made, json.loads(text))
+        assert verdict in {"match", "admissible"}, why
+    for wrong in other_grants(json.loads(min(outcomes)), made):
+        possible = canonical(wrong) in outcomes
+        verdict, why = LINES.judged(version, made, wrong)
+        assert (verdict != "impossible") == possible, (wrong, why)
+
+
+def other_grants(outcome: dict[str, Any], made: dict[str, Any]) -> list[dict[str, Any]]:
+    """The outcome with every other set of devices for one resource of the last step."""
+    variants = []
+    last = outcome["steps"][-1]
+    for name in (GPU, NIC):
+        devices = made["resources"][name]["devices"]
+        for size in range(len(devices) + 1):
+            for chosen in itertools.combinations(devices, size):
+                record: dict[str, list[str]] = {}
+                for device in chosen:
+                    for node in device.get("numaNodes") or [-1]:
+                        record.setdefault(str(node), []).append(device["ID"])
+                held = {k: v for k, v in last["devices"].items() if k != name}
+                changed = last | {"devices": held | ({name: record} if record else {})}
+                variants.append({"steps": [*outcome["steps"][:-1], changed]})
+    return variants
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("1.21.14", {"0": ["d0"]}),
+        ("1.22.17", {"0": ["d0"]}),
+        ("1.23.0", {"-1": ["d0"]}),
+        ("1.36.0", {"-1": ["d0"]}),
+    ],
+)
+def test_where_a_device_without_topology_is_recorded(
+    version: str, expected: dict[str, list[str]]
+) -> None:
+    """Node 0, and -1 since 1.23."""
+    outcome = LINES.decided(version, one({GPU: resource(None)}, 1, None))
+    assert outcome["steps"][0]["devices"] == {GPU: expected}
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        ("1.25.9", ""),
+        ("1.25.10", "no healthy devices present; cannot allocate unhealthy devices " + GPU),
+        ("1.26.4", ""),
+        ("1.26.5", "no healthy devices present; cannot allocate unhealthy devices " + GPU),
+        ("1.27.1", ""),
+        ("1.27.2", "no healthy devices present; cannot allocate unhealthy devices " + GPU),
+        ("1.28.0", "no healthy devices present; cannot allocate unhealthy devices " + GPU),
+    ],
+)
+def test_a_limit_of_zero_can_fail(version: str, error: str) -> None:
+    """Since health is checked before the number of devices that are needed."""
+    assert LINES.decided(version, one({GPU: resource()}, 0, None))["steps"][0]["error"] == error
+
+
+@pytest.mark.parametrize(("version", "shared"), [("1.28.15", True), ("1.29.0", False)])
+def test_a_sidecar_keeps_its_devices(version: str, shared: bool) -> None:
+    """Since 1.29 the app container cannot have them."""
+    gpu = {GPU: "1"}
+    both = pod(
+        container("c0", limits=gpu),
+        initContainers=[container("i0", limits=gpu, restartPolicy="Always")],
+    )
+    outcome = LINES.decided(
+        version, case({GPU: resource(None)}, step(both, "i0"), step(both, "c0"))
+    )
+    assert (outcome["steps"][1]["error"] == "") == shared
+
+
+@pytest.mark.parametrize(
+    ("version", "device", "verdict"),
+    [
+        ("1.21.14", "d1", "match"),
+        ("1.21.14", "d0", "admissible"),
+        ("1.22.0", "d1", "match"),
+        ("1.22.0", "d0", "impossible"),
+    ],
+)
+def test_a_device_on_several_nodes(version: str, device: str, verdict: str) -> None:
+    """Up to 1.21 an arbitrary one of its nodes could say where it belongs."""
+    devices = resource([1], [1, 2])
+    chosen = next(d for d in devices["devices"] if d["ID"] == device)
+    record = {str(node): [device] for node in chosen["numaNodes"]}
+    outcome = {"steps": [{"error": "", "devices": {GPU: record}}]}
+    assert LINES.judged(version, one({GPU: devices}, 1, [2]), outcome)[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("device", "kind"),
+    [("d1", "unaligned"), ("d2", "without affinity"), ("d3", "unhealthy"), ("d4", "in use")],
+)
+def test_why_names_the_device_that_was_left(device: str, kind: str) -> None:
+    """In one sentence."""
+    devices = resource([0], [1], None, [0], [0])
+    devices["devices"][3]["health"] = "Unhealthy"
+    held = {"podUID": "u-2", "containerName": "c", "resourceName": GPU, "deviceIDs": {"0": ["d4"]}}
+    made = one({GPU: devices}, 1, [0]) | {"allocated": [held], "activePods": ["u-2"]}
+    outcome = {"steps": [{"error": "", "devices": {GPU: {"1": [device]}}}]}
+    verdict, why = LINES.judged("1.28.0", made, outcome)
+    assert verdict == "impossible"
+    assert why == f"step 1: device {device}, {kind}, was taken while d0, aligned, was left"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"numaNodes": [64]}, "numaNodes"),
+        ({"resources": {GPU: resource([-1])}}, GPU),
+        ({"steps": [step(pod(container("c0")), "c9")]}, "container"),
+        ({"steps": [step(pod(container("c0", limits={GPU: "1x"})), "c0")]}, GPU),
+        ({"steps": [step(pod(container("c0", limits={GPU: "-1"})), "c0")]}, "negative"),
+        ({"steps": [step(pod(container("c0")), "c0", [70])]}, "affinity"),
+        ({"mistake": 1}, "mistake"),
+    ],
+)
+def test_bad_input_is_named(change: dict[str, Any], named: str) -> None:
+    """An error, not a decision."""
+    with pytest.raises(BadInputError) as caught:
+        LINES.decided("1.28.0", one({GPU: resource([0])}, 1, None) | change)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        None,
+        {},
+        {"steps": []},
+        {"steps": [{"error": "", "devices": {GPU: {"zero": ["d0"]}}}]},
+        {"steps": [{"error": 1, "devices": {}}]},
+    ],
+)
+def test_what_has_another_shape_is_impossible(outcome: object) -> None:
+    """With a reason."""
+    verdict, why = LINES.judged("1.28.0", one({GPU: resource([0])}, 1, None), outcome)
+    assert (verdict, bool(why)) == ("impossible", True)

@@ -1,0 +1,156 @@
+"""Which passes are admissible: exactly those that some order of the tied images gives."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeledger.images.decider import admissible, decide
+from kubeledger.images.gc import run_pass
+from kubeledger.images.manager import (
+    ImageFsStats,
+    ImageRecord,
+    Observed,
+    Pass,
+    RealImageGCManager,
+    RuntimeImage,
+)
+from kubeledger.images.policy import ImageGCPolicy
+from kubeledger.profile.resolve import resolve
+
+HOUR = 3600 * 10**9
+NOW = 100 * HOUR
+IDS = ("a", "ab", "b", "c")
+
+
+def manager_of(records: dict[str, ImageRecord], version: str, **policy: int) -> RealImageGCManager:
+    """A manager that knows these images."""
+    settings = {"high_threshold_percent": 85, "low_threshold_percent": 80, "min_age_ns": 0}
+    return RealImageGCManager(
+        policy=ImageGCPolicy(**settings | policy),
+        facts=resolve(version).images,
+        records=records,
+        initialized=True,
+    )
+
+
+def observed_of(manager: RealImageGCManager, free: int = 10, failing: str = "") -> Observed:
+    """All images of the manager, on a disk of 100 bytes."""
+    return Observed(
+        now_ns=NOW,
+        images=tuple(RuntimeImage(i, r.size_bytes, r.pinned) for i, r in manager.records.items()),
+        images_in_use=frozenset(),
+        image_fs=ImageFsStats(100, free),
+        remove_errors={i: f"image is being used: {i}" for i in failing.split()},
+    )
+
+
+def told(done: Pass) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """What a claim shows of a pass."""
+    return tuple(done.removed), done.error, tuple(done.events)
+
+
+records = st.builds(
+    ImageRecord,
+    first_detected_ns=st.sampled_from([0, 99 * HOUR]),
+    last_used_ns=st.sampled_from([0, 98 * HOUR, NOW]),
+    size_bytes=st.integers(0, 6),
+    pinned=st.booleans(),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.fixed_dictionaries(dict.fromkeys(IDS, records)),
+    st.sampled_from(["1.20.2", "1.28.0", "1.29.0", "1.36.2"]),
+    st.sampled_from([0, 3 * HOUR]),
+    st.sampled_from([0, 2 * HOUR]),
+    st.integers(0, 25),
+    st.lists(st.sampled_from(IDS), max_size=3, unique=True),
+    st.sampled_from(["garbageCollect", "deleteUnusedImages"]),
+)
+def test_admissible_is_what_some_order_gives(
+    held: dict[str, ImageRecord],
+    version: str,
+    max_age_ns: int,
+    min_age_ns: int,
+    free: int,
+    failing: list[str],
+    operation: str,
+) -> None:
+    """Every order gives an admissible pass; what no order gives is refused."""
+    manager = manager_of(held, version, max_age_ns=max_age_ns, min_age_ns=min_age_ns)
+    observed = observed_of(manager, free, " ".join(failing))
+    possible: dict[object, Pass] = {}
+    for order in itertools.permutations(IDS):
+        ties = {image_id: place for place, image_id in enumerate(order)}
+        done = run_pass(copy.deepcopy(manager), operation, observed, ties)  # type: ignore[arg-type] # sampled
+        possible[told(done)] = done
+    chosen = decide(copy.deepcopy(manager), operation, observed)  # type: ignore[arg-type] # sampled
+    assert told(chosen) in possible
+    for done in possible.values():
+        assert admissible(copy.deepcopy(manager), operation, observed, done) == ""  # type: ignore[arg-type] # sampled
+        for size in range(len(IDS) + 1):
+            for removed in itertools.permutations(IDS, size):
+                claim = Pass(removed=list(removed), error=done.error, events=done.events)
+                why = admissible(copy.deepcopy(manager), operation, observed, claim)  # type: ignore[arg-type] # sampled
+                assert (why == "") == (told(claim) in possible), why
+
+
+@pytest.mark.parametrize(
+    ("removed", "why"),
+    [
+        (["used"], "used cannot have been removed: it is in use"),
+        (["pinned"], "pinned cannot have been removed: it is pinned"),
+        (["young"], "young cannot have been removed: it was detected more recently"),
+        (["stuck"], "stuck cannot have been removed: it could not be removed"),
+        (["old", "old"], "old was removed twice in one pass"),
+        (["later"], "later was removed while old, which was used or detected earlier, was left"),
+        (["old", "later"], "later cannot have been removed: it is left, because enough was freed"),
+        ([], "old was left, although its turn came (10 of 10 bytes are freed with it)"),
+        (["other"], "other cannot have been removed: the runtime did not list it"),
+    ],
+)
+def test_why_a_removal_is_impossible(removed: list[str], why: str) -> None:
+    """In the words of the kubelet's own steps."""
+    manager = manager_of(
+        {
+            "used": ImageRecord(first_detected_ns=0, size_bytes=1),
+            "pinned": ImageRecord(first_detected_ns=0, size_bytes=1, pinned=True),
+            "young": ImageRecord(first_detected_ns=99 * HOUR, last_used_ns=0, size_bytes=1),
+            "stuck": ImageRecord(first_detected_ns=0, last_used_ns=0, size_bytes=1),
+            "old": ImageRecord(first_detected_ns=0, last_used_ns=HOUR, size_bytes=10),
+            "later": ImageRecord(first_detected_ns=0, last_used_ns=2 * HOUR, size_bytes=10),
+        },
+        "1.28.0",
+        min_age_ns=2 * HOUR,
+    )
+    observed = observed_of(manager, failing="stuck")
+    observed = Observed(
+        now_ns=NOW,
+        images=observed.images,
+        images_in_use=frozenset({"used"}),
+        image_fs=observed.image_fs,
+        remove_errors=observed.remove_errors,
+    )
+    assert admissible(manager, "garbageCollect", observed, Pass(removed=removed)).startswith(why)
+
+
+def test_no_removal_without_need() -> None:
+    """A disk below the threshold, a pass that ended before, a detect pass."""
+    held = {"a": ImageRecord(first_detected_ns=0, size_bytes=1)}
+    claim = Pass(removed=["a"])
+    manager = manager_of(held, "1.36.2")
+    why = admissible(manager, "garbageCollect", observed_of(manager, free=50), claim)
+    assert "high threshold" in why
+    why = admissible(manager, "detect", observed_of(manager), claim)
+    assert "a detect pass removes nothing" in why
+    no_stats = Observed(
+        now_ns=NOW, images=(RuntimeImage("a", 1),), images_in_use=frozenset(), image_fs=None
+    )
+    why = admissible(manager, "garbageCollect", no_stats, claim)
+    assert "failed to get image stats" in why
