@@ -82,6 +82,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"failed to (?:detect|ensure) process|Error moving pids|Found \d+ PIDs? in root",
         r"Discovered runtime cgroups|Device plugin|oom_score_adj",
     ),
+    "container_gc.go": (r"attempting to delete unused containers",),
     "feature_gate.go": (r"feature gates:|Setting (?:GA|deprecated) feature gate",),
     "file.go": (
         r"Reading config file|Can't process manifest file|Watching path",

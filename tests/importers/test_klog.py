@@ -392,6 +392,15 @@ def test_restart_and_clock_step() -> None:
     assert kinds.count(ClockStep) == 1
 
 
+@pytest.mark.parametrize(
+    "message",
+    ["attempting to delete unused containers", '"Attempting to delete unused containers"'],
+)
+def test_container_gc_is_noise(message: str) -> None:
+    """It names no container and decides nothing: each one that goes has a line of its own."""
+    assert log(f"I{HEAD} container_gc.go:85] {message}").counts == (1, 0, 1, 0)
+
+
 def test_empty_log() -> None:
     """Nothing comes of nothing."""
     assert Log(b"", whole).counts == (0, 0, 0, 0)
