@@ -138,11 +138,12 @@ def test_a_liveness_restart_leads_back_to_its_tick(imported: Imported) -> None:
 def test_records_stand_in_the_order_of_time(imported: Imported) -> None:
     """So that the state at an instant holds all that had happened by then.
 
-    Two milliseconds of slack: two managers log the hints and affinities of one admission.
+    0.1 ms of slack: klog takes the time of a line before it waits to write it, so lines of
+    two goroutines may stand in the log in the wrong order.
     """
     newest = 0
     for record in imported[0].records():
-        assert record.ts_ns >= newest - 2_000_000
+        assert record.ts_ns >= newest - 100_000
         newest = max(newest, record.ts_ns)
 
 

@@ -139,7 +139,8 @@ class TopologyAssembler(Assembler):
 
     def waiting_since(self) -> int | None:
         """Time of the oldest fact that is held back; None when nothing is."""
-        return self._queue.waiting_since()
+        since = (self._admissions.waiting_since(), self._queue.waiting_since())
+        return min((ts_ns for ts_ns in since if ts_ns is not None), default=None)
 
     def finish(self, ts_ns: int) -> Facts:
         """What still waits."""
@@ -148,6 +149,7 @@ class TopologyAssembler(Assembler):
 
     def _then_release(self, method: _LineMethod) -> StructuredHandler:
         def handle(line: LogLine) -> Facts:
+            self._admissions.release(line.ts_ns)
             due = self._queue.release(line.ts_ns)
             method(line)
             return [*due, *self._queue.release(line.ts_ns)]
@@ -156,6 +158,7 @@ class TopologyAssembler(Assembler):
 
     def _then_release_matched(self, method: _MatchMethod) -> FreeTextHandler:
         def handle(line: LogLine, match: re.Match[str]) -> Facts:
+            self._admissions.release(line.ts_ns)
             due = self._queue.release(line.ts_ns)
             method(line, match)
             return [*due, *self._queue.release(line.ts_ns)]

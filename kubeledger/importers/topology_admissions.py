@@ -12,7 +12,7 @@ import msgspec
 
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact
-from kubeledger.importers.holdback import Holdback, Waiting
+from kubeledger.importers.holdback import WAIT_NS, Holdback, Waiting
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.topology_hints import Hints
 from kubeledger.machine import Evidence
@@ -156,6 +156,19 @@ class Admissions:
             current.decided.join(line.evidence)
             current.refused = True
 
+    def waiting_since(self) -> int | None:
+        """Time of hints that are not known to be complete; None when there are none."""
+        current = self._open
+        if current is None or current.generated is not None or not current.evidence:
+            return None
+        return current.ts_ns
+
+    def release(self, now_ns: int) -> None:
+        """Hints that nothing has been said about for a while are complete."""
+        since_ns = self.waiting_since()
+        if since_ns is not None and now_ns - since_ns > WAIT_NS:
+            self._generate()
+
     def finish(self) -> None:
         """The log ends: what was not decided by then stays open."""
         self._generate()
@@ -169,7 +182,7 @@ class Admissions:
     def _generate(self) -> None:
         """The hints are complete."""
         current = self._open
-        if current is None or current.generated is not None or not current.evidence:
+        if current is None or self.waiting_since() is None:
             return
         subject = self._named(current.subject, current.ts_ns)
         body = HintsGenerated(

@@ -35,6 +35,14 @@ def run(stream: list[LogLine], **pods: str) -> list[Fact]:
     return feed(TopologyAssembler(context(**pods)), stream)
 
 
+def hear(assembler: TopologyAssembler, line: LogLine) -> list[Fact]:
+    """What one line makes leave."""
+    for pattern, handler in assembler.free_text()[line.file]:
+        if match := pattern.match(line.message):
+            return list(handler(line, match) or ())
+    raise AssertionError(f"no handler for {line.text}")
+
+
 def offered(facts: list[Fact]) -> list[tuple[str | None, str | None, Hints]]:
     """Pod, container and hints, in order."""
     return [(body.pod, body.container, body.hints) for body in bodies(facts, HintsGenerated)]
@@ -209,6 +217,21 @@ class TestAdmissions:
     def test_hints_without_a_decision(self) -> None:
         """They are told at the end."""
         assert [type(fact.body) for fact in run(lines(hints_20()))] == [HintsGenerated]
+
+    def test_hints_that_may_go_on_hold_back_what_is_later(self) -> None:
+        """Until they are complete: by the merged hint, or because nothing follows."""
+        merged = f"scope_container.go {TAG} ContainerTopologyHint: {{01 true}}"
+        for ending in (merged, "+1.1s kubelet.go SyncLoop (housekeeping)"):
+            assembler = TopologyAssembler(context())
+            first, second, end = lines(hints_20("cpu"), hints_20("r/x"), ending)
+            assert assembler.waiting_since() is None
+            for line in (first, second):
+                assert hear(assembler, line) == []
+                assert assembler.waiting_since() == first.ts_ns
+            (fact, *_) = hear(assembler, end)
+            assert isinstance(fact.body, HintsGenerated)
+            assert (fact.ts_ns, list(fact.body.hints)) == (first.ts_ns, ["cpu", "r/x"])
+            assert assembler.waiting_since() in (None, end.ts_ns)
 
     def test_pod_scope(self) -> None:
         """One decision; an affinity for each container says it again."""
