@@ -25,9 +25,21 @@ from kubeledger.kube.pod import (
     ResourceRequirements,
 )
 
-__all__ = ["container_total", "freed_total", "resized_spec", "scheduled_total"]
+__all__ = [
+    "StagedRequests",
+    "container_total",
+    "freed_total",
+    "resized_spec",
+    "scheduled_total",
+    "staged_requests",
+    "staged_total",
+]
 
 SIDECAR: Final = "Always"
+
+StagedRequests = tuple[list[QuantityMap], list[tuple[QuantityMap, bool]]]
+"""Requests of app containers; those of init containers in order, and which are sidecars."""
+
 _RESIZE_PENDING: Final = "PodResizePending"
 _INFEASIBLE: Final = "Infeasible"
 
@@ -67,6 +79,33 @@ def container_total(spec: PodSpec, resource: str, table: AmountTable, sidecars: 
         if sidecars and container.restart_policy == SIDECAR:
             total += own
             beside += own
+    return total if total > most else most
+
+
+def staged_requests(init_containers: Iterable[Container]) -> list[tuple[QuantityMap, bool]]:
+    """What the init containers request that request anything, and whether they are sidecars."""
+    return [
+        (resources.requests, container.restart_policy == SIDECAR)
+        for container in init_containers
+        if (resources := container.resources) is not None and resources.requests
+    ]
+
+
+def staged_total(staged: StagedRequests, resource: str, table: AmountTable, sidecars: bool) -> int:
+    """The same as :func:`container_total`, of requests that have been picked out before."""
+    total = beside = most = 0
+    apps, inits = staged
+    for asked in apps:
+        if resource in asked:
+            total += table[asked[resource]]
+    for asked, is_sidecar in inits:
+        if resource in asked:
+            own = table[asked[resource]]
+            if beside + own > most:
+                most = beside + own
+            if sidecars and is_sidecar:
+                total += own
+                beside += own
     return total if total > most else most
 
 

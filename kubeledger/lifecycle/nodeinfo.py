@@ -2,13 +2,14 @@
 
 The scheduler adds each pod to its ``NodeInfo``. Here totals are worked out for the resources
 that are asked about, one at a time: a pod without init containers counts with the plain sum
-of its requests, so the requests of all such pods go into one list, and only the others are
-aggregated pod by pod.
+of its requests, so the requests of all such pods go into one list. Pods with init containers
+are aggregated one by one; those with amounts for the pod as a whole, or in the status, go the
+long way over their spec.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from kubeledger.kube.amounts import (
@@ -22,6 +23,7 @@ from kubeledger.kube.amounts import (
 )
 from kubeledger.kube.names import is_scalar_resource
 from kubeledger.kube.pod import (
+    Container,
     Node,
     Pod,
     PodSpec,
@@ -29,7 +31,13 @@ from kubeledger.kube.pod import (
     QuantityMap,
     ResourceRequirements,
 )
-from kubeledger.kube.podtotals import resized_spec, scheduled_total
+from kubeledger.kube.podtotals import (
+    StagedRequests,
+    resized_spec,
+    scheduled_total,
+    staged_requests,
+    staged_total,
+)
 from kubeledger.profile.admission import AdmissionFacts
 
 __all__ = ["NodeInfo", "quantity_maps"]
@@ -43,7 +51,7 @@ class NodeInfo:
         pods: (n,) the pods, in the order the kubelet lists them.
     """
 
-    __slots__ = ("_added_up", "_aggregated", "_facts", "node", "pods")
+    __slots__ = ("_added_up", "_aggregated", "_facts", "_staged", "node", "pods")
 
     def __init__(self, node: Node, pods: Sequence[Pod], facts: AdmissionFacts) -> None:
         """Sort the pods and check their quantities.
@@ -54,7 +62,10 @@ class NodeInfo:
         self.node = node
         self.pods = pods
         self._facts = facts
-        self._added_up, self._aggregated = self._sorted()
+        self._added_up: list[QuantityMap] = []
+        self._staged: list[StagedRequests] = []
+        self._aggregated: list[PodSpec] = []
+        self._sort()
         check_quantities(
             quantities
             for quantities in (node.status.allocatable, node.status.capacity)
@@ -92,32 +103,38 @@ class NodeInfo:
     def _sum(self, resource: str, table: AmountTable) -> int:
         total = sum([table[m[resource]] for m in self._added_up if resource in m])
         sidecars = self._facts.requests_rounded_once
+        for staged in self._staged:
+            total += staged_total(staged, resource, table, sidecars)
         whole = self._facts.pod_level_resources
         for spec in self._aggregated:
             total += scheduled_total(spec, resource, table, sidecars, whole)
         return total
 
-    def _sorted(self) -> tuple[list[QuantityMap], list[PodSpec]]:
-        added_up: list[QuantityMap] = []
-        others: list[QuantityMap] = []
-        aggregated: list[PodSpec] = []
+    def _sort(self) -> None:
+        added_up = self._added_up
+        checked_only: list[QuantityMap] = []
         for pod in self.pods:
             spec = pod.spec
-            if spec.init_containers or spec.resources is not None or pod.status is not None:
-                others += quantity_maps(pod)
-                aggregated.append(self._effective(pod))
+            if spec.resources is not None or (pod.status is not None and _resizable(pod.status)):
+                checked_only += quantity_maps(pod)
+                self._aggregated.append(self._effective(pod))
                 continue
+            inits = spec.init_containers
+            requests = [] if inits else added_up
             for container in spec.containers or ():
                 resources = container.resources
                 if resources is not None:
-                    if requests := resources.requests:
-                        added_up.append(requests)
-                    if limits := resources.limits:
-                        others.append(limits)
+                    if resources.requests:
+                        requests.append(resources.requests)
+                    if resources.limits:
+                        checked_only.append(resources.limits)
+            if inits:
+                self._staged.append((requests, staged_requests(inits)))
+                checked_only += requests
+                checked_only += _container_maps(inits)
             if spec.overhead:
                 added_up.append(spec.overhead)
-        check_quantities(chain(added_up, others))
-        return added_up, aggregated
+        check_quantities(chain(added_up, checked_only))
 
     def _effective(self, pod: Pod) -> PodSpec:
         facts = self._facts
@@ -129,14 +146,7 @@ class NodeInfo:
 def quantity_maps(pod: Pod) -> list[QuantityMap]:
     """All resource lists of a pod that are not empty, its status included."""
     spec = pod.spec
-    maps: list[QuantityMap] = []
-    for container in chain(spec.containers or (), spec.init_containers or ()):
-        resources = container.resources
-        if resources is not None:
-            if requests := resources.requests:
-                maps.append(requests)
-            if limits := resources.limits:
-                maps.append(limits)
+    maps = _container_maps(chain(spec.containers or (), spec.init_containers or ()))
     if spec.overhead:
         maps.append(spec.overhead)
     if spec.resources is not None:
@@ -144,6 +154,28 @@ def quantity_maps(pod: Pod) -> list[QuantityMap]:
     if pod.status is not None:
         maps += _status_maps(pod.status)
     return maps
+
+
+def _container_maps(containers: Iterable[Container]) -> list[QuantityMap]:
+    """Requests and limits of containers that are not empty."""
+    maps: list[QuantityMap] = []
+    for container in containers:
+        resources = container.resources
+        if resources is not None:
+            if requests := resources.requests:
+                maps.append(requests)
+            if limits := resources.limits:
+                maps.append(limits)
+    return maps
+
+
+def _resizable(status: PodStatus) -> bool:
+    return bool(
+        status.container_statuses
+        or status.init_container_statuses
+        or status.resources is not None
+        or status.allocated_resources
+    )
 
 
 def _status_maps(status: PodStatus) -> list[QuantityMap]:

@@ -70,13 +70,21 @@ def distances(quantities: Sequence[int], freed: Sequence[Sequence[int]]) -> list
     """
     total: list[float] = []
     for quantity, amounts in zip(quantities, freed, strict=True):
-        whole = float(quantity)
-        if max(amounts, default=0) < quantity:
-            squares = [(share := (quantity - amount) / whole) * share for amount in amounts]
-        else:
-            squares = [
-                (share := (quantity - amount) / whole) * share if amount < quantity else 0.0
-                for amount in amounts
-            ]
+        squares = _squares(quantity, amounts)
         total = list(map(add, total, squares)) if total else squares
     return total
+
+
+def _squares(quantity: int, amounts: Sequence[int]) -> list[float]:
+    """Squared share of one requirement that each pod leaves."""
+    whole = float(quantity)
+    # Each pod frees one of "pods", BestEffort ones nothing else: often all are the same.
+    if amounts and amounts.count(amounts[0]) == len(amounts):
+        share = max(quantity - amounts[0], 0) / whole
+        return [share * share] * len(amounts)
+    if max(amounts, default=0) < quantity:
+        return [(share := (quantity - amount) / whole) * share for amount in amounts]
+    return [
+        (share := (quantity - amount) / whole) * share if amount < quantity else 0.0
+        for amount in amounts
+    ]
