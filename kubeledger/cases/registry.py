@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 
 from kubeledger.cases.judgement import Judgement
+from kubeledger.cases.locate import field_at_fault
 from kubeledger.errors import BadInputError, BadQuestionError
+from kubeledger.kube.quantity import QuantityError
 from kubeledger.profile.resolve import KubeletProfile, resolve
 
 __all__ = ["SUBSYSTEMS", "decide_line", "decider_of", "judge_line", "judge_of"]
@@ -93,6 +95,10 @@ def _checked(line_function: LineFunction) -> LineFunction:
     def checked(line: bytes) -> bytes:
         try:
             return line_function(line)
+        except BadInputError as error:
+            raise _placed(line, error.message, error.advice) from None
+        except QuantityError as error:
+            raise _placed(line, f"no quantity that can be reckoned with: {error}", "") from None
         except BadQuestionError as error:
             raise BadInputError(error.message, advice=error.advice) from None
         except msgspec.MsgspecError as error:
@@ -103,6 +109,11 @@ def _checked(line_function: LineFunction) -> LineFunction:
             raise BadInputError("the line is nested too deeply") from None
 
     return checked
+
+
+def _placed(line: bytes, message: str, advice: str) -> BadInputError:
+    field = field_at_fault(line, message)
+    return BadInputError(f"{field}: {message}" if field else message, advice=advice)
 
 
 def _module(subsystem: str) -> Any:  # noqa: ANN401  # the case modules share names, not a type

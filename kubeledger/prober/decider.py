@@ -52,7 +52,7 @@ class TickOutcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc
     result_run: int
     result: Result | Literal[""]
     updates: Sequence[Update]
-    events: Sequence[str] = ()
+    events: Sequence[str]
 
 
 def decide(worker: ProbeWorker, ticks: Sequence[Tick]) -> list[TickOutcome]:
@@ -81,6 +81,7 @@ def decide(worker: ProbeWorker, ticks: Sequence[Tick]) -> list[TickOutcome]:
                 worker.result_run,
                 cache.get(worker.container_id, ""),
                 results.take_updates(),
+                events=(),
             )
         )
     return outcomes

@@ -32,7 +32,7 @@ NO_CONTAINER: Final = "://"
 """How the kubelet writes the container ID of a worker that has seen no container."""
 
 
-class Update(msgspec.Struct, frozen=True, gc=False):
+class Update(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A change of a cached result, on its way to the sync loop."""
 
     container_id: str = msgspec.field(name="containerID")

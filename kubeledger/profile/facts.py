@@ -17,7 +17,7 @@ __all__ = ["NEWEST", "OLDEST", "Fact", "KubeletVersion", "parse_version"]
 
 Proof = Literal["conformance", "recording", "source", "documented"]
 
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+].*)?")
+_VERSION = re.compile(r"v?([0-9]+)\.([0-9]{1,3})(?:\.([0-9]{1,4}))?(?:[-+].*)?")
 
 
 class KubeletVersion(msgspec.Struct, frozen=True, order=True):
@@ -45,7 +45,7 @@ def parse_version(text: str) -> KubeletVersion:
     Raises:
         BadQuestionError: no version, or one outside of what is known.
     """
-    match = _VERSION.fullmatch(text.strip())
+    match = _VERSION.fullmatch(text)
     if match is None or match[1] != "1" or not OLDEST <= int(match[2]) <= NEWEST:
         raise BadQuestionError(
             f"unknown kubelet version {text!r}",
