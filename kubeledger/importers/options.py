@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from kubeledger.errors import BadQuestionError
 from kubeledger.importers.detect import FORMATS
+from kubeledger.profile.facts import parse_version
 
 __all__ = ["ImportOptions"]
 
@@ -50,12 +49,8 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
                 f"no year of a kubelet's log: {self.year}",
                 advice=f"one of {YEAR_MIN} to {YEAR_MAX}",
             )
-        if self.kubelet_version is not None and not re.fullmatch(
-            r"v?\d+\.\d+(\.\d+)?([-+].*)?", self.kubelet_version
-        ):
-            raise BadQuestionError(
-                f"no kubelet version: {self.kubelet_version!r}", advice="write it like 1.36.2"
-            )
+        if self.kubelet_version is not None:
+            parse_version(self.kubelet_version)
         if self.node is not None and not self.node.strip():
             raise BadQuestionError("the node name is empty")
         if self.node is not None and (
