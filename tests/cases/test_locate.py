@@ -43,25 +43,27 @@ def test_an_amount_deep_in_a_list_of_pods(amount: object) -> None:
     assert "activePods[1].spec.containers[0].resources.requests" in caught.value.message
 
 
-def test_a_time_of_a_tick() -> None:
-    """Which tick."""
+def liveness(*clocks: str) -> bytes:
+    """A liveness worker whose container has no status, ticked at these times."""
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 10}
+    container = {"name": "c", "image": "i", "livenessProbe": probe}
     case = {
         "pod": {
             "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
-            "spec": {"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]},
+            "spec": {"containers": [container]},
         },
         "container": "c",
         "probeType": "liveness",
         "kubeletStartedAt": "2026-01-05T08:00:00Z",
-        "ticks": [
-            {"at": "2026-01-05T08:00:00Z", "podStatus": None, "attempts": []},
-            {"at": "noon", "podStatus": None, "attempts": []},
-        ],
+        "ticks": [{"at": clock, "podStatus": None, "attempts": []} for clock in clocks],
     }
-    line = json.dumps({"id": "x", "kubelet": "1.36.2", "input": case}).encode()
+    return json.dumps({"id": "x", "kubelet": "1.36.2", "input": case}).encode()
+
+
+def test_a_time_of_a_tick() -> None:
+    """Which tick."""
     with pytest.raises(BadInputError) as caught:
-        decider_of("prober")(line)
+        decider_of("prober")(liveness("2026-01-05T08:00:00Z", "noon"))
     assert "input.ticks[1].at" in caught.value.message
 
 
@@ -79,22 +81,10 @@ def test_what_is_no_version(version: str) -> None:
 
 
 def test_a_tick_without_events_is_no_outcome_of_the_prober() -> None:
-    """Nor one with keys of its own in an update."""
-    probe = {"exec": {"command": ["true"]}, "periodSeconds": 10}
-    case = {
-        "pod": {
-            "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
-            "spec": {"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]},
-        },
-        "container": "c",
-        "probeType": "liveness",
-        "kubeletStartedAt": "2026-01-05T08:00:00Z",
-        "ticks": [{"at": "2026-01-05T08:00:00Z", "podStatus": None, "attempts": []}],
-    }
-    line = json.dumps({"id": "x", "kubelet": "1.36.2", "input": case}).encode()
-    outcome = json.loads(decider_of("prober")(line))["outcome"]
-    claim = json.loads(line) | {"outcome": outcome}
+    """A claim is taken whole."""
+    line = liveness("2026-01-05T08:00:00Z")
+    claim = json.loads(line) | {"outcome": json.loads(decider_of("prober")(line))["outcome"]}
     judge = judge_of("prober")
     assert json.loads(judge(json.dumps(claim).encode()))["verdict"] == "match"
-    del outcome["ticks"][0]["events"]
+    del claim["outcome"]["ticks"][0]["events"]
     assert json.loads(judge(json.dumps(claim).encode()))["verdict"] == "impossible"
