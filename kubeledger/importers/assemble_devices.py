@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kubeledger.importers.assembler import (
-    Assembler,
     FreeTextHandler,
     ItemHandler,
     StructuredHandler,
@@ -30,7 +29,7 @@ from kubeledger.importers.device_messages import (
 from kubeledger.importers.device_plugins import PluginLines
 from kubeledger.importers.device_refusals import PodName, RefusalLines
 from kubeledger.importers.facts import Facts
-from kubeledger.importers.harmless import harmless, harmless_free
+from kubeledger.importers.harmless import harmless
 from kubeledger.importers.items import (
     ApiEvent,
     Checkpoint,
@@ -40,11 +39,15 @@ from kubeledger.importers.items import (
     PodList,
 )
 from kubeledger.importers.line_values import integer, split_pod, split_pod_text, text_of
+from kubeledger.importers.queued import (
+    LineMethod,
+    MatchMethod,
+    QueuedAssembler,
+    nothing,
+    nothing_matched,
+)
 
 __all__ = ["DeviceAssembler"]
-
-_LineMethod = Callable[[LogLine], None]
-_MatchMethod = Callable[[LogLine, re.Match[str]], None]
 
 _REASONS = frozenset({"UnexpectedAdmissionError", "TopologyAffinityError"})
 _REFUSAL = (
@@ -64,12 +67,12 @@ _OLD_EVENT = (
 _MIRROR_OF = "kubernetes.io/config.hash"
 
 
-class DeviceAssembler(Assembler):
+class DeviceAssembler(QueuedAssembler):
     """Device plugins, allocations, refusals, releases and the checkpoints behind them."""
 
     def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
         self._desk = DeviceDesk(context)
+        super().__init__(context, self._desk.queue)
         self._plugins = PluginLines(self._desk)
         self._grants = GrantLines(self._desk)
         self._refusals = RefusalLines(self._desk, self._grants)
@@ -77,7 +80,7 @@ class DeviceAssembler(Assembler):
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Message -> method for structured lines."""
-        methods: dict[str, _LineMethod] = dict.fromkeys(HEARTBEAT, _nothing)
+        methods: dict[str, LineMethod] = dict.fromkeys(HEARTBEAT, nothing)
         methods |= self._plugin_methods()
         methods |= {
             "Need devices to allocate for pod": self._grants.need_devices,
@@ -95,15 +98,15 @@ class DeviceAssembler(Assembler):
             "Patch status for pod": self._status_values,
             "Status for pod updated successfully": self._status_values,
         }
-        handlers = {message: self._then_release(method) for message, method in methods.items()}
+        handlers = self.then_release(methods)
         return harmless(HARMLESS) | handlers
 
-    def _plugin_methods(self) -> dict[str, _LineMethod]:
+    def _plugin_methods(self) -> dict[str, LineMethod]:
         plugins = self._plugins
 
         def by(
             method: Callable[[LogLine, str | None], None], key: str = "resourceName"
-        ) -> _LineMethod:
+        ) -> LineMethod:
             return lambda line: method(line, text_of(line, key))
 
         return {
@@ -139,7 +142,7 @@ class DeviceAssembler(Assembler):
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """``file.go`` -> patterns and methods for free text."""
-        tables: dict[str, list[tuple[str, _MatchMethod]]] = {
+        tables: dict[str, list[tuple[str, MatchMethod]]] = {
             "manager.go": [*self._grant_texts(), *self._plugin_texts()],
             "endpoint.go": self._endpoint_texts(),
             "pod_devices.go": [
@@ -152,20 +155,11 @@ class DeviceAssembler(Assembler):
             "topology_hints.go": [(_SHORTAGE, self._shortage_text)],
             "status_manager.go": self._status_texts(),
             "event.go": [(_OLD_EVENT, self._old_event)],
-            "kubelet.go": [(HEARTBEAT_FREE, _nothing_matched)],
+            "kubelet.go": [(HEARTBEAT_FREE, nothing_matched)],
         }
-        handlers: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = {
-            file: [
-                (re.compile(text, re.DOTALL), self._then_release_matched(method))
-                for text, method in table
-            ]
-            for file, table in tables.items()
-        }
-        for file, patterns in harmless_free(HARMLESS_FREE).items():
-            handlers.setdefault(file, []).extend(patterns)
-        return handlers
+        return self.then_release_matched(tables, HARMLESS_FREE)
 
-    def _grant_texts(self) -> list[tuple[str, _MatchMethod]]:
+    def _grant_texts(self) -> list[tuple[str, MatchMethod]]:
         return [
             (
                 r'Needs to allocate (?P<needed>-?\d+) "(?P<resource>[^"]+)" '
@@ -185,7 +179,7 @@ class DeviceAssembler(Assembler):
             (r"pods to be removed: (?P<uids>\[[^\]]*\])", self._grants.removed),
         ]
 
-    def _plugin_texts(self) -> list[tuple[str, _MatchMethod]]:
+    def _plugin_texts(self) -> list[tuple[str, MatchMethod]]:
         plugins = self._plugins
         return [
             (
@@ -211,7 +205,7 @@ class DeviceAssembler(Assembler):
             ),
         ]
 
-    def _endpoint_texts(self) -> list[tuple[str, _MatchMethod]]:
+    def _endpoint_texts(self) -> list[tuple[str, MatchMethod]]:
         plugins = self._plugins
         return [
             (
@@ -224,7 +218,7 @@ class DeviceAssembler(Assembler):
             ),
         ]
 
-    def _status_texts(self) -> list[tuple[str, _MatchMethod]]:
+    def _status_texts(self) -> list[tuple[str, MatchMethod]]:
         return [
             (
                 rf'Status Manager: (?:adding|syncing) pod: "(?P<uid>[^"]*)".*?{_REFUSAL}',
@@ -245,29 +239,9 @@ class DeviceAssembler(Assembler):
             PodList: self._pod_list,
         }
 
-    def waiting_since(self) -> int | None:
-        """Time of the oldest fact that is held back; None when nothing is."""
-        return self._desk.queue.waiting_since()
-
     def finish(self, ts_ns: int) -> Facts:
         """What still waits."""
-        return self._desk.queue.drain()
-
-    def _then_release(self, method: _LineMethod) -> StructuredHandler:
-        def handle(line: LogLine) -> Facts:
-            due = self._desk.queue.release(line.ts_ns)
-            method(line)
-            return [*due, *self._desk.queue.release(line.ts_ns)]
-
-        return handle
-
-    def _then_release_matched(self, method: _MatchMethod) -> FreeTextHandler:
-        def handle(line: LogLine, match: re.Match[str]) -> Facts:
-            due = self._desk.queue.release(line.ts_ns)
-            method(line, match)
-            return [*due, *self._desk.queue.release(line.ts_ns)]
-
-        return handle
+        return self.queue.drain()
 
     def _shortage(self, line: LogLine) -> None:
         values = line.values or {}
@@ -328,14 +302,14 @@ class DeviceAssembler(Assembler):
 
     def _checkpoint(self, item: Item) -> Facts:
         assert isinstance(item, Checkpoint)
-        due = self._desk.queue.release(item.ts_ns)
+        due = self.queue.release(item.ts_ns)
         self._checkpoints.checkpoint(item)
-        return [*due, *self._desk.queue.release(item.ts_ns)]
+        return [*due, *self.queue.release(item.ts_ns)]
 
     def _cpu_manager_state(self, item: Item) -> Facts:
         assert isinstance(item, CpuManagerState)
         self._checkpoints.cpu_manager_state(item)
-        return self._desk.queue.release(item.ts_ns)
+        return self.queue.release(item.ts_ns)
 
     def _api_event(self, item: Item) -> Facts:
         assert isinstance(item, ApiEvent)
@@ -345,7 +319,7 @@ class DeviceAssembler(Assembler):
             pod = PodName(about.get("namespace"), about.get("name"), about.get("uid"))
             message = str(event.get("message") or event.get("note") or "")
             self._refusals.refused(item.ts_ns, item.evidence, pod, message, from_event=True)
-        return self._desk.queue.release(item.ts_ns)
+        return self.queue.release(item.ts_ns)
 
     def _pod_list(self, item: Item) -> Facts:
         assert isinstance(item, PodList)
@@ -357,18 +331,10 @@ class DeviceAssembler(Assembler):
                 self._refusals.refused(
                     item.ts_ns, item.evidence, name, message, repeats=True, from_event=True
                 )
-        return self._desk.queue.release(item.ts_ns)
+        return self.queue.release(item.ts_ns)
 
 
 def _pod_name(metadata: dict[str, Any]) -> PodName:
     """A pod of a list, by the UID that the kubelet uses."""
     uid = (metadata.get("annotations") or {}).get(_MIRROR_OF) or metadata.get("uid")
     return PodName(metadata.get("namespace"), metadata.get("name"), uid)
-
-
-def _nothing(line: LogLine) -> None:
-    """A line that is understood and says nothing that is recorded."""
-
-
-def _nothing_matched(line: LogLine, match: re.Match[str]) -> None:
-    """The same, for free text."""

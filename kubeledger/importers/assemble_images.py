@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubeledger.images.records import (
@@ -12,7 +12,6 @@ from kubeledger.images.records import (
     ImageFsObserved,
 )
 from kubeledger.importers.assembler import (
-    Assembler,
     FreeTextHandler,
     ItemHandler,
     StructuredHandler,
@@ -20,19 +19,23 @@ from kubeledger.importers.assembler import (
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.device_messages import HEARTBEAT, HEARTBEAT_FREE
 from kubeledger.importers.facts import Fact, Facts
-from kubeledger.importers.harmless import harmless, harmless_free
+from kubeledger.importers.harmless import harmless
 from kubeledger.importers.holdback import Holdback
 from kubeledger.importers.image_messages import HARMLESS, HARMLESS_FREE
 from kubeledger.importers.image_passes import DetectPasses
 from kubeledger.importers.image_runs import EVENT_REASONS, GcRuns
 from kubeledger.importers.items import Item, LogLine, StatsSummary
 from kubeledger.importers.line_values import integer, text_of
+from kubeledger.importers.queued import (
+    LineMethod,
+    MatchMethod,
+    QueuedAssembler,
+    nothing,
+    nothing_matched,
+)
 from kubeledger.kube.quantity import QuantityError, value_of
 
 __all__ = ["ImageAssembler"]
-
-_LineMethod = Callable[[LogLine], None]
-_MatchMethod = Callable[[LogLine, re.Match[str]], None]
 
 _MANAGER = r"\[imageGCManager\]:? "
 _START = (
@@ -46,20 +49,19 @@ _OLD_EVENT = (
 )
 
 
-class ImageAssembler(Assembler):
+class ImageAssembler(QueuedAssembler):
     """Detect passes, garbage collections, the image filesystem and eviction signals."""
 
     def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
-        self._queue = Holdback()
-        self._passes = DetectPasses(self._queue)
-        self._runs = GcRuns(context, self._queue)
+        super().__init__(context, Holdback())
+        self._passes = DetectPasses(self.queue)
+        self._runs = GcRuns(context, self.queue)
         self._image_fs: ImageFsObserved | None = None
         self._keyed_by_handler = False
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Message -> method for structured lines."""
-        methods: dict[str, _LineMethod] = dict.fromkeys(HEARTBEAT, _nothing)
+        methods: dict[str, LineMethod] = dict.fromkeys(HEARTBEAT, nothing)
         methods |= self._pass_methods()
         methods |= self._run_methods()
         methods |= {
@@ -67,10 +69,10 @@ class ImageAssembler(Assembler):
             "Eviction manager:": self._signal,
             "Event occurred": self._event,
         }
-        handlers = {message: self._then_release(method) for message, method in methods.items()}
+        handlers = self.then_release(methods)
         return harmless(HARMLESS) | handlers
 
-    def _pass_methods(self) -> dict[str, _LineMethod]:
+    def _pass_methods(self) -> dict[str, LineMethod]:
         passes = self._passes
         return {
             "Adding image ID to currentImages": (
@@ -97,8 +99,8 @@ class ImageAssembler(Assembler):
             "Image ID is no longer present, removing from imageRecords": passes.dropped,
         }
 
-    def _run_methods(self) -> dict[str, _LineMethod]:
-        methods: dict[str, _LineMethod] = {
+    def _run_methods(self) -> dict[str, LineMethod]:
+        methods: dict[str, LineMethod] = {
             "Disk usage on image filesystem is over the high threshold, trying to free bytes "
             "down to the low threshold": self._started,
             "Removing image to free bytes": self._removing,
@@ -137,7 +139,7 @@ class ImageAssembler(Assembler):
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """``file.go`` -> patterns and methods for free text."""
-        tables: dict[str, list[tuple[str, _MatchMethod]]] = {
+        tables: dict[str, list[tuple[str, MatchMethod]]] = {
             "image_gc_manager.go": [*self._pass_texts(), *self._run_texts()],
             "kubelet.go": [
                 (
@@ -149,7 +151,7 @@ class ImageAssembler(Assembler):
                     r"Image garbage collection succeeded",
                     lambda line, match: self._runs.succeeded(line),
                 ),
-                (HEARTBEAT_FREE, _nothing_matched),
+                (HEARTBEAT_FREE, nothing_matched),
             ],
             "helpers.go": [
                 (
@@ -178,18 +180,9 @@ class ImageAssembler(Assembler):
                 (_OLD_EVENT, lambda line, match: self._runs.event(line, match["message"]))
             ],
         }
-        handlers: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = {
-            file: [
-                (re.compile(text, re.DOTALL), self._then_release_matched(method))
-                for text, method in table
-            ]
-            for file, table in tables.items()
-        }
-        for file, patterns in harmless_free(HARMLESS_FREE).items():
-            handlers.setdefault(file, []).extend(patterns)
-        return handlers
+        return self.then_release_matched(tables, HARMLESS_FREE)
 
-    def _pass_texts(self) -> list[tuple[str, _MatchMethod]]:
+    def _pass_texts(self) -> list[tuple[str, MatchMethod]]:
         passes = self._passes
         return [
             (
@@ -208,7 +201,7 @@ class ImageAssembler(Assembler):
             (r"Image ID \S+ is no longer present", lambda line, match: passes.dropped(line)),
         ]
 
-    def _run_texts(self) -> list[tuple[str, _MatchMethod]]:
+    def _run_texts(self) -> list[tuple[str, MatchMethod]]:
         return [
             (_START, self._started_text),
             (
@@ -236,36 +229,19 @@ class ImageAssembler(Assembler):
         """Item type -> method."""
         return {StatsSummary: self._stats}
 
-    def waiting_since(self) -> int | None:
-        """Time of the oldest fact that is held back; None when nothing is."""
-        return self._queue.waiting_since()
+    def before(self, line: LogLine) -> None:
+        """What runs out with time, before what is due leaves."""
+        self._passes.expire(line.ts_ns)
+        self._runs.follow(line)
 
     def finish(self, ts_ns: int) -> Facts:
         """What still waits."""
         self._passes.end()
-        return self._queue.drain()
-
-    def _then_release(self, method: _LineMethod) -> StructuredHandler:
-        def handle(line: LogLine) -> Facts:
-            due = self._release(line.ts_ns)
-            self._runs.follow(line)
-            method(line)
-            return [*due, *self._queue.release(line.ts_ns)]
-
-        return handle
-
-    def _then_release_matched(self, method: _MatchMethod) -> FreeTextHandler:
-        def handle(line: LogLine, match: re.Match[str]) -> Facts:
-            due = self._release(line.ts_ns)
-            self._runs.follow(line)
-            method(line, match)
-            return [*due, *self._queue.release(line.ts_ns)]
-
-        return handle
+        return self.queue.drain()
 
     def _release(self, now_ns: int) -> list[Fact]:
         self._passes.expire(now_ns)
-        return self._queue.release(now_ns)
+        return self.queue.release(now_ns)
 
     def _listed_by_handler(self, line: LogLine) -> None:
         self._keyed_by_handler = True
@@ -343,7 +319,7 @@ class ImageAssembler(Assembler):
         except QuantityError:
             return
         body = EvictionSignalObserved(signal=signal, available=amounts[0], capacity=amounts[1])
-        self._queue.add(Fact(line.ts_ns, body, (line.evidence,)))
+        self.queue.add(Fact(line.ts_ns, body, (line.evidence,)))
 
     def _availability(self, line: LogLine) -> None:
         values = line.values or {}
@@ -351,7 +327,7 @@ class ImageAssembler(Assembler):
 
     def _observe_fs(self, line: LogLine, capacity: int | None, available: int | None) -> None:
         body = ImageFsObserved(capacity_bytes=capacity, available_bytes=available, source="log")
-        self._queue.add(Fact(line.ts_ns, body, (line.evidence,)))
+        self.queue.add(Fact(line.ts_ns, body, (line.evidence,)))
 
     def _stats(self, item: Item) -> Facts:
         assert isinstance(item, StatsSummary)
@@ -366,17 +342,9 @@ class ImageAssembler(Assembler):
         known = body.capacity_bytes is not None or body.available_bytes is not None
         if known and body != self._image_fs:
             self._image_fs = body
-            self._queue.add(Fact(item.ts_ns, body, (item.evidence,)))
-        return [*due, *self._queue.release(item.ts_ns)]
+            self.queue.add(Fact(item.ts_ns, body, (item.evidence,)))
+        return [*due, *self.queue.release(item.ts_ns)]
 
 
 def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any decoded value
     return value if isinstance(value, dict) else {}
-
-
-def _nothing(line: LogLine) -> None:
-    """A heartbeat."""
-
-
-def _nothing_matched(line: LogLine, match: re.Match[str]) -> None:
-    """A heartbeat of free text."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubeledger.importers.assembler import (
-    Assembler,
     FreeTextHandler,
     ItemHandler,
     StructuredHandler,
@@ -15,17 +14,21 @@ from kubeledger.importers.assembler import (
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.device_messages import HEARTBEAT, HEARTBEAT_FREE
 from kubeledger.importers.facts import Facts
-from kubeledger.importers.harmless import harmless, harmless_free
+from kubeledger.importers.harmless import harmless
 from kubeledger.importers.holdback import Holdback
 from kubeledger.importers.items import Item, KubeletConfigFile, LogLine
 from kubeledger.importers.line_values import split_pod, split_pod_text, text_of
+from kubeledger.importers.queued import (
+    LineMethod,
+    MatchMethod,
+    QueuedAssembler,
+    nothing,
+    nothing_matched,
+)
 from kubeledger.importers.topology_admissions import Admissions, Subject
 from kubeledger.importers.topology_hints import hint_of, hints_of
 
 __all__ = ["TopologyAssembler"]
-
-_LineMethod = Callable[[LogLine], None]
-_MatchMethod = Callable[[LogLine, re.Match[str]], None]
 
 _TAG = r"\[topologymanager\] "
 _UID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -51,18 +54,17 @@ _HARMLESS_FREE = {
 }
 
 
-class TopologyAssembler(Assembler):
+class TopologyAssembler(QueuedAssembler):
     """Hints and affinities, by container or by pod."""
 
     def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
-        self._queue = Holdback()
-        self._admissions = Admissions(context, self._queue)
+        super().__init__(context, Holdback())
+        self._admissions = Admissions(context, self.queue)
         self._policy_logged = False
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Message -> method for structured lines."""
-        methods: dict[str, _LineMethod] = dict.fromkeys(HEARTBEAT, _nothing)
+        methods: dict[str, LineMethod] = dict.fromkeys(HEARTBEAT, nothing)
         methods |= {
             "Creating topology manager with policy per scope": self._created,
             "Creating topology manager with none policy": self._created,
@@ -81,12 +83,12 @@ class TopologyAssembler(Assembler):
             "Pod admission denied": self._result,
             "Event occurred": self._event,
         }
-        handlers = {message: self._then_release(method) for message, method in methods.items()}
+        handlers = self.then_release(methods)
         return harmless(_HARMLESS) | handlers
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """``file.go`` -> patterns and methods for free text; files moved between versions."""
-        admission: list[tuple[str, _MatchMethod]] = [
+        admission: list[tuple[str, MatchMethod]] = [
             (rf"{_TAG}Creating topology manager with (?P<policy>\S+) policy", self._created_text),
             (
                 rf"{_TAG}TopologyHints for pod '(?P<pod>[^']*)'(?:, container '(?P<container>"
@@ -108,7 +110,7 @@ class TopologyAssembler(Assembler):
                 self._stored_text,
             ),
         ]
-        tables: dict[str, list[tuple[str, _MatchMethod]]] = dict.fromkeys(_FILES, admission)
+        tables: dict[str, list[tuple[str, MatchMethod]]] = dict.fromkeys(_FILES, admission)
         tables["policy.go"] = [
             (
                 rf"{_TAG}Hint Provider has no (?P<what>preference for NUMA affinity with"
@@ -122,16 +124,8 @@ class TopologyAssembler(Assembler):
                 self._status_text,
             )
         ]
-        tables["kubelet.go"] = [(HEARTBEAT_FREE, _nothing_matched)]
-        handlers: dict[str, list[tuple[re.Pattern[str], FreeTextHandler]]] = {
-            file: [
-                (re.compile(text, re.DOTALL), self._then_release_matched(m)) for text, m in table
-            ]
-            for file, table in tables.items()
-        }
-        for file, patterns in harmless_free(_HARMLESS_FREE).items():
-            handlers.setdefault(file, []).extend(patterns)
-        return handlers
+        tables["kubelet.go"] = [(HEARTBEAT_FREE, nothing_matched)]
+        return self.then_release_matched(tables, _HARMLESS_FREE)
 
     def items(self) -> Mapping[type, ItemHandler]:
         """Item type -> method."""
@@ -139,31 +133,17 @@ class TopologyAssembler(Assembler):
 
     def waiting_since(self) -> int | None:
         """Time of the oldest fact that is held back; None when nothing is."""
-        since = (self._admissions.waiting_since(), self._queue.waiting_since())
+        since = (self._admissions.waiting_since(), super().waiting_since())
         return min((ts_ns for ts_ns in since if ts_ns is not None), default=None)
+
+    def before(self, line: LogLine) -> None:
+        """What runs out with time, before what is due leaves."""
+        self._admissions.release(line.ts_ns)
 
     def finish(self, ts_ns: int) -> Facts:
         """What still waits."""
         self._admissions.finish()
-        return self._queue.drain()
-
-    def _then_release(self, method: _LineMethod) -> StructuredHandler:
-        def handle(line: LogLine) -> Facts:
-            self._admissions.release(line.ts_ns)
-            due = self._queue.release(line.ts_ns)
-            method(line)
-            return [*due, *self._queue.release(line.ts_ns)]
-
-        return handle
-
-    def _then_release_matched(self, method: _MatchMethod) -> FreeTextHandler:
-        def handle(line: LogLine, match: re.Match[str]) -> Facts:
-            self._admissions.release(line.ts_ns)
-            due = self._queue.release(line.ts_ns)
-            method(line, match)
-            return [*due, *self._queue.release(line.ts_ns)]
-
-        return handle
+        return self.queue.drain()
 
     def _config(self, item: Item) -> None:
         assert isinstance(item, KubeletConfigFile)
@@ -250,11 +230,3 @@ def _hint_value(line: LogLine) -> Any:  # noqa: ANN401 - any decoded value
 def _subject(line: LogLine) -> Subject:
     namespace, pod = split_pod(text_of(line, "pod"))
     return Subject(namespace, pod, text_of(line, "podUID"), text_of(line, "containerName"))
-
-
-def _nothing(line: LogLine) -> None:
-    """A heartbeat."""
-
-
-def _nothing_matched(line: LogLine, match: re.Match[str]) -> None:
-    """A heartbeat of free text."""
