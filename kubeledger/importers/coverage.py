@@ -4,8 +4,8 @@ A log is known again by the digest of its content, whatever it is called now, an
 has grown since by the digest of its beginning. A snapshot is known by its digest and its
 name, which holds its time: what a file held before, it may hold again.
 
-A fact is old when the evidence that decides about it is: its log lines if it has any, else
-its snapshots, else its API events (which only confirm what a log line said).
+This decides whether a bundle is read at all, and which accounts of lines are old. Whether
+a fact is, the records themselves tell (``stored``).
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ class Coverage(msgspec.Struct):
     """How many first bytes of each file are known.
 
     Attributes:
-        known: file -> bytes; ``_WHOLE`` for a file that is known whole.
-        ranks: file -> 0 for logs, 1 for snapshots, 2 for API events.
+        known: file of the bundle -> bytes; 0 for a new one, ``_WHOLE`` for one known whole.
     """
 
     known: dict[str, int]
-    ranks: dict[str, int]
 
     @property
     def is_empty(self) -> bool:
@@ -43,20 +41,15 @@ class Coverage(msgspec.Struct):
     @property
     def is_whole(self) -> bool:
         """All of the bundle has been imported before."""
-        return all(self.known.get(file) == _WHOLE for file in self.ranks)
+        return all(known == _WHOLE for known in self.known.values())
 
     def known_bytes(self, file: str) -> int:
         """First bytes of a file that are known; 0 when it is new."""
         return self.known.get(file, 0)
 
     def holds(self, evidence: tuple[Evidence, ...]) -> bool:
-        """A fact with this evidence was told by an earlier import."""
-        if not evidence:
-            return False
-        rank = min(self.ranks.get(place.file, 0) for place in evidence)
-        return all(
-            self._holds_place(place) for place in evidence if self.ranks.get(place.file, 0) == rank
-        )
+        """An earlier import has read all of this evidence."""
+        return bool(evidence) and all(self._holds_place(place) for place in evidence)
 
     def _holds_place(self, place: Evidence) -> bool:
         known = self.known.get(place.file, 0)
@@ -73,10 +66,10 @@ def coverage_of(files: Iterable[FoundFile], imported: Iterable[Source]) -> Cover
     names: dict[str, list[str]] = {}
     for source in imported:
         names.setdefault(source.digest, []).append(source.file)
-    coverage = Coverage({}, {})
+    coverage = Coverage({})
     for file in files:
         name = file.source.name
-        coverage.ranks[name] = _rank(file.format)
+        coverage.known[name] = 0
         same = names.get(file.digests.digest, ())
         if same and (file.survey is not None or any(_same_name(name, other) for other in same)):
             coverage.known[name] = _WHOLE
@@ -95,12 +88,6 @@ def _same_name(name: str, other: str) -> bool:
     """One path is the end of the other: the bundle was named by another of its directories."""
     left, right = (text.removesuffix(".gz").removesuffix(".zst") for text in (name, other))
     return left == right or left.endswith(f"/{right}") or right.endswith(f"/{left}")
-
-
-def _rank(form: str) -> int:
-    if form in LOG_FORMATS:
-        return 0
-    return 2 if form == "events" else 1
 
 
 def _line_start(file: FoundFile, length: int) -> int:
