@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kubeledger.ledger.batch import Draft
     from kubeledger.node.state import NodeState
     from kubeledger.query.api import Queryable, Rows
+    from kubeledger.verify import Outcome
 
 __all__ = ["OpenLedger", "open_ledger"]
 
@@ -94,6 +95,17 @@ class OpenLedger:
                 f"the ledger holds {len(nodes)} nodes", advice="say which with node=NAME"
             )
         return nodes[0]
+
+    def verify(self, *, node: str | None = None) -> Iterator[Outcome]:
+        """Decide every recorded decision again, one node after the other.
+
+        Yields:
+            findings, one a decision, and contradictions; see :mod:`kubeledger.verify`.
+        """
+        from kubeledger.replay.histories import histories_of_ledger
+
+        for history in histories_of_ledger(self.ledger, node):
+            yield from history.verify()
 
     def sql(self, query: str, params: Mapping[str, Any] | None = None) -> Rows:
         """Run one read-only query over the views."""

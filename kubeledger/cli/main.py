@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("kubeledger.cli.show:show", "Show one record with its evidence, causes and effects."),
     "state": ("kubeledger.cli.state:state", "Rebuild the node's state at any instant."),
     "sql": ("kubeledger.cli.sql:sql", "Ask read-only SQL over the ledger, or run a shipped query."),
+    "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
     "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
     "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: could the kubelet have?"),
     "audit": ("kubeledger.cli.audit:audit", "Check the ledger's integrity: CRCs and hash chain."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -99,11 +99,17 @@ class Ledger:
             return sorted(self._node_directories(self.manifest()))
 
     def records(
-        self, node: str | None = None, after_seq: int = 0, *, verify: Verify = "chain"
+        self,
+        node: str | None = None,
+        after_seq: int = 0,
+        *,
+        verify: Verify = "chain",
+        kinds: Collection[str] | None = None,
     ) -> Iterator[Record]:
         """Records in the order of seq; of all nodes, one node after the other, without ``node``.
 
-        Memory is flat. Readers need no lock and see a prefix of what a writer writes.
+        Only those of some ``kinds`` if these are given. Memory is flat. Readers need no lock and
+        see a prefix of what a writer writes.
 
         Raises:
             DamagedLedgerError: what is read is not what was written; all before it was.
@@ -111,7 +117,7 @@ class Ledger:
         """
         for name in self._chosen(node):
             with storage_errors("read the ledger", self.path):
-                yield from self._reader(name, verify).records(after_seq)
+                yield from self._reader(name, verify).records(after_seq, kinds)
 
     def raw_lines(
         self, node: str, after_seq: int = 0, *, verify: Verify = "chain"

@@ -8,7 +8,7 @@ is :class:`DamagedLedgerError` with file and offset.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from kubeledger.wire.codec import (
     check_crc,
     check_line,
     decode_line,
+    kind_of,
 )
 
 __all__ = ["NodeReader", "RawLine", "Verify"]
@@ -75,8 +76,8 @@ class NodeReader:
         self.digest = GENESIS
         self._prefix = b'{"node":%b,"seq":' % msgspec.json.encode(node)
 
-    def records(self, after_seq: int = 0) -> Iterator[Record]:
-        """Records behind ``after_seq``.
+    def records(self, after_seq: int = 0, kinds: Collection[str] | None = None) -> Iterator[Record]:
+        """Records behind ``after_seq``, all or those of some kinds; each line is checked.
 
         Raises:
             DamagedLedgerError: see the module.
@@ -87,6 +88,9 @@ class NodeReader:
             for line in piece.lines:
                 seq += 1
                 try:
+                    if kinds is not None and kind_of(line) not in kinds:
+                        position += len(line)
+                        continue
                     record = decode_line(line)
                     if record.seq != seq or record.node != node:
                         raise BadLineError(self._misplaced(seq))

@@ -37,6 +37,7 @@ __all__ = [
     "decode_line",
     "encode_line",
     "encode_parts",
+    "kind_of",
     "next_digest",
     "payload_of",
 ]
@@ -84,6 +85,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 _BODY_KEY = b'"body":'  # no text holds it: its quotes would be escaped
+_KIND_KEY = b'"kind":"'  # nor this
 _encode_json = msgspec.json.Encoder(order="deterministic").encode
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_plain = msgspec.json.Decoder(dict[str, object]).decode
@@ -189,6 +191,12 @@ def check_line(line: bytes, previous: bytes) -> bytes:
         check_crc(line)
         raise BadLineError("its chain digest does not follow from the lines before it")
     return digest
+
+
+def kind_of(line: bytes) -> str:
+    """The kind that stands in a line, without parsing it; empty when there is none."""
+    start = line.find(_KIND_KEY) + len(_KIND_KEY)
+    return line[start : line.find(b'"', start)].decode() if start >= len(_KIND_KEY) else ""
 
 
 def decode_envelope(line: bytes) -> Envelope:

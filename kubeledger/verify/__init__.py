@@ -1,0 +1,19 @@
+"""Decide recorded decisions again and say whether the kubelet could have taken them."""
+
+from __future__ import annotations
+
+from kubeledger.verify.finding import Contradiction, Finding, Outcome, Side, Verdict
+from kubeledger.verify.run import Reader, verify
+from kubeledger.verify.variant import RECORDED, Variant
+
+__all__ = [
+    "RECORDED",
+    "Contradiction",
+    "Finding",
+    "Outcome",
+    "Reader",
+    "Side",
+    "Variant",
+    "Verdict",
+    "verify",
+]

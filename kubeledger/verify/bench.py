@@ -1,0 +1,155 @@
+"""What every verifier works with: profile, settings, pods, and the way to say what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError
+from kubeledger.machine import Record
+from kubeledger.node.records import KubeletStarted, SettingsObserved
+from kubeledger.profile.resolve import KubeletProfile, resolve
+from kubeledger.verify.docket import Docket
+from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
+from kubeledger.verify.pods import PodRegister
+from kubeledger.verify.settings import Settings
+from kubeledger.verify.variant import RECORDED, Variant
+
+__all__ = ["Bench"]
+
+
+class Bench:
+    """The bench on which decisions of one node are taken again.
+
+    Attributes:
+        variant: what replaces recorded settings.
+        profile: rules of the kubelet that runs now; None when its version is not known, or
+            is one outside of the known range.
+        kubelet_seq: record of the kubelet's start; None before one.
+        settings: the effective settings now.
+        pods: every pod that a list shows, ever.
+        docket: where findings go.
+    """
+
+    def __init__(self, variant: Variant = RECORDED) -> None:
+        self.variant = variant
+        self.settings = Settings(variant)
+        self.pods = PodRegister()
+        self.docket = Docket()
+        self.kubelet_seq: int | None = None
+        self.profile: KubeletProfile | None = None
+        self.version_text: str | None = None
+        self._use_version(None)
+
+    def observe(self, record: Record) -> None:
+        """Take in what concerns all: a kubelet's start and its settings."""
+        body = record.body
+        if isinstance(body, KubeletStarted):
+            self.kubelet_seq = record.seq
+            self._use_version(body.kubelet_version)
+        elif isinstance(body, SettingsObserved):
+            self.settings.observe(record.seq, body)
+
+    def _use_version(self, recorded: str | None) -> None:
+        self.version_text = self.variant.kubelet_version or recorded
+        try:
+            self.profile = resolve(self.version_text) if self.version_text else None
+        except BadQuestionError:  # a version this program does not know: nothing is assumed
+            self.profile = None
+
+    @property
+    def missing_profile(self) -> str:
+        """What to name as missing when ``profile`` is None."""
+        if self.version_text is None:
+            return "the kubelet's version"
+        return f"the rules of kubelet {self.version_text}"
+
+    def find(
+        self,
+        record: Record,
+        verdict: Verdict,
+        *,
+        subject: str,
+        why: str,
+        expected: Fields | None = None,
+        recorded: Fields | None = None,
+        missing: Sequence[str] = (),
+        rule: str = "",
+        inputs: Sequence[int] = (),
+    ) -> None:
+        """Give a recorded decision its finding; see :class:`Finding` for the arguments."""
+        self.docket.find(
+            Finding(
+                seq=record.seq,
+                ts_ns=record.ts_ns,
+                kind=record.kind,
+                subject=subject,
+                verdict=verdict,
+                expected=expected,
+                recorded=recorded if recorded is not None else msgspec.to_builtins(record.body),
+                missing=tuple(missing),
+                why=why,
+                rule=rule,
+                inputs=tuple(dict.fromkeys(inputs)),
+                **_place(record),
+            )
+        )
+
+    def unverifiable(
+        self, record: Record, *, subject: str, missing: Sequence[str], rule: str = ""
+    ) -> None:
+        """Give a decision the finding that inputs are missing, each named."""
+        self.find(
+            record,
+            "unverifiable",
+            subject=subject,
+            missing=missing,
+            rule=rule,
+            why=f"cannot be decided again without {' and '.join(missing)}",
+        )
+
+    def absent(
+        self,
+        observation: Record,
+        kind: str,
+        *,
+        subject: str,
+        expected: Fields,
+        why: str,
+        rule: str = "",
+        inputs: Sequence[int] = (),
+    ) -> None:
+        """Say that a decision had to follow on an observation, and none was recorded."""
+        self.docket.add(
+            Finding(
+                seq=observation.seq,
+                ts_ns=observation.ts_ns,
+                kind=kind,
+                subject=subject,
+                verdict="impossible",
+                expected=expected,
+                why=why,
+                rule=rule,
+                inputs=tuple(dict.fromkeys(inputs)),
+                **_place(observation),
+            )
+        )
+
+    def contradict(self, ts_ns: int, subject: str, why: str, *sides: tuple[int, str]) -> None:
+        """Say that sources disagree; each side is a record's seq and what it says."""
+        self.docket.add(
+            Contradiction(
+                ts_ns=ts_ns,
+                subject=subject,
+                why=why,
+                sides=tuple(Side(seq=seq, says=says) for seq, says in sides),
+            )
+        )
+
+
+def _place(record: Record) -> dict[str, Any]:
+    if not record.evidence:
+        return {}
+    return {"file": record.evidence[0].file, "line": record.evidence[0].line}

@@ -1,0 +1,72 @@
+"""Every decision gets exactly one finding, and findings come out in the order of replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kubeledger.machine import Record
+from kubeledger.verify.finding import Contradiction, Finding, Outcome
+
+__all__ = ["Docket"]
+
+
+class Docket:
+    """Decisions that wait for their finding.
+
+    A finding may come later than its decision (an image GC run is judged at its end). What
+    is behind waits with it, so memory is bounded by the longest wait.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Outcome | Record] = {}
+        self._extra = 0
+
+    def enter(self, record: Record) -> None:
+        """A decision was met; it has no finding yet."""
+        self._waiting[record.seq] = record
+
+    def find(self, finding: Finding) -> None:
+        """Give a decision its finding.
+
+        Raises:
+            ValueError: the decision was not met, or has one already.
+        """
+        if not isinstance(self._waiting.get(finding.seq), Record):
+            raise ValueError(f"record {finding.seq} does not wait for a finding")
+        self._waiting[finding.seq] = finding
+
+    def add(self, outcome: Finding | Contradiction) -> None:
+        """Add something that is no answer to a recorded decision, at this point of the replay."""
+        self._extra -= 1
+        self._waiting[self._extra] = outcome
+
+    def ready(self) -> Iterator[Outcome]:
+        """Take out what need not wait any more."""
+        waiting = self._waiting
+        while waiting:
+            key = next(iter(waiting))
+            outcome = waiting[key]
+            if isinstance(outcome, Record):
+                return
+            del waiting[key]
+            yield outcome
+
+    def close(self, subject: str = "node") -> Iterator[Outcome]:
+        """The replay ended: what has no finding is unverifiable, and says so."""
+        for outcome in self._waiting.values():
+            if isinstance(outcome, Record):
+                yield Finding(
+                    seq=outcome.seq,
+                    ts_ns=outcome.ts_ns,
+                    kind=outcome.kind,
+                    subject=subject,
+                    verdict="unverifiable",
+                    recorded=msgspec.to_builtins(outcome.body),
+                    missing=("the records behind the end of the ledger",),
+                    why="the ledger ends before it shows what came of this decision",
+                )
+            else:
+                yield outcome
+        self._waiting.clear()

@@ -1,0 +1,141 @@
+"""The pods of a node as its lists show them, also of times before the list was taken.
+
+A pod's spec hardly changes while it lives, and the list that shows it is taken after the
+kubelet has decided about it. So the register is filled by a first reading of all lists,
+and asked with a time: it gives the version that held then, or the earliest one after it.
+It grows with the number of pods that a ledger knows, not with its records.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any, TypeVar
+
+import msgspec
+
+from kubeledger.kube.keys import pod_key
+from kubeledger.lifecycle.records import PodListed
+
+__all__ = ["ListedPod", "PodRegister"]
+
+T = TypeVar("T")
+
+_STATUS_KEYS = ("qosClass", "resources", "allocatedResources")
+_CONTAINER_STATUS_KEYS = ("name", "resources", "allocatedResources")
+
+
+class ListedPod:
+    """One version of a pod object.
+
+    Attributes:
+        seq: record that showed it first.
+        ts_ns: its time.
+        namespace, name, uid: identity; ``uid`` None when the list held none.
+    """
+
+    __slots__ = ("_raw", "_typed", "name", "namespace", "seq", "ts_ns", "uid")
+
+    def __init__(self, seq: int, ts_ns: int, body: PodListed, raw: bytes) -> None:
+        self.seq = seq
+        self.ts_ns = ts_ns
+        self.namespace = body.namespace
+        self.name = body.pod
+        self.uid = body.pod_uid
+        self._raw = raw
+        self._typed: dict[type, Any] = {}
+
+    def as_(self, cls: type[T]) -> T:
+        """The object as one of the slim pod types (``kube.pod.Pod``, ``prober.objects.Pod`` ...).
+
+        ``status`` holds only the QoS class and what a resize in place gave.
+
+        Raises:
+            msgspec.ValidationError: the object does not have the API's types.
+        """
+        found = self._typed.get(cls)
+        if found is None:
+            found = self._typed[cls] = msgspec.json.decode(self._raw, type=cls)
+        return found
+
+    @property
+    def raw(self) -> bytes:
+        """JSON of metadata, spec and status."""
+        return self._raw
+
+
+class PodRegister:
+    """All pods that any list of a node shows."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, list[ListedPod]] = {}
+        self._names: dict[str, list[tuple[int, str]]] = {}
+        self._manifests: dict[str, ListedPod] = {}
+
+    def note(self, seq: int, ts_ns: int, body: PodListed) -> None:
+        """Take in one list entry; the same object again adds nothing."""
+        if body.gone or body.spec is None:
+            return
+        if body.listed_by == "manifest":
+            # Nothing is defaulted in it: it counts only where no list shows the pod.
+            self._manifests[f"{body.namespace}/{body.pod}"] = ListedPod(
+                seq, ts_ns, body, msgspec.json.encode(_object_of(body), order="deterministic")
+            )
+            return
+        key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
+        raw = msgspec.json.encode(_object_of(body), order="deterministic")
+        versions = self._versions.setdefault(key, [])
+        if versions and versions[-1].raw == raw:
+            return
+        if not versions:
+            name = f"{body.namespace}/{body.pod}"
+            self._names.setdefault(name, []).append((ts_ns, key))
+        versions.append(ListedPod(seq, ts_ns, body, raw))
+
+    def settle(self) -> None:
+        """All lists were noted: put versions in the order of time."""
+        for versions in self._versions.values():
+            versions.sort(key=lambda version: (version.ts_ns, version.seq))
+        for keys in self._names.values():
+            keys.sort()
+
+    def at(
+        self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
+    ) -> ListedPod | None:
+        """The pod as it was then; the earliest version known when all are later; None if unknown.
+
+        Without ``uid``: the newest pod of that name listed by then, else the first later one.
+        """
+        key = uid if uid is not None else self._key_of(ts_ns, namespace, name)
+        versions = self._versions.get(key) if key is not None else None
+        if not versions:
+            return self._manifests.get(f"{namespace}/{name}")
+        index = bisect_right(versions, ts_ns, key=lambda version: version.ts_ns)
+        return versions[max(index - 1, 0)]
+
+    def _key_of(self, ts_ns: int, namespace: str | None, name: str | None) -> str | None:
+        keys = self._names.get(f"{namespace}/{name}")
+        if not keys:
+            return None
+        index = bisect_right(keys, ts_ns, key=lambda entry: entry[0])
+        return keys[max(index - 1, 0)][1]
+
+
+def _object_of(body: PodListed) -> dict[str, Any]:
+    """What decisions read of it; of the status only what does not change with every restart."""
+    metadata: dict[str, Any] = {"name": body.pod, "namespace": body.namespace}
+    if body.pod_uid is not None:
+        metadata["uid"] = body.pod_uid
+    if body.labels:
+        metadata["labels"] = body.labels
+    if body.annotations:
+        metadata["annotations"] = body.annotations
+    status = body.status or {}
+    kept = {key: status[key] for key in _STATUS_KEYS if key in status}
+    for key in ("containerStatuses", "initContainerStatuses"):
+        if statuses := status.get(key):
+            kept[key] = [_resources_of(container) for container in statuses]
+    return {"metadata": metadata, "spec": body.spec, "status": kept}
+
+
+def _resources_of(status: dict[str, Any]) -> dict[str, Any]:
+    return {key: status[key] for key in _CONTAINER_STATUS_KEYS if key in status}

@@ -1,0 +1,48 @@
+"""The kubelet's settings at one instant, under a variant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeledger.node.records import SettingsObserved
+from kubeledger.verify.variant import Variant
+
+__all__ = ["UNKNOWN", "Settings", "Unknown"]
+
+
+class Unknown:
+    """Type of :data:`UNKNOWN`."""
+
+    def __repr__(self) -> str:
+        """Its name."""
+        return "UNKNOWN"
+
+
+UNKNOWN = Unknown()
+"""A setting that no source tells. It is no default: a default is a fact of a record, too."""
+
+
+class Settings:
+    """Settings by KubeletConfiguration field (or ``--flag``), values as parsed from JSON.
+
+    Attributes:
+        variant: whose values come first.
+        seq: record that holds the recorded ones; None before it.
+    """
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.seq: int | None = None
+        self._values: dict[str, Any] = dict(variant.settings)
+
+    def observe(self, seq: int, body: SettingsObserved) -> None:
+        """Take in what a kubelet process runs with."""
+        recorded = {name: msgspec.json.decode(s.value) for name, s in body.settings.items()}
+        self.seq = seq
+        self._values = {**recorded, **self.variant.settings}
+
+    def get(self, name: str) -> Any:  # noqa: ANN401 # any JSON value
+        """Value of a setting; ``UNKNOWN`` when no source tells."""
+        return self._values.get(name, UNKNOWN)

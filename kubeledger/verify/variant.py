@@ -1,0 +1,27 @@
+"""Under which settings and which kubelet version decisions are taken again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["RECORDED", "Variant"]
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that replace the recorded ones.
+
+    Attributes:
+        name: for people.
+        settings: KubeletConfiguration field -> value (as parsed from JSON).
+        kubelet_version: decide by the rules of this one; None: of the recorded one.
+    """
+
+    name: str = "recorded"
+    settings: dict[str, Any] = {}
+    kubelet_version: str | None = None
+
+
+RECORDED = Variant()
+"""Nothing replaced."""

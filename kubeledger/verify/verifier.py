@@ -1,0 +1,49 @@
+"""The frame of a verifier: which records it wants to see, and when.
+
+    foresees   first reading, all of a ledger: facts that later records tell of earlier times
+    sees       second reading, in the order of replay, before the record changes the state
+    settle     behind the last record
+
+A verifier of a decision calls :meth:`Bench.find` once for it, then or later. Verifiers do not
+know each other: what one needs of another's subsystem is in the node's state, or it looks at
+the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from kubeledger.machine import Body, Decision, Record
+from kubeledger.node.state import NodeState
+from kubeledger.verify.bench import Bench
+
+__all__ = ["Foresee", "See", "Verifier"]
+
+Foresee = Callable[[Record], None]
+See = Callable[[Record, Any, NodeState], None]
+"""(record, its body, the state just before it); the state must not be changed or kept."""
+
+
+class Verifier:
+    """One subject of verification.
+
+    Attributes:
+        decides: decisions it gives findings to; no other verifier does.
+    """
+
+    decides: ClassVar[tuple[type[Decision], ...]] = ()
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+
+    def foresees(self) -> Mapping[type[Body], Foresee]:
+        """Body type -> what to do with such a record in the first reading."""
+        return {}
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """Body type -> what to do with such a record just before it changes the state."""
+        return {}
+
+    def settle(self, state: NodeState) -> None:
+        """The ledger ended; give findings to what still waits."""

@@ -1,0 +1,80 @@
+"""Histories for tests of verification: real recordings, changed copies, small scenes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kubeledger.machine import Body, Evidence, Record
+from kubeledger.replay.histories import histories_of_ledger
+from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Reader, Variant, verify
+from tests.recordings import import_recording
+
+__all__ = ["changed", "findings", "outcomes", "reader", "recorded", "scene"]
+
+
+@cache
+def recorded(name: str) -> tuple[Record, ...]:
+    """Records of ``recordings/<name>.tar.zst``, imported once a process, in replay order."""
+    with tempfile.TemporaryDirectory() as scratch:
+        ledger, _ = import_recording(name, Path(scratch) / "ledger")
+        return tuple(histories_of_ledger(ledger)[0].read(None))
+
+
+def reader(records: Sequence[Record]) -> Reader:
+    """A reader over records in memory."""
+
+    def read(kinds: Collection[str] | None) -> Iterator[Record]:
+        return (record for record in records if kinds is None or record.kind in kinds)
+
+    return read
+
+
+def outcomes(records: Sequence[Record], variant: Variant = RECORDED) -> list[Outcome]:
+    """All outcomes of a verification."""
+    return list(verify(reader(records), variant))
+
+
+def findings(
+    records: Sequence[Record], variant: Variant = RECORDED, kind: str | None = None
+) -> list[Finding]:
+    """Findings without contradictions, of one kind if it is given."""
+    return [
+        outcome
+        for outcome in outcomes(records, variant)
+        if not isinstance(outcome, Contradiction) and kind in {None, outcome.kind}
+    ]
+
+
+def changed(records: Sequence[Record], seq: int, **fields: Any) -> list[Record]:  # noqa: ANN401 # any field
+    """A copy in which fields of one record's body are others: a lie."""
+    lied = []
+    for record in records:
+        if record.seq == seq:
+            body = msgspec.structs.replace(record.body, **fields)
+            record = msgspec.structs.replace(record, body=body)
+        lied.append(record)
+    return lied
+
+
+def scene(*steps: tuple[float, Body], node: str = "node-t", start_s: int = 1_000) -> list[Record]:
+    """Records of bodies at seconds after a start; each has a line of evidence."""
+    return [
+        Record(
+            node=node,
+            seq=seq,
+            ts_ns=start_s * 1_000_000_000 + round(at_s * 1_000_000_000),
+            role=body.role,
+            kind=body.kind,
+            v=body.v,
+            cause=None,
+            evidence=(Evidence(file="kubelet.log", line=seq, offset=seq * 100, text=body.kind),),
+            body=body,
+        )
+        for seq, (at_s, body) in enumerate(steps, start=1)
+    ]

@@ -1,0 +1,75 @@
+"""The frame of verification: each decision gets one finding, in the order of replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.machine import Decision
+from kubeledger.node.records import KubeletStarted
+from kubeledger.verify import Contradiction, Finding
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.docket import Docket
+from kubeledger.verify.registry import VERIFIERS
+from kubeledger.wire.catalogue import BODY_TYPES
+from tests.verify.histories import findings, outcomes, recorded, scene
+
+
+@pytest.mark.parametrize("node", ["node-a", "node-b"])
+def test_every_decision_has_one_finding(node: str) -> None:
+    """In the order of replay, and none without a sentence."""
+    records = recorded(node)
+    decisions = [record.seq for record in records if record.role == "decision"]
+    found = [f for f in findings(records) if f.recorded is not None]
+    assert [f.seq for f in found] == decisions
+    assert all(f.why for f in found)
+    assert all(f.missing for f in found if f.verdict == "unverifiable")
+
+
+def test_every_kind_of_decision_has_its_verifier() -> None:
+    """One, and not two."""
+    decided = [kind for verifier in VERIFIERS for kind in verifier.decides]
+    assert len(decided) == len(set(decided))
+    kinds = {body for body in BODY_TYPES.values() if issubclass(body, Decision)}
+    assert set(decided) == kinds
+
+
+def test_the_same_records_give_the_same_outcomes() -> None:
+    """Twice in one process; other processes and hash seeds are tested with the command."""
+    assert outcomes(recorded("node-b")) == outcomes(recorded("node-b"))
+
+
+def finding(seq: int) -> Finding:
+    """Any finding."""
+    return Finding(seq=seq, ts_ns=0, kind="k", subject="node", verdict="match", why="so")
+
+
+def test_what_is_behind_waits() -> None:
+    """A later finding, and what was added, do not overtake a decision that waits."""
+    start = KubeletStarted(pid=1, kubelet_version=None, version_source=None)
+    first, second = scene((0, start), (1, start))
+    docket = Docket()
+    docket.enter(first)
+    docket.enter(second)
+    contradiction = Contradiction(ts_ns=0, subject="node", why="two say two things", sides=())
+    docket.add(contradiction)
+    docket.find(finding(2))
+    assert list(docket.ready()) == []
+    docket.find(finding(1))
+    assert list(docket.ready()) == [finding(1), finding(2), contradiction]
+
+
+def test_one_finding_each() -> None:
+    """A second finding, or one for a record that is no decision, is a bug and said."""
+    docket = Docket()
+    with pytest.raises(ValueError, match="record 7"):
+        docket.find(finding(7))
+
+
+def test_an_unknown_version_gives_no_profile() -> None:
+    """Nothing is decided by the rules of another version."""
+    bench = Bench()
+    bench.observe(
+        scene((0, KubeletStarted(pid=1, kubelet_version="1.99.0", version_source="log")))[0]
+    )
+    assert bench.profile is None
+    assert bench.missing_profile == "the rules of kubelet 1.99.0"
