@@ -23,7 +23,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"ledger"}),
     frozenset({"replay"}),
     frozenset({"query"}),
-    frozenset({"importers"}),
+    frozenset({"explain", "importers"}),
     frozenset({"api"}),
     frozenset({"cli"}),
 )

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "state": ("kubeledger.cli.state:state", "Rebuild the node's state at any instant."),
     "sql": ("kubeledger.cli.sql:sql", "Ask read-only SQL over the ledger, or run a shipped query."),
     "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
+    "why": ("kubeledger.cli.why:why", "Say why, in one sentence with its evidence."),
     "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
     "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: could the kubelet have?"),
     "audit": ("kubeledger.cli.audit:audit", "Check the ledger's integrity: CRCs and hash chain."),

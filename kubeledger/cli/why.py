@@ -1,0 +1,108 @@
+"""``kubeledger why``: one sentence, then the numbered evidence behind it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kubeledger.cli.options import (
+    ledger_option,
+    node_option,
+    output_option,
+    parse_time,
+    reports_errors,
+)
+
+if TYPE_CHECKING:
+    from kubeledger.explain import Explanation, Piece
+
+__all__ = ["why"]
+
+
+@click.command(epilog="Example: kubeledger why pod/default/web-0")
+@click.argument("target")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@ledger_option
+@node_option
+@click.option("--at", metavar="TIME", help="As of then: RFC 3339, `now`, or -2h. Default: the end.")
+@output_option("table", "json")
+@reports_errors
+def why(
+    target: str,
+    sources: tuple[str, ...],
+    ledger: Path,
+    node: str | None,
+    at: str | None,
+    output: str,
+) -> None:
+    """Say why something is as it is, in one sentence with its evidence.
+
+    TARGET is pod/NS/NAME, container/NS/POD/C, image/ID, device/RESOURCE/ID or cgroup/PATH. The
+    decision that explains it is decided again from what the kubelet knew then. The
+    answer is one sentence, then the evidence (file, line, text) and the decision's inputs.
+    """
+    import msgspec
+
+    from kubeledger.cli.verify import histories_for
+    from kubeledger.explain import explain, parse_target
+    from kubeledger.explain.why import no_such_target
+
+    asked = parse_target(target)
+    upto_ts_ns = None if at is None else parse_time(at)
+    with histories_for(sources, ledger, node) as histories:
+        answers = [explain(history.read, asked, upto_ts_ns=upto_ts_ns) for history in histories]
+    found = [answer for answer in answers if answer is not None]
+    if not found:
+        raise no_such_target(asked)
+    if output == "json":
+        document = msgspec.to_builtins(found[0] if len(histories) == 1 else found)
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2))
+        sys.stdout.buffer.write(b"\n")
+        return
+    for answer in found:
+        click.echo("\n".join(_text(answer)))
+
+
+def _text(answer: Explanation) -> Iterator[str]:
+    import msgspec
+
+    from kubeledger.cli.output import printable
+    from kubeledger.units import format_ts
+
+    yield printable(answer.sentence)
+    yield ""
+    yield f"Evidence on {printable(answer.node)}:"
+    for piece in answer.evidence:
+        yield from _piece(piece)
+    finding = answer.finding
+    yield ""
+    yield f"Decision: record {finding.seq}, {finding.kind} at {format_ts(finding.ts_ns)}"
+    yield f"Verdict:  {finding.verdict}"
+    if finding.rule:
+        yield f"Rule:     {printable(finding.rule)}"
+    for title, fields in (("Expected", finding.expected), ("Recorded", finding.recorded)):
+        if fields is not None:
+            yield f"{title}: {printable(msgspec.json.encode(fields).decode())}"
+    if len(answer.history) > 1:
+        yield ""
+        yield f"All {len(answer.history)} decisions about {printable(answer.target)}:"
+        for step in answer.history:
+            words = f"{format_ts(step.ts_ns)}  {step.kind}: {step.summary} [{step.verdict}]"
+            yield f"  {step.seq:>7}  {printable(words)}"
+
+
+def _piece(piece: Piece) -> Iterator[str]:
+    from kubeledger.cli.output import printable
+    from kubeledger.units import format_ts
+
+    inferred = " (inferred)" if piece.inferred else ""
+    words = f"{format_ts(piece.ts_ns)}  {piece.subject}: {piece.summary}".replace("  : ", "  ")
+    yield f"  {piece.number}. {printable(words)}{inferred}"
+    if piece.file is not None:
+        place = piece.file if piece.line is None else f"{piece.file}:{piece.line}"
+        text = "" if piece.text is None else f"  {printable(piece.text[:300])}"
+        yield f"     {printable(place)}{text}"

@@ -1,0 +1,62 @@
+"""Which decisions are about a target, and which of them explains it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeledger.explain.target import Target
+from kubeledger.machine import Record
+
+__all__ = ["concerns", "weight_of"]
+
+_WEIGHTS = (
+    ("lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"),
+    ("preemption.PreemptionFailed", "devicemanager.AllocationFailed"),
+    ("lifecycle.ContainerRestarted", "lifecycle.RestartBackedOff"),
+    ("lifecycle.ContainerKilled",),
+    ("images.ImageDeleted", "devicemanager.DevicesAllocated", "cgroups.CgroupUpdated"),
+    ("prober.ProbeTransitioned",),
+    ("lifecycle.PodAdmitted",),
+)
+_RANKS = {kind: -row for row, kinds in enumerate(_WEIGHTS) for kind in kinds}
+_POD_ONLY = frozenset({"lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"})
+
+
+def weight_of(record: Record) -> tuple[int, int, int]:
+    """What explains most comes last: an eviction before a kill, a later one before an earlier."""
+    return _RANKS.get(record.kind, -len(_WEIGHTS)), record.ts_ns, record.seq
+
+
+def concerns(target: Target, record: Record, uids: frozenset[str]) -> bool:
+    """Whether a decision is about the target.
+
+    Args:
+        target: what is asked.
+        record: a decision.
+        uids: UIDs under which the target's pod was seen.
+    """
+    body: Any = record.body
+    if target.kind == "image":
+        return getattr(body, "image_id", None) == target.parts[0]
+    if target.kind == "cgroup":
+        return getattr(body, "cgroup", None) == target.parts[0]
+    if target.kind == "device":
+        resource, device = target.parts
+        if getattr(body, "resource", None) != resource:
+            return False
+        return device in (getattr(body, "device_ids", None) or ())
+    if target.kind == "pod":
+        return _names_pod(body, target.parts, uids)
+    if not _names_pod(body, target.parts[:2], uids):
+        return False
+    container = getattr(body, "container", None)
+    return container == target.parts[2] or (container is None and record.kind in _POD_ONLY)
+
+
+def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  # noqa: ANN401 # any body
+    for prefix in ("", "victim_", "preemptor_"):
+        namespace = getattr(body, f"{prefix}namespace", None)
+        name = getattr(body, f"{prefix}pod", None)
+        if (namespace, name) == pod:
+            return prefix != "preemptor_" or not hasattr(body, "victim_pod")
+    return getattr(body, "pod", None) is None and getattr(body, "pod_uid", None) in uids

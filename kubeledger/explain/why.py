@@ -1,0 +1,187 @@
+"""From a target to its explanation: find the decisions, decide them again, gather the evidence."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError
+from kubeledger.explain.concern import concerns, weight_of
+from kubeledger.explain.explanation import Explanation, Piece, Step
+from kubeledger.explain.target import Target
+from kubeledger.machine import Record
+from kubeledger.query.summaries import subject_of, summary_of
+from kubeledger.verify import Finding, Reader, verify
+
+__all__ = ["HISTORY_MAX", "explain"]
+
+HISTORY_MAX = 200
+"""Older decisions about the target are not listed."""
+
+_EVIDENCE_MAX = 60
+_CAUSES_MAX = 20
+
+
+def explain(read: Reader, target: Target, *, upto_ts_ns: int | None = None) -> Explanation | None:
+    """Why the target is as it is.
+
+    Args:
+        read: opens the records of a node; see :data:`kubeledger.verify.Reader`.
+        target: what is asked.
+        upto_ts_ns: as of this time; None: as of the last record.
+
+    Returns:
+        None when no decision is about it.
+    """
+    decisions = _decisions(read, target, upto_ts_ns)
+    if not decisions:
+        return None
+    main = max(decisions, key=weight_of)
+    records = _with_causes(read, main)
+    chain = [main, *_causes(main, records)]
+    wanted = {record.seq for record in (*chain, *decisions)}
+    findings = _findings(read, wanted)
+    finding = findings[main.seq]
+    seqs = dict.fromkeys(
+        seq
+        for record in reversed(chain)
+        for seq in (*_inputs(findings.get(record.seq)), record.seq)
+    )
+    return Explanation(
+        target=str(target),
+        node=main.node,
+        sentence=_sentence(chain, findings),
+        finding=finding,
+        evidence=_evidence(read, list(seqs)),
+        history=tuple(_step(record, findings) for record in decisions),
+    )
+
+
+def _decisions(read: Reader, target: Target, upto_ts_ns: int | None) -> list[Record]:
+    uids = _uids(read, target)
+    found: deque[Record] = deque(maxlen=HISTORY_MAX)
+    for record in read(None):
+        if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
+            continue
+        if record.role == "decision" and concerns(target, record, uids):
+            found.append(record)
+    return list(found)
+
+
+def _uids(read: Reader, target: Target) -> frozenset[str]:
+    """UIDs of the target's pod, which some records tell in place of its name."""
+    if target.kind not in {"pod", "container"}:
+        return frozenset()
+    pod = target.parts[:2]
+    found = set()
+    for record in read({"lifecycle.PodListed", "lifecycle.PodConfigChanged"}):
+        body: Any = record.body
+        if (body.namespace, body.pod) == pod and body.pod_uid:
+            found.add(body.pod_uid)
+    return frozenset(found)
+
+
+def _with_causes(read: Reader, main: Record) -> dict[int, Record]:
+    """Records up to the decision that may be causes; only those on its chain are kept."""
+    links: dict[int, Record] = {}
+    wanted = main.cause
+    for _ in range(_CAUSES_MAX):
+        if wanted is None or wanted in links:
+            break
+        record = next((r for r in read(None) if r.seq == wanted), None)
+        if record is None:
+            break
+        links[wanted] = record
+        wanted = record.cause
+    return links
+
+
+def _causes(main: Record, records: dict[int, Record]) -> list[Record]:
+    chain = []
+    seq = main.cause
+    while seq is not None and seq in records:
+        record = records.pop(seq)
+        chain.append(record)
+        seq = record.cause
+    return chain
+
+
+def _findings(read: Reader, wanted: set[int]) -> dict[int, Finding]:
+    found: dict[int, Finding] = {}
+    for outcome in verify(read):
+        if isinstance(outcome, Finding) and outcome.recorded is not None and outcome.seq in wanted:
+            found[outcome.seq] = outcome
+            if len(found) == len(wanted):
+                break
+    return found
+
+
+def _inputs(finding: Finding | None) -> Iterable[int]:
+    return finding.inputs if finding is not None else ()
+
+
+def _sentence(chain: list[Record], findings: dict[int, Finding]) -> str:
+    """What the decision rests on, and what led to it."""
+    parts = []
+    for record in chain:
+        finding = findings.get(record.seq)
+        if finding is None:
+            continue
+        if finding.verdict == "unverifiable":
+            subject, summary = _words(record)
+            missing = " and ".join(finding.missing)
+            parts.append(f"{subject}: {summary} (not decided again: {missing} is missing)")
+        else:
+            parts.append(finding.why.rstrip("."))
+    return "; before that, ".join(dict.fromkeys(parts)) + "."
+
+
+def _words(record: Record) -> tuple[str, str]:
+    body: dict[str, Any] = msgspec.to_builtins(record.body)
+    return subject_of(body), summary_of(record.kind, body)
+
+
+def _step(record: Record, findings: dict[int, Finding]) -> Step:
+    finding = findings.get(record.seq)
+    return Step(
+        seq=record.seq,
+        ts_ns=record.ts_ns,
+        kind=record.kind,
+        summary=_words(record)[1],
+        verdict=finding.verdict if finding is not None else "unverifiable",
+    )
+
+
+def _evidence(read: Reader, seqs: list[int]) -> tuple[Piece, ...]:
+    wanted = set(seqs[-_EVIDENCE_MAX:])
+    found = [record for record in read(None) if record.seq in wanted]
+    return tuple(_piece(number, record) for number, record in enumerate(found, start=1))
+
+
+def _piece(number: int, record: Record) -> Piece:
+    subject, summary = _words(record)
+    first = record.evidence[0] if record.evidence else None
+    inferred = bool(getattr(record.body, "inferred", False))
+    return Piece(
+        number=number,
+        seq=record.seq,
+        ts_ns=record.ts_ns,
+        role=record.role,
+        kind=record.kind,
+        subject=subject,
+        summary=summary,
+        inferred=inferred or bool(getattr(record.body, "preemptor_inferred", False)),
+        file=first.file if first else None,
+        line=first.line if first else None,
+        text=first.text if first else None,
+    )
+
+
+def no_such_target(target: Target) -> BadQuestionError:
+    """The error for a target that no decision is about."""
+    return BadQuestionError(
+        f"no decision is about {target}", advice="`kubeledger ls` shows what the ledger knows"
+    )
