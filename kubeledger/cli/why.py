@@ -54,7 +54,7 @@ def why(
     asked = parse_target(target)
     upto_ts_ns = None if at is None else parse_time(at)
     with histories_for(sources, ledger, node) as histories:
-        answers = [explain(history.read, asked, upto_ts_ns=upto_ts_ns) for history in histories]
+        answers = [explain(history, asked, upto_ts_ns=upto_ts_ns) for history in histories]
     found = [answer for answer in answers if answer is not None]
     if not found:
         raise no_such_target(asked)

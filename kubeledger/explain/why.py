@@ -14,6 +14,7 @@ from kubeledger.explain.explanation import Explanation, Piece, Step
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 from kubeledger.query.summaries import subject_of, summary_of
+from kubeledger.replay.histories import History
 from kubeledger.verify import Finding, Reader, verify
 
 __all__ = ["HISTORY_MAX", "explain"]
@@ -25,23 +26,25 @@ _EVIDENCE_MAX = 60
 _CAUSES_MAX = 20
 
 
-def explain(read: Reader, target: Target, *, upto_ts_ns: int | None = None) -> Explanation | None:
+def explain(
+    history: History, target: Target, *, upto_ts_ns: int | None = None
+) -> Explanation | None:
     """Why the target is as it is.
 
     Args:
-        read: opens the records of a node; see :data:`kubeledger.verify.Reader`.
+        history: the records of a node.
         target: what is asked.
         upto_ts_ns: as of this time; None: as of the last record.
 
     Returns:
         None when no decision is about it.
     """
+    read = history.read
     decisions = _decisions(read, target, upto_ts_ns)
     if not decisions:
         return None
     main = max(decisions, key=weight_of)
-    records = _with_causes(read, main)
-    chain = [main, *_causes(main, records)]
+    chain = [main, *_causes(history, main)]
     wanted = {record.seq for record in (*chain, *decisions)}
     findings = _findings(read, wanted)
     finding = findings[main.seq]
@@ -55,7 +58,7 @@ def explain(read: Reader, target: Target, *, upto_ts_ns: int | None = None) -> E
         node=main.node,
         sentence=_sentence(chain, findings),
         finding=finding,
-        evidence=_evidence(read, list(seqs)),
+        evidence=_evidence(history, list(seqs)),
         history=tuple(_step(record, findings) for record in decisions),
     )
 
@@ -84,26 +87,14 @@ def _uids(read: Reader, target: Target) -> frozenset[str]:
     return frozenset(found)
 
 
-def _with_causes(read: Reader, main: Record) -> dict[int, Record]:
-    """Records up to the decision that may be causes; only those on its chain are kept."""
-    links: dict[int, Record] = {}
-    wanted = main.cause
-    for _ in range(_CAUSES_MAX):
-        if wanted is None or wanted in links:
-            break
-        record = next((r for r in read(None) if r.seq == wanted), None)
+def _causes(history: History, main: Record) -> list[Record]:
+    """What led to a decision, the nearest first."""
+    chain: list[Record] = []
+    seq = main.cause
+    while seq is not None and seq < (chain[-1] if chain else main).seq and len(chain) < _CAUSES_MAX:
+        record = history.record(seq)
         if record is None:
             break
-        links[wanted] = record
-        wanted = record.cause
-    return links
-
-
-def _causes(main: Record, records: dict[int, Record]) -> list[Record]:
-    chain = []
-    seq = main.cause
-    while seq is not None and seq in records:
-        record = records.pop(seq)
         chain.append(record)
         seq = record.cause
     return chain
@@ -155,9 +146,13 @@ def _step(record: Record, findings: dict[int, Finding]) -> Step:
     )
 
 
-def _evidence(read: Reader, seqs: list[int]) -> tuple[Piece, ...]:
-    wanted = set(seqs[-_EVIDENCE_MAX:])
-    found = [record for record in read(None) if record.seq in wanted]
+def _evidence(history: History, seqs: list[int]) -> tuple[Piece, ...]:
+    found = [
+        record
+        for seq in sorted(seqs[-_EVIDENCE_MAX:])
+        if (record := history.record(seq)) is not None
+    ]
+    found.sort(key=lambda record: (record.ts_ns, record.seq))
     return tuple(_piece(number, record) for number, record in enumerate(found, start=1))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from kubeledger.importers.api import import_sources
 from kubeledger.importers.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
@@ -56,7 +58,7 @@ def open_histories(
             ledger = Ledger.create(Path(scratch) / "ledger")
             import_sources(files, ledger, options)
             histories += [
-                History(history.node, ", ".join(files), history.read)
+                msgspec.structs.replace(history, label=", ".join(files))
                 for history in histories_of_ledger(ledger)
             ]
         yield [history for history in histories if node is None or history.node == node]

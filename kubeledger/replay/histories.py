@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from kubeledger.machine import Record
 from kubeledger.replay.instants import choose_node
 from kubeledger.verify import RECORDED, Outcome, Reader, Variant, verify
 
-__all__ = ["History", "histories_of_ledger", "histories_of_recording"]
+__all__ = ["History", "histories_of_ledger", "histories_of_recording", "history_of_reader"]
 
 
 class History(msgspec.Struct, frozen=True):
@@ -23,15 +24,26 @@ class History(msgspec.Struct, frozen=True):
         node: its name.
         label: where they stand, for people.
         read: opens them; see :data:`kubeledger.verify.Reader`.
+        record: one record by its seq, None when there is no such one.
     """
 
     node: str
     label: str
     read: Reader
+    record: Callable[[int], Record | None]
 
     def verify(self, variant: Variant = RECORDED) -> Iterator[Outcome]:
         """Decide every decision again; see :func:`kubeledger.verify.verify`."""
         return verify(self.read, variant)
+
+
+def history_of_reader(node: str, label: str, read: Reader) -> History:
+    """A history of records that can only be read one after the other."""
+
+    def record(seq: int) -> Record | None:
+        return next((record for record in read(None) if record.seq == seq), None)
+
+    return History(node, label, read, record)
 
 
 def histories_of_ledger(ledger: Ledger, node: str | None = None) -> list[History]:
@@ -52,7 +64,10 @@ def histories_of_ledger(ledger: Ledger, node: str | None = None) -> list[History
 
         return read
 
-    return [History(name, str(ledger.path), reader(name)) for name in nodes]
+    return [
+        History(name, str(ledger.path), reader(name), partial(ledger.record, name))
+        for name in nodes
+    ]
 
 
 def histories_of_recording(path: str | Path) -> list[History]:
@@ -73,4 +88,4 @@ def histories_of_recording(path: str | Path) -> list[History]:
 
         return read
 
-    return [History(name, str(path), reader(name)) for name in nodes]
+    return [history_of_reader(name, str(path), reader(name)) for name in nodes]
