@@ -23,7 +23,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"ledger"}),
     frozenset({"replay"}),
     frozenset({"query"}),
-    frozenset({"explain", "importers"}),
+    frozenset({"diff", "explain", "importers"}),
     frozenset({"api"}),
     frozenset({"cli"}),
 )

@@ -1,0 +1,169 @@
+"""``kubeledger diff``: what two histories, or two instants, do not share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kubeledger.cli.options import node_option, output_option, parse_time, reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.diff import Difference, StateDifference
+    from kubeledger.node.state import NodeState
+    from kubeledger.replay.histories import History
+
+__all__ = ["diff"]
+
+_DIFFERENCE = 1
+"""Exit code: there is a difference."""
+
+
+@click.command(epilog="Example: kubeledger diff before/ after/ -o json")
+@click.argument("a")
+@click.argument("b")
+@node_option
+@click.option(
+    "--exact", is_flag=True, help="Compare UIDs, container IDs and times of decisions, too."
+)
+@output_option("table", "json")
+@reports_errors
+def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
+    """Compare the decisions of two histories, or the node's state at two instants.
+
+    A and B are ledgers, *.ledger.jsonl files, or a node's files. The n-th decision of a kind
+    about a subject is compared with the n-th on the other side; names stand in for UIDs and
+    container IDs. With @TIME or @SEQ behind both (ledger@2026-11-21T03:00:00Z) the states
+    then are compared. Exits with 1 when there is a difference.
+    """
+    from kubeledger.errors import BadQuestionError
+
+    (source_a, at_a), (source_b, at_b) = _split(a), _split(b)
+    if (at_a is None) != (at_b is None):
+        raise BadQuestionError(
+            "one side has an instant, the other has none",
+            advice="put @TIME or @SEQ behind both to compare states, or behind none",
+        )
+    with _history(source_a, node) as one, _history(source_b, node) as two:
+        if at_a is not None and at_b is not None:
+            found = _states(_state(one, at_a), _state(two, at_b), output)
+        else:
+            found = _decisions(one, two, exact, output)
+    if found:
+        sys.exit(_DIFFERENCE)
+
+
+def _split(side: str) -> tuple[str, str | None]:
+    """A source and an instant; a path that is there may hold an ``@``."""
+    if Path(side).exists() or "@" not in side:
+        return side, None
+    source, _, at = side.rpartition("@")
+    return source, at
+
+
+@contextmanager
+def _history(source: str, node: str | None) -> Iterator[History]:
+    """The only history of a source.
+
+    Raises:
+        BadQuestionError: it holds several, or none of ``node``.
+    """
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.importers.histories import open_histories
+
+    with open_histories([source], node=node) as histories:
+        if len(histories) != 1:
+            names = ", ".join(history.node for history in histories)
+            held = f"holds {len(histories)} nodes: {names}" if names else f"holds no node {node!r}"
+            raise BadQuestionError(f"{source} {held}", advice="name one node with --node")
+        yield histories[0]
+
+
+def _state(history: History, at: str) -> NodeState:
+    from itertools import takewhile
+
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.node.state import NodeState
+    from kubeledger.replay import fold
+
+    state = NodeState(node=history.node)
+    if not at.isdigit():
+        ts_ns = parse_time(at)
+        return fold(takewhile(lambda record: record.ts_ns <= ts_ns, history.read(None)), state)
+    seq = int(at)
+    for record in history.read(None):
+        fold((record,), state)
+        if record.seq == seq:
+            return state
+    raise BadQuestionError(f"{history.label} has no record {seq} of {history.node}")
+
+
+def _decisions(a: History, b: History, exact: bool, output: str) -> bool:
+    from kubeledger.diff import diff_decisions
+
+    found = diff_decisions(a, b, exact=exact)
+    if output == "json":
+        _print_json({"differences": found})
+        return bool(found)
+    if not found:
+        click.echo("the same decisions")
+        return False
+    click.secho("first difference:", bold=True)
+    for number, difference in enumerate(found):
+        if number == 1:
+            click.secho(f"\nall {len(found)} differences, with the first:", bold=True)
+            click.echo("\n".join(_words(found[0])))
+        click.echo("\n".join(_words(difference)))
+    return True
+
+
+def _words(difference: Difference) -> Iterator[str]:
+    from kubeledger.cli.output import printable
+    from kubeledger.units import format_ts
+
+    what = {"only_in_a": "only in A", "only_in_b": "only in B", "differs": "differs"}
+    number = f" (number {difference.occurrence})" if difference.occurrence > 1 else ""
+    head = f"{difference.kind} {difference.subject}{number}: {what[difference.what]}"
+    yield printable(head)
+    for side, place in (("A", difference.a), ("B", difference.b)):
+        if place is not None:
+            at = f" {place.file}:{place.line}" if place.file else ""
+            yield f"  {side}: record {place.seq} at {format_ts(place.ts_ns)}{printable(at)}"
+    if difference.what == "differs":
+        for name, (in_a, in_b) in difference.fields.items():
+            yield f"  {name}: {_shown(in_a)} -> {_shown(in_b)}"
+
+
+def _states(a: NodeState, b: NodeState, output: str) -> bool:
+    from kubeledger.cli.output import printable
+    from kubeledger.diff import diff_states
+
+    found: list[StateDifference] = diff_states(a, b)
+    if output == "json":
+        _print_json({"differences": found})
+        return bool(found)
+    for difference in found:
+        sides = f"{_shown(difference.a)} -> {_shown(difference.b)}"
+        click.echo(f"{printable(difference.path)}: {sides}")
+    if not found:
+        click.echo("the same state")
+    return bool(found)
+
+
+def _shown(value: object) -> str:
+    import msgspec
+
+    from kubeledger.cli.output import printable
+
+    return printable(msgspec.json.encode(value).decode())
+
+
+def _print_json(document: object) -> None:
+    import msgspec
+
+    data = msgspec.json.encode(document, order="deterministic")
+    sys.stdout.buffer.write(msgspec.json.format(data, indent=2) + b"\n")
