@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.benchmarks import bench_decide, bench_import, bench_ledger, bench_replay
+from tests.benchmarks import bench_decide, bench_import, bench_ledger, bench_replay, bench_verify
 from tests.recordings import extract
 
 RUNS = 9
@@ -47,6 +47,8 @@ def main() -> None:
     bench_replay.main()
     print("\n-- decide --")
     bench_decide.main([bench_decide.CASES])
+    print("\n-- verify --")
+    bench_verify.main()
     print("\n-- start-up --")
     bench_help()
 
