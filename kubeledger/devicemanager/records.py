@@ -6,7 +6,7 @@ record them so. Device lists are sorted unless the docstring says otherwise.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -81,6 +81,9 @@ class DevicesAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_field
         device_ids: sorted IDs.
         numa: NUMA node (as decimal text) -> sorted IDs, from the checkpoint; None when no
             checkpoint shows this allocation.
+        told_by: ``call``: the plugin was asked just then; ``checkpoint``: only a checkpoint
+            shows it, which was read later; ``restore``: the kubelet found it, allocated by
+            a process before.
     """
 
     kind: ClassVar[str] = "devicemanager.DevicesAllocated"
@@ -91,6 +94,7 @@ class DevicesAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_field
     resource: str
     device_ids: tuple[str, ...]
     numa: dict[str, tuple[str, ...]] | None = None
+    told_by: Literal["call", "checkpoint", "restore"] = "call"
 
 
 class AllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,6 +104,8 @@ class AllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_field
         container: None when the message does not name it.
         requested, available: counts from the message; None when it holds none.
         error: the device manager's error text.
+        told_by: ``log``: a line of that moment; ``event``: an API event, whose time is of
+            whole seconds; ``status``: a pod list of any time later.
     """
 
     kind: ClassVar[str] = "devicemanager.AllocationFailed"
@@ -111,6 +117,7 @@ class AllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_field
     requested: int | None = None
     available: int | None = None
     error: str
+    told_by: Literal["log", "event", "status"] = "log"
 
 
 class DevicesReleased(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):

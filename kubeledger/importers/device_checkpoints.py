@@ -132,7 +132,9 @@ class CheckpointItems:
     def _grant(self, item: Checkpoint, holder: Holder, numa: Numa) -> None:
         nodes = None if "" in numa else numa
         devices = all_ids(numa)
-        fact = self._desk.grant(holder, devices, item.ts_ns, (item.evidence,), nodes)
+        fact = self._desk.grant(
+            holder, devices, item.ts_ns, (item.evidence,), nodes, told_by="checkpoint"
+        )
         self._desk.holdings.held[holder].in_checkpoint = True
         self._desk.queue.add(fact)
 

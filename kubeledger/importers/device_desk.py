@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from kubeledger.devicemanager.records import AllocationRequested, DevicesAllocated
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.device_holdings import Holder, Holding, Holdings
@@ -77,6 +79,7 @@ class DeviceDesk:
         evidence: tuple[Evidence, ...],
         numa: Numa | None = None,
         name: tuple[str | None, str | None] = (None, None),
+        told_by: Literal["call", "checkpoint", "restore"] = "call",
     ) -> Fact:
         """The fact that a container got devices; the caller queues it.
 
@@ -87,6 +90,7 @@ class DeviceDesk:
             evidence: (n,) the first stands for the holding.
             numa: nodes, where the source tells them.
             name: namespace and name of the pod, where the source tells them.
+            told_by: as in ``DevicesAllocated``.
         """
         pod, container, resource = holder
         uid = None if "/" in pod else pod
@@ -99,6 +103,7 @@ class DeviceDesk:
             resource=resource,
             device_ids=device_ids,
             numa=numa,
+            told_by=told_by,
         )
         self.holdings.take(holder, Holding(device_ids, ts_ns, evidence[0]))
         return Fact(ts_ns, body, evidence, self.requests.pop(holder, None))

@@ -158,7 +158,8 @@ class GrantLines:
             return
         known, seen = self._desk.checkpointed(holder, devices)
         nodes = known if "" in numa else numa
-        fact = self._desk.grant(holder, devices, line.ts_ns, (line.evidence, *seen), nodes)
+        evidence = (line.evidence, *seen)
+        fact = self._desk.grant(holder, devices, line.ts_ns, evidence, nodes, told_by="restore")
         self._desk.queue.add(fact)
 
     def removed(self, line: LogLine, match: re.Match[str]) -> None:

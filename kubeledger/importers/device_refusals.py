@@ -7,6 +7,8 @@ noticed while it made topology hints. The first of them opens the fact, the othe
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from kubeledger.devicemanager.records import AllocationFailed
@@ -26,6 +28,7 @@ _SAME_REFUSAL_NS = 5 * NS_PER_S
 _EVENT_WAIT_NS = 2 * NS_PER_S
 _SHORTAGE_LIFE_NS = 5 * NS_PER_S
 _MAX_SHORTAGES = 64
+_ToldBy = Literal["log", "event", "status"]
 _HINT_ERROR = "Unable to generate topology hints: requested number of devices unavailable"
 
 
@@ -108,6 +111,9 @@ class RefusalLines:
         if error is None and not is_topology_refusal(message):
             return
         pod = self._complete(pod, ts_ns)
+        told_by: _ToldBy = "log"
+        if from_event:
+            told_by = "status" if repeats else "event"
         key = pod.uid or f"{pod.namespace}/{pod.name}"
         text = error.error if error is not None else _HINT_ERROR
         previous = self._refusals.get(key)
@@ -117,14 +123,14 @@ class RefusalLines:
             if near and event is not None and not from_event:
                 # The log's own line takes the place of an event, whose time is less exact.
                 previous.waiting.drop()
-                opened = self._open(ts_ns, evidence, pod, error, from_event)
+                opened = self._open(ts_ns, evidence, pod, error, told_by)
                 if opened is not None:
                     opened.join(*event.evidence)
                 return
             if near or repeats or from_event:
                 previous.waiting.join(evidence)
                 return
-        self._open(ts_ns, evidence, pod, error, from_event)
+        self._open(ts_ns, evidence, pod, error, told_by)
 
     def _complete(self, pod: PodName, ts_ns: int) -> PodName:
         uid, namespace, name = pod.uid, pod.namespace, pod.name
@@ -140,7 +146,7 @@ class RefusalLines:
         evidence: Evidence,
         pod: PodName,
         error: DeviceError | None,
-        from_event: bool,
+        told_by: _ToldBy,
     ) -> Waiting | None:
         key = pod.uid or f"{pod.namespace}/{pod.name}"
         shortage = self._take_shortage(ts_ns, pod, error)
@@ -161,10 +167,12 @@ class RefusalLines:
             requested=error.requested,
             available=error.available,
             error=error.error,
+            told_by=told_by,
         )
         seen = (shortage.evidence,) if shortage is not None else ()
         cause = self._desk.requests.pop(asking, None) if asking else None
         fact = Fact(ts_ns, body, (*seen, evidence, *self._event(pod, error, ts_ns)), cause)
+        from_event = told_by != "log"
         waiting = self._desk.queue.hold(fact, _EVENT_WAIT_NS if from_event else NS_PER_S)
         self._refusals[key] = _Refusal(ts_ns, error.error, waiting, from_event)
         return waiting

@@ -116,7 +116,14 @@ class Admissions:
         if current.decided is None:
             current.decided = self._decide(line, current, hint)
         else:
+            self._again(current, hint)
             current.decided.join(line.evidence)
+
+    def _again(self, current: _Open, hint: Hint) -> None:
+        """One more line about the decision holds a hint: it is the same variable's value."""
+        fact = current.decided.fact if current.decided is not None else None
+        if fact is not None and isinstance(fact.body, AffinityDecided) and fact.body.hint != hint:
+            fact.body = msgspec.structs.replace(fact.body, disputed=hint)
 
     def stored(self, line: LogLine, subject: Subject, hint: Hint) -> None:
         """The affinity is stored for a container: the policy admits it.
@@ -131,6 +138,8 @@ class Admissions:
             self.merged(line, subject, hint)
         elif current.decided is None:
             self.merged(line, scope, hint)
+        else:
+            self._again(current, hint)
         self._settle(line, scope)
 
     def _settle(self, line: LogLine, subject: Subject) -> None:

@@ -45,6 +45,8 @@ class AffinityDecided(Decision, frozen=True, kw_only=True, forbid_unknown_fields
     Attributes:
         container: None in pod scope.
         admit: None when the source does not tell.
+        disputed: another hint, that a further line about the same decision holds; None when
+            all lines agree.
     """
 
     kind: ClassVar[str] = "topologymanager.AffinityDecided"
@@ -55,3 +57,4 @@ class AffinityDecided(Decision, frozen=True, kw_only=True, forbid_unknown_fields
     hint: Hint
     policy: str | None = None
     admit: bool | None = None
+    disputed: Hint | None = None
