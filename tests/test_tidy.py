@@ -24,7 +24,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"replay"}),
     frozenset({"query"}),
     frozenset({"diff", "explain", "importers"}),
-    frozenset({"api"}),
+    frozenset({"api", "testing"}),
     frozenset({"cli"}),
 )
 """A module imports only from rows above its own, and from its own package."""

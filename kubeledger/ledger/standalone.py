@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import zstandard
 
 from kubeledger.errors import BadInputError
 from kubeledger.ledger.compression import decompress
+from kubeledger.ledger.names import TEMPORARY_SUFFIX
 from kubeledger.ledger.segments import lines_of
+from kubeledger.ledger.storage import storage_errors
 from kubeledger.machine import Record
 from kubeledger.wire.codec import (
     GENESIS,
@@ -19,9 +22,10 @@ from kubeledger.wire.codec import (
     check_crc,
     check_line,
     decode_line,
+    encode_line,
 )
 
-__all__ = ["read_recording"]
+__all__ = ["encode_recording", "read_recording", "write_recording"]
 
 _BLOCK_BYTES = 256 << 10
 
@@ -58,6 +62,60 @@ def read_recording(path: str | Path) -> Iterator[Record]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BadInputError(f"cannot be read: {reason}", file=str(path)) from error
+
+
+def encode_recording(records: Iterable[Record]) -> Iterator[bytes]:
+    """Lines of a recording; each node's chain begins anew.
+
+    Raises:
+        BadInputError: a record cannot be written.
+    """
+    ends: dict[str, bytes] = {}
+    for record in records:
+        try:
+            line, digest = encode_line(record, ends.get(record.node, GENESIS))
+        except BadLineError as error:
+            raise BadInputError(f"record {record.seq}: {error}") from error
+        ends[record.node] = digest
+        yield line
+
+
+def write_recording(path: str | Path, records: Iterable[Record]) -> int:
+    """Write a recording in place of the file at ``path``, if one is there; all of it or nothing.
+
+    Args:
+        path: compressed if it ends with ``.zst``.
+        records: numbered without a gap, a node at a time or mixed.
+
+    Returns:
+        how many.
+
+    Raises:
+        BadInputError: a record cannot be written.
+        LedgerUnavailableError: the operating system refused.
+    """
+    place = Path(path)
+    count = 0
+    temporary = place.with_name(place.name + TEMPORARY_SUFFIX)
+    with storage_errors("write the recording", place):
+        try:
+            with temporary.open("wb") as file, _compressed(place, file) as sink:
+                for line in encode_recording(records):
+                    sink.write(line)
+                    count += 1
+            temporary.replace(place)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return count
+
+
+@contextmanager
+def _compressed(path: Path, file: BinaryIO) -> Iterator[BinaryIO]:
+    if path.suffix != ".zst":
+        yield file
+        return
+    with zstandard.ZstdCompressor(level=19).stream_writer(file, closefd=False) as sink:
+        yield cast(BinaryIO, sink)
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:

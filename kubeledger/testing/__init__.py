@@ -1,0 +1,1 @@
+"""For tests: golden recordings as pytest tests, and small scenes."""
