@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from kubeledger.verify.images.evictions import EvictionVerifier
+from kubeledger.verify.images.verifier import ImagesVerifier
 from kubeledger.verify.verifier import Verifier
 
 __all__ = ["VERIFIERS"]
 
-VERIFIERS: tuple[type[Verifier], ...] = ()
+VERIFIERS: tuple[type[Verifier], ...] = (
+    ImagesVerifier,
+    EvictionVerifier,
+)

@@ -1,0 +1,3 @@
+"""Verification of image GC, and of what the eviction manager reclaims and evicts."""
+
+from __future__ import annotations

@@ -1,0 +1,274 @@
+"""One collection of the GC loop, as the records tell of it, and all that is found about it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.images.manager import ImageFsStats
+from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.images.usage import bytes_to_free
+from kubeledger.machine import Record
+from kubeledger.profile.images import ImageFacts
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.images.deletions import Judged, compare, short
+from kubeledger.verify.images.disk import Disk, Reading, Told
+from kubeledger.verify.images.knowledge import DetectPass
+from kubeledger.verify.images.policy import POLICY_SETTINGS, Policy, read_policy
+from kubeledger.verify.images.question import Answer, Question, ask
+from kubeledger.verify.images.texts import Ending, read_ending
+
+__all__ = [
+    "NO_PASS",
+    "RULE_REMOVAL",
+    "Case",
+    "Collection",
+    "amount_of",
+    "give",
+    "judge_removals",
+    "open_case",
+]
+
+NO_PASS = "the detect pass before the removal (logged from verbosity 5)"
+RULE_REMOVAL = "pkg/kubelet/images realImageGCManager.freeSpace"
+
+_EMPTY_DISK = ImageFsStats(100, 100)
+
+
+class Collection(msgspec.Struct, kw_only=True):
+    """Records of one collection.
+
+    Attributes:
+        facts: of the kubelet that ran; None when its version is not known.
+        start: None when it had no space pass, or none is recorded.
+        removals: in their order.
+        options: passes of which one is its own; None until its first removal or its end.
+        end: None while it runs, and when no end is recorded.
+        previous_end_ns: end of the one before it in the same process.
+        began_ns: start of the kubelet process; None when the records may begin later.
+        last_ns: time of its newest record.
+    """
+
+    facts: ImageFacts | None = None
+    start: Record | None = None
+    removals: list[Record] = []
+    options: tuple[DetectPass, ...] | None = None
+    end: Record | None = None
+    previous_end_ns: int | None = None
+    began_ns: int | None = None
+    last_ns: int = 0
+
+
+class Case(msgspec.Struct, kw_only=True):
+    """A collection with what is needed to judge it.
+
+    Attributes:
+        facts, policy: of the kubelet that ran.
+        strict: under other settings or another version than the recorded ones: then the
+            records of the collection do not vouch for each other.
+        ending: of the end's error.
+        reading: of the disk.
+        runs: whether there is a space pass by the reading; None when that cannot be told.
+        answer: of the decider; None without a detect pass or without the policy.
+        judged: the removals.
+        left: images that had to go and did not.
+        settings: (0 or 1,) record of the settings.
+    """
+
+    of: Collection
+    facts: ImageFacts
+    policy: Policy
+    strict: bool
+    ending: Ending
+    reading: Reading | None = None
+    runs: bool | None = None
+    answer: Answer | None = None
+    judged: list[Judged] = []
+    left: list[str] = []
+    settings: tuple[int, ...] = ()
+
+    @property
+    def start_body(self) -> GarbageCollectionStarted | None:
+        """What its start says."""
+        body = self.of.start.body if self.of.start is not None else None
+        return body if isinstance(body, GarbageCollectionStarted) else None
+
+    @property
+    def end_body(self) -> GarbageCollected | None:
+        """What its end says."""
+        body = self.of.end.body if self.of.end is not None else None
+        return body if isinstance(body, GarbageCollected) else None
+
+    @property
+    def inputs(self) -> list[int]:
+        """Records that its decisions rest on."""
+        passes = [option.record.seq for option in self.of.options or ()]
+        return [*self.settings, *(self.reading.seqs if self.reading else ()), *passes]
+
+
+def open_case(bench: Bench, facts: ImageFacts, disk: Disk, of: Collection) -> Case:
+    """Decide a collection again, as far as the records allow."""
+    variant = bench.variant
+    end = of.end.body if of.end is not None else None
+    case = Case(
+        of=of,
+        facts=facts,
+        policy=read_policy(bench.settings, facts),
+        strict=bool(POLICY_SETTINGS & variant.settings.keys() or variant.kubelet_version),
+        ending=read_ending(end.error if isinstance(end, GarbageCollected) else ""),
+        settings=() if bench.settings.seq is None else (bench.settings.seq,),
+    )
+    case.reading = _read_disk(case, disk)
+    high = case.policy.high
+    if case.reading is not None and high is not None:
+        case.runs = not case.policy.disabled and case.reading.usage.percent >= high
+    _decide(case)
+    return case
+
+
+def _read_disk(case: Case, disk: Disk) -> Reading | None:
+    start, end = case.of.start, case.of.end
+    body = case.start_body
+    if start is None or body is None:
+        first = case.of.removals[0] if case.of.removals else end
+        sample = None if first is None else disk.near(first.ts_ns)
+        return None if sample is None else Reading(sample.usage, exact=False, seqs=(sample.seq,))
+    told_at_end = case.end_body.bytes_to_free if case.end_body is not None else None
+    amounts = (body.bytes_to_free, case.ending.wanted, told_at_end)
+    percents = (body.usage_percent, case.ending.percent)
+    lows = (body.low_threshold_percent, case.policy.low)
+    told = Told(
+        amounts=tuple(dict.fromkeys(a for a in amounts if a is not None)),
+        percents=tuple(p for p in percents if p is not None),
+        lows=tuple(dict.fromkeys(low for low in lows if low is not None)),
+    )
+    return disk.read(start.ts_ns, told)
+
+
+def _decide(case: Case) -> None:
+    policy, options, of = case.policy.whole, case.of.options, case.of
+    if policy is None or not options or case.policy.disabled:
+        return
+    claimed: dict[str, int | None] = {}
+    for removal in of.removals:
+        body = removal.body
+        assert isinstance(body, ImageDeleted)
+        claimed.setdefault(body.image_id, body.size_bytes)
+    question = Question(
+        options=options,
+        now_ns=_clock(case, options),
+        policy=policy,
+        facts=case.facts,
+        began_ns=of.began_ns,
+        claimed=claimed,
+        claimed_by_age=any(getattr(r.body, "pass_", None) == "age" for r in of.removals),
+    )
+    image_fs = _image_fs(case)
+    case.answer = ask(question, "garbageCollect", image_fs)
+    case.judged, case.left = compare(question, case.answer, of.removals)
+    if case.left and case.ending.kind == "removals":
+        case.answer = ask(question, "garbageCollect", image_fs, failed=case.left)
+        case.judged, case.left = compare(question, case.answer, of.removals)
+
+
+def _clock(case: Case, options: tuple[DetectPass, ...]) -> int:
+    if not case.facts.detects_before_disk_check and case.of.start is not None:
+        return case.of.start.ts_ns
+    return options[-1].record.ts_ns
+
+
+def _image_fs(case: Case) -> ImageFsStats:
+    """The disk that the collection read, or one that gives the amount which its start tells."""
+    body, policy, reading = case.start_body, case.policy.whole, case.reading
+    if body is None and not case.strict and case.ending.kind not in {"shortfall", "removals"}:
+        return _EMPTY_DISK
+    if reading is not None and (reading.exact or body is None or case.strict or case.runs):
+        return ImageFsStats(reading.usage.capacity_bytes, reading.usage.available_bytes)
+    if body is None or policy is None or policy.low_threshold_percent >= 100:
+        return _EMPTY_DISK
+    # Nothing is available, so all of what may be used is to be freed.
+    share = 100 - policy.low_threshold_percent
+    return ImageFsStats(-(-body.bytes_to_free * 100 // share), 0)
+
+
+def judge_removals(bench: Bench, case: Case) -> None:
+    """Give the removals of a collection their findings, and what had to go besides."""
+    start = () if case.of.start is None else (case.of.start.seq,)
+    if case.answer is None:
+        missing = list(case.policy.missing)
+        if not case.of.options:
+            missing.append(NO_PASS)
+        for record in case.of.removals:
+            _undecided(bench, case, record, missing)
+        return
+    for judged in case.judged:
+        give(bench, judged, [*case.inputs, *start])
+    _absent(bench, case)
+
+
+def give(bench: Bench, judged: Judged, inputs: list[int], rule: str = RULE_REMOVAL) -> None:
+    """Give a judged removal its finding."""
+    body = judged.record.body
+    assert isinstance(body, ImageDeleted)
+    fields = msgspec.to_builtins(body)
+    names = ("image_id", "size_bytes", "pass") if judged.expected is None else judged.expected
+    bench.find(
+        judged.record,
+        judged.verdict,
+        subject=f"image/{body.image_id}",
+        expected=judged.expected,
+        recorded={name: fields[name] for name in names},
+        missing=judged.missing,
+        why=judged.why,
+        rule=rule,
+        inputs=inputs,
+    )
+
+
+def _undecided(bench: Bench, case: Case, record: Record, missing: list[str]) -> None:
+    body = record.body
+    assert isinstance(body, ImageDeleted)
+    subject = f"image/{body.image_id}"
+    earlier = [r for r in case.of.removals if r.seq < record.seq and r.body == body]
+    if case.policy.disabled and not case.policy.missing:
+        why = f"image GC does not run: {case.policy.disabled!r}"
+    elif earlier:
+        why = f"image {short(body.image_id)} cannot have been removed twice in one collection"
+    else:
+        bench.unverifiable(record, subject=subject, missing=missing, rule=RULE_REMOVAL)
+        return
+    bench.find(
+        record, "impossible", subject=subject, why=why, rule=RULE_REMOVAL, inputs=case.inputs
+    )
+
+
+def _absent(bench: Bench, case: Case) -> None:
+    """Images that had to go and did not, where the records are complete enough to say so."""
+    answer, body = case.answer, case.end_body
+    sure = body is not None and case.ending.kind in {"none", "shortfall"} and not case.strict
+    if answer is None or not sure or case.of.start is None or not case.of.options:
+        return
+    for image_id in case.left:
+        known = answer.known[image_id]
+        bench.absent(
+            case.of.options[-1].record,
+            ImageDeleted.kind,
+            subject=f"image/{image_id}",
+            expected={"image_id": image_id, "size_bytes": known.size_bytes, "pass": "space"},
+            why=(
+                f"image {short(image_id)} was not in use and old enough, and "
+                f"{answer.done.bytes_to_free} bytes were to be freed, but its removal is not "
+                "recorded"
+            ),
+            rule=RULE_REMOVAL,
+            inputs=[*case.inputs, case.of.start.seq],
+        )
+
+
+def amount_of(case: Case) -> int | None:
+    """Bytes to free by the reading and the settings; None when either is not known."""
+    policy = case.policy
+    if case.reading is None or policy.low is None or policy.high is None:
+        return None
+    from_settings = msgspec.structs.replace(policy, min_age_ns=0, max_age_ns=0).whole
+    assert from_settings is not None
+    return bytes_to_free(case.reading.usage, from_settings)

@@ -1,0 +1,285 @@
+"""The end of a collection: what was freed, whether it was enough, and the error's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kubeledger.images.records import GarbageCollected, ImageDeleted
+from kubeledger.images.texts import INVALID_CAPACITY, shortfall, space_removal_error
+from kubeledger.images.usage import DiskUsage
+from kubeledger.machine import Record
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.finding import Fields
+from kubeledger.verify.images.collection import Case, amount_of
+from kubeledger.verify.images.deletions import short
+from kubeledger.verify.images.disk import Disk
+from kubeledger.verify.images.starts import RULE_COLLECTION
+
+__all__ = ["judge_end"]
+
+_KEPT_MAX = 8
+_START_FIELDS = (
+    "usage_percent",
+    "high_threshold_percent",
+    "low_threshold_percent",
+    "bytes_to_free",
+)
+_REMOVALS_BEGIN = " bytes space with errors in image deletion: "
+
+
+def judge_end(bench: Bench, disk: Disk, case: Case) -> None:
+    """Give the end of a collection its finding."""
+    end, body = case.of.end, case.end_body
+    if end is None or body is None:
+        return
+    if case.policy.disabled:
+        _impossible(bench, case, end, None, f"no collection runs at all: {case.policy.disabled}")
+    elif case.ending.kind == "capacity" and case.of.start is None:
+        _judge_no_capacity(bench, disk, case, end, body)
+    elif case.ending.kind in {"before_space", "other"}:
+        _judge_unknown_error(bench, case, end, body)
+    elif case.of.start is not None:
+        _judge_space(bench, case, end, body)
+    elif case.ending.kind in {"shortfall", "removals"} or body.usage_percent is not None:
+        missing = ["the start of this collection"]
+        bench.unverifiable(end, subject="node", missing=missing, rule=RULE_COLLECTION)
+    else:
+        _judge_without_space(bench, disk, case, end, body)
+
+
+def _impossible(bench: Bench, case: Case, end: Record, expected: Fields | None, why: str) -> None:
+    _find(bench, case, end, expected, why, possible=False)
+
+
+def _find(
+    bench: Bench, case: Case, end: Record, expected: Fields | None, why: str, *, possible: bool
+) -> None:
+    start = () if case.of.start is None else (case.of.start.seq,)
+    recorded = msgspec.to_builtins(end.body)
+    bench.find(
+        end,
+        "match" if possible else "impossible",
+        subject="node",
+        expected=expected,
+        recorded=recorded if expected is None else {name: recorded[name] for name in expected},
+        why=why,
+        rule=RULE_COLLECTION,
+        inputs=[*case.inputs, *start, *(record.seq for record in case.of.removals)],
+    )
+
+
+def _compare(bench: Bench, case: Case, end: Record, options: list[Fields], why: str) -> None:
+    """Match when the record is one of the options; the first is what is expected."""
+    recorded = msgspec.to_builtins(end.body)
+    for option in options:
+        if all(recorded[name] == value for name, value in option.items()):
+            _find(bench, case, end, option, why, possible=True)
+            return
+    first = options[0]
+    name = next(name for name, value in first.items() if recorded[name] != value)
+    told, due = recorded[name], first[name]
+    wrong = f"its {name} had to be {due!r}, not {told!r}"
+    _impossible(bench, case, end, first, f"{wrong}: {why}")
+
+
+def _judge_no_capacity(
+    bench: Bench, disk: Disk, case: Case, end: Record, body: GarbageCollected
+) -> None:
+    if disk.last is not None and disk.near(end.ts_ns) is not None:
+        missing = ["the capacity of the image filesystem as this collection read it"]
+        bench.unverifiable(end, subject="node", missing=missing, rule=RULE_COLLECTION)
+        return
+    why = (
+        "the kubelet had no size of the image filesystem yet, so it counted as 0, and the "
+        "collection failed before it looked for space to free"
+    )
+    expected: Fields = {
+        **dict.fromkeys(_START_FIELDS),
+        "bytes_freed": None,
+        "images_removed": _counted(case),
+        "outcome": "failed",
+        "error": INVALID_CAPACITY,
+    }
+    _compare(bench, case, end, [expected], why)
+
+
+def _judge_unknown_error(bench: Bench, case: Case, end: Record, body: GarbageCollected) -> None:
+    """What the runtime answers is nowhere but in the error; after a removal it is not asked."""
+    space = case.ending.kind == "other" and case.of.start is not None
+    told = case.facts.detects_before_disk_check or bool(case.of.options) or case.of.removals
+    if body.outcome != "failed":
+        why = f"a collection that ended with the error {body.error!r} has failed"
+        _impossible(bench, case, end, {"outcome": "failed"}, why)
+    elif space and told:
+        options = list(_space_options(case, body))
+        why = f"a space pass cannot end with the error {body.error!r}"
+        _impossible(bench, case, end, options[0] if options else None, why)
+    else:
+        missing = ["what the container runtime answered to this collection"]
+        bench.unverifiable(end, subject="node", missing=missing, rule=RULE_COLLECTION)
+
+
+def _judge_space(bench: Bench, case: Case, end: Record, body: GarbageCollected) -> None:
+    options = list(_space_options(case, body))
+    if not options:
+        missing = list(case.policy.missing) or ["the sizes of the removed images"]
+        bench.unverifiable(end, subject="node", missing=missing, rule=RULE_COLLECTION)
+        return
+    _compare(bench, case, end, options, _why_space(case))
+
+
+def _why_space(case: Case) -> str:
+    body, answer = case.start_body, case.answer
+    assert body is not None
+    removed = len(case.of.removals)
+    sentence = (
+        f"{removed} image{'' if removed == 1 else 's'} had been removed when "
+        f"{body.bytes_to_free} bytes were to be freed"
+    )
+    if answer is None:
+        return f"{sentence}; what more could go is not known without a detect pass"
+    gone = {getattr(record.body, "image_id", "") for record in case.of.removals}
+    kept = [
+        f"image {short(image_id)} {why}"
+        for image_id, why in sorted(answer.kept.items())
+        if image_id not in gone
+    ]
+    more = f" and {len(kept) - _KEPT_MAX} more" if len(kept) > _KEPT_MAX else ""
+    return f"{sentence}; kept: {', '.join(kept[:_KEPT_MAX])}{more}" if kept else sentence
+
+
+def _space_options(case: Case, body: GarbageCollected) -> Iterator[Fields]:
+    """How the collection can have ended, the likeliest first.
+
+    Its removals and its start are judged for themselves; so that one wrong number does not
+    condemn them all, the end may rest on what they say as well as on what was decided.
+    """
+    policy = case.policy
+    start, reading = case.start_body, case.reading
+    assert start is not None
+    decided = amount_of(case)
+    if case.strict and case.runs is False:
+        yield {"outcome": "below_threshold", "images_removed": 0, "error": ""}
+        return
+    due: Fields = {
+        "usage_percent": reading.usage.percent if reading is not None else start.usage_percent,
+        "high_threshold_percent": policy.high,
+        "low_threshold_percent": policy.low,
+        "bytes_to_free": decided,
+    }
+    told = {name: getattr(start, name) for name in _START_FIELDS}
+    decided_all = None not in due.values()
+    for fields in (due, told) if decided_all else (told,):
+        if case.strict and fields is told and decided_all:
+            return
+        for count, freed in _freed(case):
+            yield _space_end(case, body, fields, count, freed)
+
+
+def _freed(case: Case) -> Iterator[tuple[int, int]]:
+    """Images removed and bytes freed: as decided, as detected, as told."""
+    answer = case.answer
+    if answer is not None:
+        yield len(answer.done.removed), answer.done.freed_bytes
+        if case.strict:
+            return
+    by_size: list[int | None] = []
+    by_pass: list[int | None] = []
+    for record in case.of.removals:
+        body = record.body
+        assert isinstance(body, ImageDeleted)
+        if body.pass_ == "age" and record.cause is None:
+            continue
+        by_size.append(body.size_bytes)
+        known = answer.known.get(body.image_id) if answer is not None else None
+        by_pass.append(known.size_bytes if known is not None else body.size_bytes)
+    for sizes in (by_pass, by_size):
+        if None not in sizes:
+            yield len(case.of.removals), sum(size for size in sizes if size is not None)
+
+
+def _space_end(case: Case, body: GarbageCollected, start: Fields, count: int, freed: int) -> Fields:
+    """The end of a space pass that freed so much."""
+    wanted = start["bytes_to_free"]
+    error = ""
+    if case.ending.kind == "removals":
+        begin = space_removal_error(wanted, freed, ["\0"]).partition("\0")[0]
+        _, _, rest = body.error.partition(_REMOVALS_BEGIN)
+        error = begin + rest
+    elif freed < wanted:
+        error = shortfall(case.facts, _usage(case, start), wanted, freed)
+    # A collection that succeeds tells no number: the source adds up all its removals.
+    total = freed if error else freed + _freed_by_age(case)
+    fields: Fields = {
+        **start,
+        "bytes_freed": total,
+        "images_removed": count,
+        "outcome": "failed" if error else "freed",
+        "error": error,
+    }
+    assert case.of.end is not None
+    assert case.of.start is not None
+    if case.of.end.cause != case.of.start.seq:
+        # The source does not join them; then the end does not repeat the start.
+        for name in (*_START_FIELDS, "images_removed"):
+            del fields[name]
+    return fields
+
+
+def _freed_by_age(case: Case) -> int:
+    bodies = [record.body for record in case.of.removals if record.cause is None]
+    return sum(
+        b.size_bytes or 0 for b in bodies if isinstance(b, ImageDeleted) and b.pass_ == "age"
+    )
+
+
+def _usage(case: Case, start: Fields) -> DiskUsage:
+    capacity = case.reading.usage.capacity_bytes if case.reading is not None else 0
+    return DiskUsage(capacity, 0, start["usage_percent"])
+
+
+def _counted(case: Case) -> int:
+    return len(case.of.removals)
+
+
+def _judge_without_space(
+    bench: Bench, disk: Disk, case: Case, end: Record, body: GarbageCollected
+) -> None:
+    """No space pass is recorded: the disk was under the threshold."""
+    high, sample, lowest = case.policy.high, disk.near(end.ts_ns), disk.lowest_percent
+    outcome = "freed" if case.of.removals else "below_threshold"
+    expected: Fields = {"outcome": outcome, "images_removed": _counted(case), "error": ""}
+    if body.outcome == "failed":
+        _impossible(bench, case, end, expected, "a collection fails with an error, and it has none")
+        return
+    if body.outcome != outcome or body.images_removed != _counted(case):
+        _compare(bench, case, end, [expected], f"{_counted(case)} removals are recorded")
+        return
+    missing = [m for m in case.policy.missing if "Threshold" in m]
+    if sample is None or high is None:
+        if sample is None:
+            missing.append("the usage of the image filesystem at this time")
+        bench.unverifiable(end, subject="node", missing=missing, rule=RULE_COLLECTION)
+        return
+    usage = sample.usage
+    seen = f"the image filesystem was {usage.percent} % used, last read {_ago(end, sample.ts_ns)}"
+    if usage.percent < high - 1:
+        why = f"{seen}, which is under the high threshold of {high} %, so no space was to be freed"
+        _compare(bench, case, end, [expected], why)
+    elif case.strict and usage.percent > high + 1:
+        _impossible(bench, case, end, None, f"{seen}, which is over the high threshold of {high} %")
+    elif lowest is not None and lowest > high:
+        why = (
+            f"{seen}, and never under {lowest} % in these records, so that the high threshold of "
+            f"{high} % was passed and a space pass had to begin"
+        )
+        _impossible(bench, case, end, None, why)
+    else:
+        missing.append("the usage of the image filesystem at this very moment")
+        bench.unverifiable(end, subject="node", missing=missing, rule=RULE_COLLECTION)
+
+
+def _ago(end: Record, ts_ns: int) -> str:
+    return f"{abs(end.ts_ns - ts_ns) / 1e9:.1f} s before"

@@ -1,0 +1,139 @@
+"""What the records tell of the kubelet's image records, and where they leave room.
+
+A detect pass is logged when it goes through its list. The time it gives to what it sees for
+the first time was read before it asked the runtime, so that time is known between bounds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.images.gotime import ZERO_TIME_NS
+from kubeledger.images.records import ImagesDetected, ListedImage
+from kubeledger.machine import Record
+from kubeledger.units import NS_PER_S
+
+__all__ = ["LISTING_NS", "DetectPass", "KnownImage", "Passes"]
+
+LISTING_NS = 5 * NS_PER_S
+"""The runtime lists images and containers in less time than this."""
+
+_RECENT_NS = 60 * NS_PER_S
+_RECENT_MAX = 8
+
+
+class KnownImage(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the kubelet's image records, as far as it is known.
+
+    Attributes:
+        first_lo_ns, first_hi_ns: bounds of its first detection.
+        order_ns: stands for it in the order; the same for passes that ran side by side, as
+            either may have read the clock first.
+        before: the kubelet knew it before the first record: it may have been used since.
+        last_used_ns: the zero time when no pass saw it in use.
+        size_bytes, pinned: as listed last; None when no source tells.
+        first_seq, used_seq: passes that say so.
+    """
+
+    first_lo_ns: int
+    first_hi_ns: int
+    order_ns: int
+    before: bool = False
+    last_used_ns: int = ZERO_TIME_NS
+    size_bytes: int | None = None
+    pinned: bool | None = None
+    first_seq: int | None = None
+    used_seq: int | None = None
+
+
+class DetectPass(msgspec.Struct, frozen=True):
+    """One detect pass.
+
+    Attributes:
+        record: its record.
+        in_use: IDs of the images that it saw in use.
+        known: image ID -> what is known after it.
+    """
+
+    record: Record
+    in_use: frozenset[str]
+    known: dict[str, KnownImage]
+
+
+class Passes:
+    """The detect passes of one kubelet process.
+
+    Attributes:
+        recent: the newest ones, oldest first.
+        fresh: the first pass of the process knew no image: the records begin with the
+            process; None before the first pass.
+    """
+
+    def __init__(self) -> None:
+        self.recent: list[DetectPass] = []
+        self.fresh: bool | None = None
+        self._known: dict[str, KnownImage] = {}
+        self._loop_began = False
+        self._order_ns = ZERO_TIME_NS
+
+    def take(self, record: Record, body: ImagesDetected, *, zero_time: bool, of_loop: bool) -> None:
+        """Take in a pass.
+
+        Args:
+            record: the pass.
+            body: its body.
+            zero_time: the kubelet gives the zero time to what the first pass of its detect loop
+                sees.
+            of_loop: it can only be a pass of the detect loop.
+        """
+        if self.fresh is None:
+            self.fresh = all(image.new for image in body.images)
+        infinite = zero_time and not self._loop_began
+        self._loop_began = self._loop_began or of_loop
+        lo_ns = ZERO_TIME_NS if infinite else record.ts_ns - LISTING_NS
+        hi_ns = ZERO_TIME_NS if infinite and of_loop else record.ts_ns
+        if not self.recent or record.ts_ns - self.recent[-1].record.ts_ns > LISTING_NS:
+            self._order_ns = record.ts_ns
+        known: dict[str, KnownImage] = {}
+        for image in body.images:
+            old = self._known.get(image.image_id)
+            if old is None or image.new:
+                old = self._new(image, record, lo_ns, hi_ns)
+            known[image.image_id] = _listed(old, image, record)
+        self._known = known
+        in_use = frozenset(image.image_id for image in body.images if image.in_use)
+        horizon_ns = record.ts_ns - _RECENT_NS
+        kept = [p for p in self.recent if p.record.ts_ns >= horizon_ns]
+        self.recent = [*kept[1 - _RECENT_MAX :], DetectPass(record, in_use, known)]
+
+    def deleted(self, image_id: str) -> None:
+        """The image manager removed an image, and its record with it."""
+        if image_id in self._known:
+            self._known = {k: known for k, known in self._known.items() if k != image_id}
+
+    def _new(self, image: ListedImage, record: Record, lo_ns: int, hi_ns: int) -> KnownImage:
+        if image.new:
+            order_ns = min(hi_ns, self._order_ns)
+            return KnownImage(
+                first_lo_ns=lo_ns, first_hi_ns=hi_ns, order_ns=order_ns, first_seq=record.seq
+            )
+        return KnownImage(
+            first_lo_ns=ZERO_TIME_NS,
+            first_hi_ns=record.ts_ns,
+            order_ns=ZERO_TIME_NS,
+            before=True,
+        )
+
+
+def _listed(old: KnownImage, image: ListedImage, record: Record) -> KnownImage:
+    changes: dict[str, object] = {}
+    if image.size_bytes is not None:
+        changes["size_bytes"] = image.size_bytes
+    if image.pinned is not None:
+        changes["pinned"] = image.pinned
+    if image.in_use:
+        used_ns = image.last_used_ts_ns
+        changes["last_used_ns"] = record.ts_ns if used_ns is None else used_ns
+        changes["used_seq"] = record.seq
+        changes["before"] = False
+    return msgspec.structs.replace(old, **changes) if changes else old
