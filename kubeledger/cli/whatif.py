@@ -1,0 +1,207 @@
+"""``kubeledger whatif``: the same observations, decided under other settings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.replay.histories import History
+    from kubeledger.verify import Variant
+    from kubeledger.whatif import Change, Outlook
+
+__all__ = ["whatif"]
+
+
+@click.command(
+    epilog="Example: kubeledger whatif --set 'imageGCHighThresholdPercent=80|90' --node node-a"
+)
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@ledger_option
+@node_option
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A KubeletConfiguration field; KEY=A|B makes two variants. May be repeated.",
+)
+@click.option(
+    "--kubelet-version",
+    "versions",
+    multiple=True,
+    metavar="VERSION",
+    help="Decide by the rules of this kubelet; several make several variants.",
+)
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A KubeletConfiguration in place of the node's; several make several variants.",
+)
+@output_option("table", "json")
+@reports_errors
+def whatif(
+    sources: tuple[str, ...],
+    ledger: Path,
+    node: str | None,
+    settings: tuple[str, ...],
+    versions: tuple[str, ...],
+    configs: tuple[Path, ...],
+    output: str,
+) -> None:
+    """Replay a node's observations under other settings, and list the decisions that change.
+
+    What stands behind a changed decision was observed in a world in which the recorded
+    decision had been taken: it is marked as untrusted, not passed off as a prediction.
+    """
+    from kubeledger.cli.verify import histories_for
+    from kubeledger.whatif import Outlook, outlook
+
+    with histories_for(sources, ledger, node) as histories:
+        found = []
+        for history in histories:
+            for variant in _variants(history, settings, versions, configs):
+                result = Outlook(variant=variant.name)
+                changes = list(outlook(history.read, variant, result))
+                found.append((history.node, result, changes))
+    if output == "json":
+        _print_json(found)
+    else:
+        _print_table(found)
+
+
+def _variants(
+    history: History,
+    settings: tuple[str, ...],
+    versions: tuple[str, ...],
+    configs: tuple[Path, ...],
+) -> list[Variant]:
+    from kubeledger.importers.settings_flags import FLAGS
+    from kubeledger.whatif.variants import parse_setting, parse_variants
+
+    recorded, version = _recorded(history)
+    known = {row.field.partition(".")[0] for row in FLAGS} | recorded.keys() | {"featureGates"}
+    return parse_variants(
+        [parse_setting(text, known) for text in settings],
+        versions,
+        [(path.name, _config(path, versions[0] if versions else version)) for path in configs],
+        recorded,
+    )
+
+
+def _recorded(history: History) -> tuple[dict[str, Any], str | None]:
+    """The node's last settings, and the version of its kubelet."""
+    import msgspec
+
+    from kubeledger.node.records import KubeletStarted, SettingsObserved
+
+    values: dict[str, Any] = {}
+    version = None
+    for record in history.read({KubeletStarted.kind, SettingsObserved.kind}):
+        if isinstance(record.body, SettingsObserved):
+            fields = record.body.settings.items()
+            values = {name: msgspec.json.decode(setting.value) for name, setting in fields}
+        elif isinstance(record.body, KubeletStarted):
+            version = record.body.kubelet_version or version
+    return values, version
+
+
+def _config(path: Path, version: str | None) -> dict[str, Any]:
+    """Effective settings of a configuration file alone: what it leaves out has its default."""
+    import msgspec
+    import yaml
+
+    from kubeledger.errors import BadInputError
+    from kubeledger.importers.settings import SettingsSources, Statement, effective_settings
+    from kubeledger.importers.settings_flags import minor_version
+    from kubeledger.machine import Evidence
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise BadInputError(f"cannot be read as YAML: {reason}", file=str(path)) from error
+    if not isinstance(document, dict) or document.get("kind") != "KubeletConfiguration":
+        raise BadInputError("is no KubeletConfiguration", advice="its kind says so", file=str(path))
+    statement = Statement(value=document, evidence=Evidence(file=str(path)))
+    sources = SettingsSources(minor=minor_version(version), files=[statement])
+    observed = effective_settings(sources)
+    return {
+        name: msgspec.json.decode(setting.value)
+        for name, setting in observed.settings.items()
+        if not name.startswith("--")
+    }
+
+
+def _print_json(found: list[tuple[str, Outlook, list[Change]]]) -> None:
+    import msgspec
+
+    variants = [
+        {"node": node, **msgspec.to_builtins(result), "changes": changes}
+        for node, result, changes in found
+    ]
+    data = msgspec.json.encode({"variants": variants}, order="deterministic")
+    sys.stdout.buffer.write(msgspec.json.format(data, indent=2) + b"\n")
+
+
+def _print_table(found: list[tuple[str, Outlook, list[Change]]]) -> None:
+    from kubeledger.cli.output import printable, write_rows
+
+    columns = ("node", "variant", "decisions", "same", "changed", "untrusted", "unknown")
+    rows = [
+        (
+            node,
+            result.variant,
+            result.decisions,
+            result.same,
+            result.changed,
+            result.untrusted,
+            result.unknown,
+        )
+        for node, result, _ in found
+    ]
+    write_rows(columns, rows, "table", sys.stdout)
+    for node, result, changes in found:
+        if changes:
+            click.secho(f"\n{printable(node)}, {printable(result.variant)}", bold=True)
+        for change in changes:
+            click.echo("\n".join(_words(change)))
+        for what, count in sorted(result.missing.items()):
+            click.echo(f"  {count} decisions need what is not known: {printable(what)}")
+
+
+def _words(change: Change) -> list[str]:
+    from kubeledger.cli.output import printable
+    from kubeledger.units import format_ts
+
+    lines = [
+        f"  record {change.seq} at {format_ts(change.ts_ns)}: {change.kind} "
+        f"{printable(change.subject)}",
+        f"    {printable(change.why)}",
+        f"    recorded {_shown(change.recorded)}",
+        f"    instead  {_shown(change.instead)}",
+    ]
+    if change.untrusted_since is not None:
+        lines.append(
+            f"    untrusted: behind the change at record {change.untrusted_since} the node would"
+            " have observed something else"
+        )
+    return lines
+
+
+def _shown(fields: object) -> str:
+    import msgspec
+
+    from kubeledger.cli.output import printable
+
+    if fields is None:
+        return "no such decision"
+    return printable(msgspec.json.encode(fields, order="deterministic").decode())

@@ -1,0 +1,8 @@
+"""What would have been decided under other settings, or by another kubelet version."""
+
+from __future__ import annotations
+
+from kubeledger.whatif.changes import Change, Outlook, outlook
+from kubeledger.whatif.variants import parse_variants
+
+__all__ = ["Change", "Outlook", "outlook", "parse_variants"]

@@ -1,0 +1,121 @@
+"""Replay the observations of a node under a variant: which decisions change, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kubeledger.verify import Finding, Reader, Variant, verify
+from kubeledger.verify.finding import Fields
+from kubeledger.whatif.taint import Taint
+
+__all__ = ["Change", "Outlook", "outlook"]
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that would have been another one.
+
+    Attributes:
+        seq, ts_ns, kind, subject: as in :class:`kubeledger.verify.Finding`.
+        recorded: the decision taken; None where none was.
+        instead: what would have been decided; None: nothing.
+        why: one sentence.
+        untrusted_since: seq of an earlier change behind which this decision's inputs are
+            no longer those that would have been observed; None: they are.
+    """
+
+    seq: int
+    ts_ns: int
+    kind: str
+    subject: str
+    recorded: Fields | None
+    instead: Fields | None
+    why: str
+    untrusted_since: int | None
+
+
+class Outlook(msgspec.Struct, kw_only=True):
+    """A variant, seen to its end.
+
+    Attributes:
+        variant: its name.
+        decisions: recorded ones.
+        same: decided as recorded (or the recorded one is admissible), on inputs that hold.
+        changed: would have been others, on inputs that hold.
+        untrusted: whatever is decided: the world would have gone another way before.
+        unknown: an input is missing under the variant that is not missing now.
+        missing: such inputs -> how many decisions lack them.
+    """
+
+    variant: str
+    decisions: int = 0
+    same: int = 0
+    changed: int = 0
+    untrusted: int = 0
+    unknown: int = 0
+    missing: dict[str, int] = {}
+
+
+def outlook(read: Reader, variant: Variant, result: Outlook) -> Iterator[Change]:
+    """Decide everything again under a variant.
+
+    A decision that cannot be verified, or is impossible, under the recorded settings says
+    nothing about the variant and is left out of ``changed``.
+
+    Args:
+        read: opens the records of a node.
+        variant: settings and version that replace the recorded ones.
+        result: is counted up while changes are taken.
+
+    Yields:
+        changes in the order of replay, the untrusted ones marked.
+    """
+    taint = Taint()
+    before = _unsound(read)
+    for finding in _findings(read, variant):
+        doubt = taint.of(finding)
+        taint.pass_by(finding)
+        if finding.recorded is not None:
+            result.decisions += 1
+        if before.get((finding.seq, finding.recorded is None)) is not None:
+            result.unknown += finding.recorded is not None
+            continue
+        if finding.verdict == "unverifiable":
+            result.unknown += 1
+            for what in finding.missing:
+                result.missing[what] = result.missing.get(what, 0) + 1
+        elif finding.verdict != "impossible":
+            result.untrusted += doubt is not None
+            result.same += doubt is None
+        else:
+            result.untrusted += doubt is not None
+            result.changed += doubt is None
+            taint.change(finding)
+            yield _change(finding, doubt)
+
+
+def _findings(read: Reader, variant: Variant) -> Iterator[Finding]:
+    return (outcome for outcome in verify(read, variant) if isinstance(outcome, Finding))
+
+
+def _unsound(read: Reader) -> dict[tuple[int, bool], str]:
+    """(seq, whether the decision is missing) of what is not verified as recorded -> verdict."""
+    return {
+        (outcome.seq, outcome.recorded is None): outcome.verdict
+        for outcome in verify(read)
+        if isinstance(outcome, Finding) and outcome.verdict in {"impossible", "unverifiable"}
+    }
+
+
+def _change(finding: Finding, doubt: int | None) -> Change:
+    return Change(
+        seq=finding.seq,
+        ts_ns=finding.ts_ns,
+        kind=finding.kind,
+        subject=finding.subject,
+        recorded=finding.recorded,
+        instead=finding.expected,
+        why=finding.why,
+        untrusted_since=doubt,
+    )

@@ -1,0 +1,107 @@
+"""Variants as users write them: ``KEY=VALUE``, several values side by side."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Sequence
+from itertools import product
+from typing import Any
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError
+from kubeledger.profile.resolve import resolve
+from kubeledger.verify import Variant
+
+__all__ = ["Alternatives", "parse_setting", "parse_variants"]
+
+Alternatives = tuple[str, list[tuple[str, Any]]]
+"""A setting's name, and (text, value) of each alternative."""
+
+_SUGGESTIONS = 3
+
+
+def parse_setting(text: str, known: Collection[str]) -> Alternatives:
+    """Read ``KEY=VALUE`` or ``KEY=VALUE|VALUE``.
+
+    Args:
+        text: the key is a KubeletConfiguration field, or ``field.entry`` for one entry of a
+            map (``evictionHard.memory.available=5%``, ``featureGates.MemoryQoS=true``). A
+            value is JSON; what is no JSON is taken as text.
+        known: names of fields that exist.
+
+    Raises:
+        BadQuestionError: it has another form, or there is no such field.
+    """
+    key, equals, values = text.partition("=")
+    if not equals or not key:
+        raise BadQuestionError(f"{text!r} is no setting", advice="write KEY=VALUE")
+    field = key.partition(".")[0]
+    if field not in known:
+        close = difflib.get_close_matches(field, sorted(known), _SUGGESTIONS)
+        advice = f"is it {' or '.join(close)}?" if close else "names are KubeletConfiguration's"
+        raise BadQuestionError(f"there is no setting {field!r}", advice=advice)
+    return key, [(value, _value(value)) for value in values.split("|")]
+
+
+def _value(text: str) -> Any:  # noqa: ANN401 # any JSON value
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def parse_variants(
+    settings: Sequence[Alternatives],
+    versions: Sequence[str] = (),
+    configs: Sequence[tuple[str, dict[str, Any]]] = (),
+    recorded: dict[str, Any] | None = None,
+) -> list[Variant]:
+    """All combinations of the alternatives.
+
+    Args:
+        settings: alternatives of each setting; later ones go over earlier ones.
+        versions: kubelet versions; none: the recorded one.
+        configs: (name, fields) of configuration files, below the settings.
+        recorded: settings of the node, of which an entry of a map is replaced.
+
+    Raises:
+        BadQuestionError: a version is not known, or nothing at all is changed.
+    """
+    if not settings and not versions and not configs:
+        raise BadQuestionError(
+            "nothing is changed", advice="give --set KEY=VALUE, --kubelet-version or --config"
+        )
+    for version in versions:
+        resolve(version)
+    choices = [[(key, text, value) for text, value in values] for key, values in settings]
+    chosen_versions: list[str | None] = list(versions) or [None]
+    chosen_configs: list[tuple[str, dict[str, Any]] | None] = list(configs) or [None]
+    return [
+        _variant(version, config, chosen, recorded or {})
+        for version, config, chosen in product(chosen_versions, chosen_configs, product(*choices))
+    ]
+
+
+def _variant(
+    version: str | None,
+    config: tuple[str, dict[str, Any]] | None,
+    chosen: Sequence[tuple[str, str, Any]],
+    recorded: dict[str, Any],
+) -> Variant:
+    names = [f"{key}={text}" for key, text, _ in chosen]
+    names += [f"kubelet {version}"] if version else []
+    names += [config[0]] if config else []
+    fields = dict(config[1]) if config else {}
+    for key, _, value in chosen:
+        _put(fields, key, value, recorded)
+    return Variant(name=" ".join(names), settings=fields, kubelet_version=version)
+
+
+def _put(fields: dict[str, Any], key: str, value: Any, recorded: dict[str, Any]) -> None:  # noqa: ANN401 # any JSON value
+    field, dot, entry = key.partition(".")
+    if not dot:
+        fields[field] = value
+        return
+    before = fields.get(field, recorded.get(field))
+    fields[field] = {**(before if isinstance(before, dict) else {}), entry: value}
