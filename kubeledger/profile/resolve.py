@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kubeledger.profile import admission, cgroups, devices, images, prober, topology
+from kubeledger.profile import admission, cgroups, devices, images, lifecycle, prober, topology
 from kubeledger.profile.facts import Fact, KubeletVersion, parse_version
 
 __all__ = ["FACT_TABLES", "KubeletProfile", "resolve"]
@@ -19,6 +19,7 @@ FACT_TABLES: dict[str, tuple[Fact, ...]] = {
     "cgroups": cgroups.FACTS,
     "devices": devices.FACTS,
     "images": images.FACTS,
+    "lifecycle": lifecycle.FACTS,
     "prober": prober.FACTS,
     "topology": topology.FACTS,
 }
@@ -30,7 +31,7 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         version: the version asked for.
-        admission, cgroups, devices, images, prober, topology: facts by subsystem.
+        admission, cgroups, devices, images, lifecycle, prober, topology: facts by subsystem.
     """
 
     version: KubeletVersion
@@ -38,6 +39,7 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
     cgroups: cgroups.CgroupFacts
     devices: devices.DeviceFacts
     images: images.ImageFacts
+    lifecycle: lifecycle.LifecycleFacts
     prober: prober.ProberFacts
     topology: topology.TopologyFacts
 
@@ -60,6 +62,7 @@ def resolve(version_text: str) -> KubeletProfile:
         cgroups=facts(cgroups.CgroupFacts, cgroups.FACTS),
         devices=facts(devices.DeviceFacts, devices.FACTS),
         images=facts(images.ImageFacts, images.FACTS),
+        lifecycle=facts(lifecycle.LifecycleFacts, lifecycle.FACTS),
         prober=facts(prober.ProberFacts, prober.FACTS),
         topology=facts(topology.TopologyFacts, topology.FACTS),
     )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from kubeledger.verify.images.evictions import EvictionVerifier
 from kubeledger.verify.images.verifier import ImagesVerifier
+from kubeledger.verify.lives.verifier import LivesVerifier
 from kubeledger.verify.verifier import Verifier
 
 __all__ = ["VERIFIERS"]
 
 VERIFIERS: tuple[type[Verifier], ...] = (
+    CgroupVerifier,
     ImagesVerifier,
     EvictionVerifier,
+    LivesVerifier,
 )

@@ -1,0 +1,72 @@
+"""The seconds that a container gets to end by itself."""
+
+from __future__ import annotations
+
+from kubeledger.profile.lifecycle import LifecycleFacts
+
+__all__ = ["MINIMUM_GRACE_S", "container_grace_s", "eviction_override_s", "overridden_grace_s"]
+
+MINIMUM_GRACE_S = 2
+
+
+def container_grace_s(
+    facts: LifecycleFacts,
+    pod_grace_s: int | None,
+    probe_grace_s: int | None,
+    *,
+    gate_is_on: bool = False,
+    deletion_grace_s: int | None = None,
+) -> int:
+    """Grace period of a kill that nobody gave another one.
+
+    Args:
+        facts: of the kubelet version.
+        pod_grace_s: the spec's ``terminationGracePeriodSeconds``.
+        probe_grace_s: the same field of the probe whose failure kills; None for none, and
+            for any other kill.
+        gate_is_on: ProbeTerminationGracePeriod, where the kubelet asks it.
+        deletion_grace_s: the object's ``deletionGracePeriodSeconds``.
+
+    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go setTerminationGracePeriod
+    Differs: the minimum, which follows in killContainer, is applied here.
+    """
+    if deletion_grace_s is not None:
+        grace_s = deletion_grace_s
+    elif pod_grace_s is None:
+        grace_s = MINIMUM_GRACE_S
+    else:
+        honoured = facts.probe_grace_period or (facts.probe_grace_period_gate and gate_is_on)
+        grace_s = probe_grace_s if honoured and probe_grace_s is not None else pod_grace_s
+    return max(grace_s, MINIMUM_GRACE_S)
+
+
+def overridden_grace_s(facts: LifecycleFacts, override_s: int) -> int:
+    """Grace period of a kill that somebody gave one: the pod worker, or the eviction manager.
+
+    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
+    Differs: of the pod worker only its least second is kept.
+    """
+    if facts.pod_worker_gives_grace:
+        override_s = max(override_s, 1)
+    return max(override_s, MINIMUM_GRACE_S) if facts.minimum_grace_after_override else override_s
+
+
+def eviction_override_s(
+    facts: LifecycleFacts, *, hard: bool, maximum_s: int, pod_grace_s: int | None
+) -> int:
+    """What the eviction manager gives a pod.
+
+    Args:
+        facts: of the kubelet version.
+        hard: the threshold that was met has no grace period, or the pod is over its own limit.
+        maximum_s: ``evictionMaxPodGracePeriod``.
+        pod_grace_s: the spec's ``terminationGracePeriodSeconds``.
+
+    Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize
+    Differs: nothing.
+    """
+    if hard:
+        return 1 if facts.eviction_grace_of_one else 0
+    if facts.eviction_grace_within_pods and pod_grace_s is not None:
+        return min(maximum_s, pod_grace_s)
+    return maximum_s

@@ -1,0 +1,107 @@
+"""Version differences in how containers are killed and started again."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.profile.facts import Fact
+
+__all__ = ["FACTS", "LifecycleFacts"]
+
+
+class LifecycleFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
+
+    probe_grace_period: bool
+    probe_grace_period_gate: bool
+    pod_worker_gives_grace: bool
+    minimum_grace_after_override: bool
+    sidecars_end_in_order: bool
+    eviction_grace_of_one: bool
+    eviction_grace_within_pods: bool
+    restart_max_gate: bool
+    restart_max_configurable: bool
+    restart_decay_gate: bool
+
+
+_CONTAINER = "pkg/kubelet/kuberuntime/kuberuntime_container.go"
+_EVICTION = "pkg/kubelet/eviction/eviction_manager.go"
+
+FACTS: tuple[Fact, ...] = (
+    Fact(
+        name="probe_grace_period",
+        since=22,
+        says="a liveness or startup probe's own terminationGracePeriodSeconds is used for the "
+        "kill that its failure causes, wherever the pod's spec still holds one",
+        source=f"{_CONTAINER} killContainer, later setTerminationGracePeriod: the kubelet asks "
+        "no gate since v1.22.0",
+        proof="source",
+    ),
+    Fact(
+        name="probe_grace_period_gate",
+        since=21,
+        until=22,
+        says="the same behind the gate ProbeTerminationGracePeriod, which is off by default",
+        source=f"{_CONTAINER} killContainer (v1.21)",
+        proof="source",
+    ),
+    Fact(
+        name="pod_worker_gives_grace",
+        since=22,
+        says="when a whole pod is stopped, the pod worker gives the grace period, at least 1 s",
+        source="pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod",
+        proof="source",
+    ),
+    Fact(
+        name="minimum_grace_after_override",
+        since=28,
+        says="the minimum of 2 s also holds for a grace period that somebody else gave",
+        source=f"{_CONTAINER} killContainer: the override moved before the minimum in v1.28.0",
+        proof="source",
+    ),
+    Fact(
+        name="sidecars_end_in_order",
+        since=29,
+        says="sidecars are stopped after the containers; what they wait comes off their grace",
+        source="pkg/kubelet/kuberuntime/kuberuntime_termination_order.go",
+        proof="source",
+    ),
+    Fact(
+        name="eviction_grace_of_one",
+        since=31,
+        says="a hard eviction gives 1 s instead of 0 s",
+        source=f"{_EVICTION} immediateEvictionGracePeriodSeconds",
+        proof="source",
+    ),
+    Fact(
+        name="eviction_grace_within_pods",
+        since=32,
+        says="a soft eviction gives no more than the pod's own grace period",
+        source=f"{_EVICTION} synchronize",
+        proof="source",
+    ),
+    Fact(
+        name="restart_max_gate",
+        since=32,
+        says="crashLoopBackOff.maxContainerRestartPeriod counts when the gate "
+        "KubeletCrashLoopBackOffMax is on",
+        source="pkg/kubelet/kubelet.go newCrashLoopBackOff",
+        proof="source",
+    ),
+    Fact(
+        name="restart_max_configurable",
+        since=35,
+        says="that gate is on by default",
+        source="pkg/features/kube_features.go KubeletCrashLoopBackOffMax",
+        proof="source",
+    ),
+    Fact(
+        name="restart_decay_gate",
+        since=33,
+        says="the gate ReduceDefaultCrashLoopBackOffDecay makes back-off begin at 1 s and end "
+        "at 60 s; it is off by default",
+        source="pkg/kubelet/kubelet.go newCrashLoopBackOff",
+        proof="source",
+    ),
+)
+"""(n,) one per field of ``LifecycleFacts``."""

@@ -1,0 +1,183 @@
+"""What the judges of this subject share: who a record is about, and findings that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kubeledger.kube.keys import pod_key
+from kubeledger.lifecycle.presence import key_of
+from kubeledger.lifecycle.state import ContainerState, PodState
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.finding import Fields, Verdict
+from kubeledger.verify.lives.specs import PodAsk, SpecBook
+
+__all__ = [
+    "About",
+    "Held",
+    "Holding",
+    "at",
+    "compared",
+    "container_state",
+    "key_for",
+    "misnamed",
+    "pod_state",
+    "seconds",
+    "subject_of",
+]
+
+
+class About(Protocol):
+    """Bodies about one container."""
+
+    @property
+    def namespace(self) -> str:
+        """Of the pod."""
+
+    @property
+    def pod(self) -> str:
+        """Name of the pod."""
+
+    @property
+    def pod_uid(self) -> str | None:
+        """None when no source tells."""
+
+    @property
+    def container(self) -> str | None:
+        """Its name."""
+
+
+def key_for(state: NodeState, body: About) -> str:
+    """Under which the judges keep the pod: as the node's state does."""
+    found = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
+    return found or pod_key(body.pod_uid, body.namespace, body.pod) or ""
+
+
+def pod_state(state: NodeState, key: str) -> PodState | None:
+    """The pod, if it is on the node."""
+    return state.lifecycle.pods.get(key)
+
+
+def container_state(state: NodeState, key: str, container: str | None) -> ContainerState | None:
+    """The container, if the pod is on the node and has had it."""
+    pod = state.lifecycle.pods.get(key)
+    return None if pod is None or container is None else pod.containers.get(container)
+
+
+def at(ts_ns: int) -> str:
+    """An instant for people."""
+    return format_ts(ts_ns)
+
+
+def seconds(nanoseconds: int) -> str:
+    """A span for people."""
+    return f"{nanoseconds / NS_PER_S:.1f} s"
+
+
+def subject_of(body: About) -> str:
+    """As ``why`` takes it."""
+    if body.container is None:
+        return f"pod/{body.namespace}/{body.pod}"
+    return f"container/{body.namespace}/{body.pod}/{body.container}"
+
+
+def misnamed(book: SpecBook, body: About) -> PodAsk | None:
+    """The pod whose UID the record has, if that pod is called otherwise."""
+    if body.pod_uid is None:
+        return None
+    ask = book.find(body.pod_uid, "", "")
+    if ask is None or (ask.namespace, ask.name) == (body.namespace, body.pod):
+        return None
+    return ask
+
+
+def compared(body: object, expected: Fields) -> tuple[Fields, list[str]]:
+    """The same fields of a body, and the names of those that differ."""
+    recorded = {name: getattr(body, name) for name in expected}
+    return recorded, [name for name in expected if recorded[name] != expected[name]]
+
+
+class Held:
+    """A finding that waits for what may still speak against it.
+
+    Attributes:
+        fields: arguments of :meth:`Bench.find`.
+        owner: whose finding it is.
+        ticks: seqs of the ticks that it rests on.
+    """
+
+    __slots__ = ("due_ns", "fields", "owner", "record", "ticks")
+
+    def __init__(
+        self,
+        record: Record,
+        due_ns: int,
+        fields: dict[str, Any],
+        owner: object = None,
+        ticks: tuple[int, ...] = (),
+    ) -> None:
+        self.record = record
+        self.due_ns = due_ns
+        self.fields = fields
+        self.owner = owner
+        self.ticks = ticks
+
+    @property
+    def verdict(self) -> Verdict:
+        """So far."""
+        verdict: Verdict = self.fields["verdict"]
+        return verdict
+
+    def doom(self, why: str, *inputs: int) -> None:
+        """Something speaks against it: it cannot have been."""
+        self.fields["verdict"] = "impossible"
+        self.fields["why"] = why
+        self.fields["missing"] = ()
+        self.fields["inputs"] = (*self.fields.get("inputs", ()), *inputs)
+
+
+class Holding:
+    """All findings that wait; few at a time, because each waits for seconds."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._held: list[Held] = []
+        self._next_ns: int | None = None
+        self._now_ns: int | None = None
+        self._doubt: Callable[[], None] = lambda: None
+
+    def hold(self, held: Held) -> None:
+        """Take one in."""
+        self._held.append(held)
+        self._next_ns = held.due_ns if self._next_ns is None else min(self._next_ns, held.due_ns)
+
+    def of(self, owner: object) -> list[Held]:
+        """Those of one owner, oldest first."""
+        return [held for held in self._held if held.owner is owner]
+
+    def before_release(self, doubt: Callable[[], None]) -> None:
+        """Have this called before findings are given out; it looks at :meth:`due`."""
+        self._doubt = doubt
+
+    def due(self) -> list[Held]:
+        """Those that are given out now."""
+        now_ns = self._now_ns
+        return [held for held in self._held if now_ns is None or held.due_ns <= now_ns]
+
+    def release(self, now_ns: int | None) -> None:
+        """Give out what is due; None: all."""
+        if self._next_ns is None or (now_ns is not None and now_ns < self._next_ns):
+            return
+        self._now_ns = now_ns
+        self._doubt()
+        due = self.due()
+        for held in due:
+            self._bench.find(held.record, **held.fields)
+        if now_ns is None:
+            self._held.clear()
+        else:
+            self._held = [held for held in self._held if held.due_ns > now_ns]
+        self._next_ns = min((held.due_ns for held in self._held), default=None)

@@ -1,0 +1,197 @@
+"""What else tells of ticks: their period, the events they leave, the kubelet's own counts."""
+
+from __future__ import annotations
+
+from kubeledger.lifecycle.records import ReasonReported
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted, ProbeTransitioned
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.lives.common import Holding, at, seconds, subject_of
+from kubeledger.verify.lives.counters import Mismatch
+from kubeledger.verify.lives.specs import SpecBook
+from kubeledger.verify.lives.worker import RebuiltWorker
+from kubeledger.verify.lives.workers import Workers
+
+__all__ = ["ProbeEvidence"]
+
+_EVENTS_ENOUGH = 3
+
+
+class ProbeEvidence:
+    """Compares ticks with their other witnesses, and doubts findings that rest on wrong ones."""
+
+    def __init__(self, bench: Bench, workers: Workers, holding: Holding) -> None:
+        self._bench = bench
+        self._workers = workers
+        self._holding = holding
+        holding.before_release(self._doubt_silent)
+
+    def tell_disagreements(self, book: SpecBook) -> None:
+        """Lists that say different things about what cannot change in a pod."""
+        for asks in book.disagreements():
+            first = asks[0]
+            self._bench.contradict(
+                0,
+                f"pod/{first.namespace}/{first.name}",
+                f"{len(asks)} lists of the pod differ in its probes, grace periods or restart "
+                "policy, which cannot change while it lives",
+                *((ask.seq, f"pod {ask.uid}: version {n}") for n, ask in enumerate(asks, start=1)),
+            )
+
+    # -- ticks -------------------------------------------------------------------------------
+
+    def ticked(
+        self, worker: RebuiltWorker, record: Record, body: ProbeExecuted, *, stepped: bool
+    ) -> None:
+        """A worker got a tick."""
+        self._check_counts(worker, record.ts_ns)
+        if not stepped:
+            self._held_back(worker, record, body)
+        named = body.container_id
+        if named is not None and worker.container_id not in (None, named):
+            self._bench.contradict(
+                record.ts_ns,
+                subject_of(body),
+                f"the tick names container {named}, and {worker.container_id} ran",
+                (record.seq, f"container {named}"),
+                (worker.container_seq or record.seq, f"container {worker.container_id}"),
+            )
+        self._check_period(worker, record, body)
+
+    def _held_back(self, worker: RebuiltWorker, record: Record, body: ProbeExecuted) -> None:
+        """A worker on hold probed the same container again: it was not on hold."""
+        for held in self._holding.of(worker):
+            told = held.record.body
+            assert isinstance(told, ProbeTransitioned)
+            if told.container_id == worker.container_id and told.to_result == "failure":
+                held.doom(
+                    f"after a failed {worker.probe_type} probe the worker waits for a new "
+                    f"container, but it probed the same one again at {at(record.ts_ns)}",
+                    record.seq,
+                )
+                return
+        if worker.container_id is not None:
+            self._bench.contradict(
+                record.ts_ns,
+                subject_of(body),
+                f"after a failed {worker.probe_type} probe the worker waits for a new container, "
+                f"but it probed {worker.container_id} again",
+                (record.seq, "a tick"),
+                (worker.streak[-1] if worker.streak else record.seq, "the tick that failed it"),
+            )
+
+    def _check_period(self, worker: RebuiltWorker, record: Record, body: ProbeExecuted) -> None:
+        """A tick comes a period after the one before, unless that one was late itself.
+
+        Readiness probes may be triggered at any time in newer kubelets.
+        """
+        profile = self._bench.profile
+        gap_ns, before_ns = worker.last_gap_ns, worker.gap_before_ns
+        if profile is None or worker.probe is None or gap_ns is None or before_ns is None:
+            return
+        if worker.is_readiness and profile.prober.unready_triggers_probe:
+            return
+        late_ns = (worker.probe.timeout_s + 1) * NS_PER_S
+        period_ns = worker.period_ns
+        if late_ns >= period_ns or before_ns > period_ns + late_ns or gap_ns >= period_ns - late_ns:
+            return
+        assert worker.ask is not None
+        self._bench.contradict(
+            record.ts_ns,
+            subject_of(body),
+            f"{worker.probe_type} ticks come every {worker.probe.period_s} s, and this one "
+            f"{seconds(gap_ns)} after the one before",
+            (record.seq, f"a tick at {at(record.ts_ns)}"),
+            (worker.ask.seq, f"periodSeconds {worker.probe.period_s}"),
+        )
+
+    # -- counts ------------------------------------------------------------------------------
+
+    def counted(self, worker: RebuiltWorker, record: Record, body: ProbeCountersRead) -> None:
+        """The kubelet's counts were read."""
+        self._check_counts(worker, record.ts_ns)
+        if worker.has_begun:
+            worker.counters.read(record.seq, record.ts_ns, body)
+
+    def _check_counts(self, worker: RebuiltWorker, now_ns: int) -> None:
+        logged = self._workers.successes_logged
+        found = worker.counters.check(now_ns, successes_logged=logged)
+        if found is None or worker.ask is None:
+            return
+        since = "the worker's begin" if found.since_seq is None else at(found.from_ts_ns)
+        self._bench.contradict(
+            now_ns,
+            f"container/{worker.ask.namespace}/{worker.ask.name}/{worker.container}",
+            f"since {since} the kubelet counted {found.successes} successes and "
+            f"{found.failures} failures of the {worker.probe_type} probe; ticks are recorded "
+            f"for {found.logged_successes} and {found.logged_failures}",
+            (found.seq, f"{found.successes} successes, {found.failures} failures"),
+            (
+                worker.last.seq if worker.last is not None else found.seq,
+                f"{found.logged_successes} successes, {found.logged_failures} failures",
+            ),
+        )
+        self._doubt_counted(worker, found)
+
+    def _doubt_counted(self, worker: RebuiltWorker, found: Mismatch) -> None:
+        """A change to the result of which too many ticks are recorded, told by ticks only."""
+        for held in self._holding.of(worker):
+            body = held.record.body
+            assert isinstance(body, ProbeTransitioned)
+            inside = found.from_ts_ns <= held.record.ts_ns <= found.to_ts_ns
+            if inside and body.inferred and body.to_result == found.over:
+                held.doom(
+                    f"no line tells of this change, and the ticks that it follows from are not "
+                    f"what the kubelet counted: {found.successes} successes and "
+                    f"{found.failures} failures",
+                    found.seq,
+                )
+
+    # -- events ------------------------------------------------------------------------------
+
+    def reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
+        """The kubelet sent an event about a failed probe."""
+        worker = self._workers.told_by(record, body, state)
+        if worker is None or worker.last is None:
+            return
+        tick = worker.last
+        told = tick.body
+        assert isinstance(told, ProbeExecuted)
+        if told.result not in ("success", "warning"):
+            worker.confirmed.append(tick.seq)
+            self._workers.events_matched += 1
+            return
+        self._bench.contradict(
+            record.ts_ns,
+            subject_of(told),
+            f"the {worker.probe_type} tick at {at(tick.ts_ns)} was a {told.result}, and the "
+            "kubelet's event says that the probe failed",
+            (tick.seq, told.result),
+            (record.seq, body.message),
+        )
+        for held in self._holding.of(worker):
+            if tick.seq in held.ticks:
+                held.doom(
+                    f"the {worker.probe_type} tick at {at(tick.ts_ns)} failed, as the kubelet's "
+                    "event says",
+                    record.seq,
+                )
+
+    def _doubt_silent(self) -> None:
+        """Failures that only ticks tell of need the events that failed probes leave."""
+        if self._workers.events_matched < _EVENTS_ENOUGH:
+            return
+        for held in self._holding.due():
+            worker, body = held.owner, held.record.body
+            assert isinstance(body, ProbeTransitioned)
+            if not isinstance(worker, RebuiltWorker) or body.to_result != "failure":
+                continue
+            silent = [seq for seq in held.ticks if seq not in worker.confirmed]
+            if body.inferred and silent:
+                held.doom(
+                    "no line tells of this change, and a tick that it follows from left no "
+                    "event, as each failed probe does",
+                    *silent,
+                )

@@ -1,0 +1,110 @@
+"""How many seconds a killed container could have got."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.lifecycle.graceperiod import (
+    MINIMUM_GRACE_S,
+    container_grace_s,
+    eviction_override_s,
+    overridden_grace_s,
+)
+from kubeledger.lifecycle.records import ContainerKilled
+from kubeledger.profile.lifecycle import LifecycleFacts
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.lives.specs import PodAsk
+
+__all__ = ["Grace", "graces"]
+
+
+class Grace(msgspec.Struct, frozen=True):
+    """What a kill could have given.
+
+    Attributes:
+        exact: what the rule gives; None when it is not determined.
+        others: further values that something not recorded may lead to.
+        least: anything from here to ``exact`` may be, because a hook or an order of ends
+            takes time off; None when nothing does.
+        why: where ``exact`` comes from.
+        missing: what is missing when the recorded value is another; None for nothing.
+    """
+
+    exact: int | None
+    why: str
+    others: tuple[int, ...] = ()
+    least: int | None = None
+    missing: str | None = None
+
+    def allows(self, grace_s: int) -> bool:
+        """Whether the kubelet could have given that many."""
+        if grace_s == self.exact or grace_s in self.others:
+            return True
+        return self.least is not None and self.exact is not None and (
+            self.least <= grace_s <= self.exact
+        )
+
+
+def graces(bench: Bench, ask: PodAsk, body: ContainerKilled, *, is_deleted: bool) -> Grace:
+    """Seconds for a kill of which the reason is known."""
+    assert bench.profile is not None and body.container is not None
+    facts = bench.profile.lifecycle
+    if body.reason == "evicted":
+        return _evicted(bench, facts, ask)
+    exact, why = _of_spec(bench, facts, ask, body)
+    least = MINIMUM_GRACE_S if _takes_time(facts, ask, body) else None
+    missing = None
+    if is_deleted and not ask.is_static:
+        missing = "the grace period that the pod was deleted with"
+    return Grace(exact=exact, why=why, least=least, missing=missing)
+
+
+def _of_spec(
+    bench: Bench, facts: LifecycleFacts, ask: PodAsk, body: ContainerKilled
+) -> tuple[int, str]:
+    entry = ask.container(body.container or "")
+    probe = None
+    if entry is not None and body.reason == "liveness_probe":
+        probe = entry.liveness_probe
+    elif entry is not None and body.reason == "startup_probe":
+        probe = entry.startup_probe
+    own = None if probe is None else probe.termination_grace_period_seconds
+    gates = bench.settings.get("featureGates")
+    gate_is_on = isinstance(gates, dict) and gates.get("ProbeTerminationGracePeriod") is True
+    if body.reason in ("preempted", "pod_deleted") and facts.pod_worker_gives_grace:
+        override_s = ask.grace_s if ask.grace_s is not None else 0
+        return overridden_grace_s(facts, override_s), _says(ask.grace_s)
+    exact = container_grace_s(facts, ask.grace_s, own, gate_is_on=gate_is_on)
+    used_own = own is not None and exact != container_grace_s(facts, ask.grace_s, None)
+    why = f"terminationGracePeriodSeconds {own} of the probe" if used_own else _says(ask.grace_s)
+    return exact, why
+
+
+def _says(grace_s: int | None) -> str:
+    if grace_s is None:
+        return "the pod's spec gives no terminationGracePeriodSeconds"
+    return f"terminationGracePeriodSeconds {grace_s}, and at least {MINIMUM_GRACE_S}"
+
+
+def _takes_time(facts: LifecycleFacts, ask: PodAsk, body: ContainerKilled) -> bool:
+    """Whether something runs, or is waited for, before the container is told to end."""
+    entry = ask.container(body.container or "")
+    if entry is not None and entry.has_pre_stop:
+        return True
+    stops_pod = body.reason in ("preempted", "pod_deleted", "evicted")
+    return stops_pod and facts.sidecars_end_in_order and ask.has_sidecars
+
+
+def _evicted(bench: Bench, facts: LifecycleFacts, ask: PodAsk) -> Grace:
+    hard = overridden_grace_s(
+        facts, eviction_override_s(facts, hard=True, maximum_s=0, pod_grace_s=ask.grace_s)
+    )
+    maximum_s = bench.settings.get("evictionMaxPodGracePeriod")
+    if not isinstance(maximum_s, int):
+        return Grace(exact=hard, why="a hard eviction", missing="evictionMaxPodGracePeriod")
+    soft = overridden_grace_s(
+        facts,
+        eviction_override_s(facts, hard=False, maximum_s=maximum_s, pod_grace_s=ask.grace_s),
+    )
+    return Grace(exact=hard, others=(soft,), why="a hard eviction, or a soft one within "
+                 f"evictionMaxPodGracePeriod {maximum_s}")  # fmt: skip

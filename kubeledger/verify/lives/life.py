@@ -1,0 +1,120 @@
+"""The instances of one container, and the back-off entry that the kubelet keeps for it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.lifecycle.backoff import (
+    FORGOTTEN_AFTER_NS,
+    BackOffPolicy,
+    next_back_off,
+    series,
+)
+from kubeledger.units import NS_PER_S
+
+__all__ = ["Entry", "Instance", "Life"]
+
+_FORGOTTEN_SURELY_NS = FORGOTTEN_AFTER_NS + 120 * NS_PER_S
+"""Housekeeping drops old entries every two seconds, unless something holds it up."""
+
+
+class Instance(msgspec.Struct):
+    """One run of a container.
+
+    Attributes:
+        container_id: bare.
+        started_ns, died_ns: as the records tell, which is up to a relist later; None: not known.
+        killed_ns: when the kubelet decided to kill it.
+        reasons: words that a restart after it may give for its end; empty: not known.
+        killed_seq, died_seq, started_seq: their records.
+        exit_code: None when not known.
+    """
+
+    container_id: str | None
+    started_ns: int | None = None
+    started_seq: int | None = None
+    killed_ns: int | None = None
+    killed_seq: int | None = None
+    reasons: tuple[str, ...] = ()
+    died_ns: int | None = None
+    died_seq: int | None = None
+    exit_code: int | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was killed or died."""
+        return self.killed_ns is not None or self.died_ns is not None
+
+    @property
+    def ended_from_ns(self) -> int | None:
+        """It ended no earlier."""
+        return self.killed_ns if self.killed_ns is not None else self.started_ns
+
+
+class Entry(msgspec.Struct):
+    """What the back-off entry may hold.
+
+    Attributes:
+        values: (n,) nanoseconds it may be, 0 for no entry; None when nothing is known.
+        raised_ns: when it was last raised; None: not known.
+    """
+
+    values: tuple[int, ...] | None = None
+    raised_ns: int | None = None
+
+    def at(self, now_ns: int) -> tuple[int, ...] | None:
+        """What it may be then: one that is old enough is forgotten."""
+        if self.values is None or self.raised_ns is None:
+            return self.values
+        age_ns = now_ns - self.raised_ns
+        if age_ns <= FORGOTTEN_AFTER_NS - 2 * NS_PER_S:
+            return self.values
+        return (0,) if age_ns > _FORGOTTEN_SURELY_NS else _union((0,), self.values)
+
+    def raise_(self, policy: BackOffPolicy, now_ns: int, *, surely: bool) -> None:
+        """One more start that follows an exited instance; or perhaps none did."""
+        values = self.at(now_ns)
+        if values is None:
+            self.raised_ns = now_ns
+            return
+        raised = tuple(next_back_off(policy, value) for value in values)
+        self.values = _union(raised) if surely else _union(values, raised)
+        self.raised_ns = now_ns
+
+    def may_have_risen(self, policy: BackOffPolicy) -> None:
+        """Starts that failed raised it, nobody knows how often."""
+        if self.values is not None:
+            least = min(self.values)
+            self.values = _union(self.values, tuple(v for v in series(policy) if v > least))
+
+
+class Life(msgspec.Struct):
+    """A container over its instances.
+
+    Attributes:
+        now: the newest instance; None before the first.
+        before: the one before it, and ``earlier`` the one before that.
+        is_first: no instance came before ``earlier``, ``before`` and ``now``.
+        count: restart count of ``now``; None when not known.
+        held_back: a start was held back since the newest instance ended.
+        in_other_process: the newest end was seen by another kubelet process.
+        failed_start: a start may have failed since the last one that did not.
+    """
+
+    now: Instance | None = None
+    before: Instance | None = None
+    earlier: Instance | None = None
+    is_first: bool = False
+    count: int | None = None
+    held_back: bool = False
+    in_other_process: bool = False
+    failed_start: bool = False
+    entry: Entry = msgspec.field(default_factory=Entry)
+
+    def start(self, instance: Instance) -> None:
+        """Another instance runs."""
+        self.earlier, self.before, self.now = self.before, self.now, instance
+
+
+def _union(*groups: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted({value for group in groups for value in group}))

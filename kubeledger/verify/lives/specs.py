@@ -1,0 +1,272 @@
+"""What pods ask of probes, kills and restarts, from all lists of a ledger.
+
+None of it can change while a pod lives, so lists that disagree contradict each other. Then
+what most of them say is used, of equally many the first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeledger.kube.keys import name_key, pod_key
+from kubeledger.lifecycle.records import PodListed
+from kubeledger.machine import Record
+from kubeledger.prober import objects
+from kubeledger.prober.records import ProbeType
+from kubeledger.units import parse_ts
+
+__all__ = ["ContainerAsk", "PodAsk", "ProbeAsk", "SpecBook"]
+
+
+_COUNTS_MAX = 64
+"""How many instances of a pod are remembered."""
+
+
+class ProbeAsk(msgspec.Struct, rename="camel", frozen=True):
+    """A probe; what a manifest leaves out is as the kubelet's own decoder would fill it in."""
+
+    initial_delay_seconds: int = 0
+    period_seconds: int | None = None
+    timeout_seconds: int | None = None
+    success_threshold: int | None = None
+    failure_threshold: int | None = None
+    termination_grace_period_seconds: int | None = None
+
+    @property
+    def period_s(self) -> int:
+        """Seconds between ticks."""
+        return self.period_seconds or 10
+
+    @property
+    def timeout_s(self) -> int:
+        """Seconds that one execution may take."""
+        return self.timeout_seconds or 1
+
+    @property
+    def successes(self) -> int:
+        """Successes in a row that count."""
+        return self.success_threshold or 1
+
+    @property
+    def failures(self) -> int:
+        """Failures in a row that count."""
+        return self.failure_threshold or 3
+
+
+class _Lifecycle(msgspec.Struct, rename="camel", frozen=True):
+    pre_stop: dict[str, Any] | None = None
+
+
+class ContainerAsk(msgspec.Struct, rename="camel", frozen=True):
+    """A container, init container or ephemeral container of a pod's spec."""
+
+    name: str
+    restart_policy: str | None = None
+    restart_policy_rules: list[objects.RestartRule] | None = None
+    liveness_probe: ProbeAsk | None = None
+    readiness_probe: ProbeAsk | None = None
+    startup_probe: ProbeAsk | None = None
+    lifecycle: _Lifecycle | None = None
+
+    def probe(self, probe_type: ProbeType) -> ProbeAsk | None:
+        """Its probe of that type."""
+        return {
+            "liveness": self.liveness_probe,
+            "readiness": self.readiness_probe,
+            "startup": self.startup_probe,
+        }[probe_type]
+
+    @property
+    def has_pre_stop(self) -> bool:
+        """Whether a hook takes of its grace period."""
+        return self.lifecycle is not None and self.lifecycle.pre_stop is not None
+
+
+class _Spec(msgspec.Struct, rename="camel", frozen=True):
+    containers: list[ContainerAsk] = []
+    init_containers: list[ContainerAsk] | None = None
+    ephemeral_containers: list[ContainerAsk] | None = None
+    restart_policy: str | None = None
+    termination_grace_period_seconds: int | None = None
+
+
+class PodAsk(msgspec.Struct, frozen=True):
+    """A pod as its lists show it.
+
+    Attributes:
+        seq: the list entry that is used.
+        is_api: an API server or the kubelet listed it, not only a manifest.
+        is_static: it came from a file or URL, so nobody deletes it with a grace period.
+        spec: None when it does not have the API's types.
+    """
+
+    seq: int
+    namespace: str
+    name: str
+    uid: str | None
+    is_api: bool
+    is_static: bool
+    spec: _Spec | None
+
+    @property
+    def restart_policy(self) -> str:
+        """Of the pod."""
+        return (self.spec.restart_policy if self.spec else None) or "Always"
+
+    @property
+    def grace_s(self) -> int | None:
+        """Seconds; 30 in a manifest that says nothing, as the kubelet's decoder fills in."""
+        if self.spec is None:
+            return None
+        given = self.spec.termination_grace_period_seconds
+        return 30 if given is None and not self.is_api else given
+
+    def container(self, name: str) -> ContainerAsk | None:
+        """The container of that name, of whatever sort."""
+        spec = self.spec
+        if spec is None:
+            return None
+        lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
+        return next((c for group in lists for c in group or () if c.name == name), None)
+
+    def is_app(self, name: str) -> bool:
+        """Whether it stands among the containers proper."""
+        return self.spec is not None and any(c.name == name for c in self.spec.containers)
+
+    def is_sidecar(self, name: str) -> bool:
+        """Whether it is an init container that stays."""
+        inits = self.spec.init_containers if self.spec is not None else None
+        return any(c.name == name and c.restart_policy == "Always" for c in inits or ())
+
+    @property
+    def has_sidecars(self) -> bool:
+        """Whether its containers end in an order."""
+        inits = self.spec.init_containers if self.spec is not None else None
+        return any(c.restart_policy == "Always" for c in inits or ())
+
+
+class _Version(msgspec.Struct):
+    ask: PodAsk
+    count: int
+
+
+class SpecBook:
+    """All pods of a ledger; it grows with their number."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, dict[bytes, _Version]] = {}
+        self._keys: dict[str, list[str]] = {}
+        self._chosen: dict[str, PodAsk] = {}
+        self._first_started: dict[str, dict[str, int]] = {}
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def foresee(self, record: Record) -> None:
+        """Take in a list entry."""
+        body = record.body
+        if not isinstance(body, PodListed) or body.gone or body.spec is None:
+            return
+        is_api = body.listed_by != "manifest"
+        name = name_key(body.namespace, body.pod)
+        key = pod_key(body.pod_uid, body.namespace, body.pod) if is_api else f"manifest {name}"
+        ask = _ask_of(record.seq, body)
+        # Two lists agree when they say the same about what counts here.
+        says = msgspec.json.encode((ask.spec, ask.namespace, ask.name), order="deterministic")
+        versions = self._versions.setdefault(key or name, {})
+        known = versions.get(says)
+        if known is None:
+            versions[says] = _Version(ask, 1)
+            keys = self._keys.setdefault(name, [])
+            if is_api and key is not None and key not in keys:
+                keys.append(key)
+        else:
+            known.count += 1
+        self._chosen.clear()
+        if is_api and key is not None and key not in self._first_started:
+            self._first_started[key] = _started(body.status or {})
+
+        if is_api and key is not None:
+            counts = self._counts.setdefault(key, {})
+            for container_id, count in _counted(body.status or {}):
+                counts.setdefault(container_id, count)
+                if len(counts) > _COUNTS_MAX:
+                    del counts[next(iter(counts))]
+
+    def count(self, ask: PodAsk, container_id: str | None) -> int | None:
+        """Restart count of an instance of the pod, as the first list with it tells."""
+        key = pod_key(ask.uid, ask.namespace, ask.name) or ""
+        return self._counts.get(key, {}).get(container_id or "")
+
+    def started_ns(self, ask: PodAsk | None, container_id: str | None) -> int | None:
+        """When a container of the pod's first list began to run."""
+        if ask is None or container_id is None:
+            return None
+        key = pod_key(ask.uid, ask.namespace, ask.name) or ""
+        return self._first_started.get(key, {}).get(container_id)
+
+    def find(self, uid: str | None, namespace: str, name: str) -> PodAsk | None:
+        """The pod; by its name only where no UID is known and one pod has that name."""
+        key = uid
+        if key is None:
+            keys = self._keys.get(name_key(namespace, name)) or [None]
+            key = keys[0] if len(keys) == 1 else None
+        found = self._choice(key) if key is not None else None
+        return found or self._choice(f"manifest {name_key(namespace, name)}")
+
+    def _choice(self, key: str) -> PodAsk | None:
+        chosen = self._chosen.get(key)
+        if chosen is None and (versions := self._versions.get(key)):
+            best = max(versions.values(), key=lambda version: (version.count, -version.ask.seq))
+            chosen = self._chosen[key] = best.ask
+        return chosen
+
+    def disagreements(self) -> list[tuple[PodAsk, ...]]:
+        """Pods of which lists say different things, each list's first."""
+        return [
+            tuple(sorted((v.ask for v in versions.values()), key=lambda ask: ask.seq))
+            for versions in self._versions.values()
+            if len(versions) > 1
+        ]
+
+
+def _ask_of(seq: int, body: PodListed) -> PodAsk:
+    try:
+        spec = msgspec.convert(body.spec, type=_Spec)
+    except msgspec.ValidationError:
+        spec = None
+    source = body.annotations.get("kubernetes.io/config.source")
+    return PodAsk(
+        seq=seq,
+        namespace=body.namespace,
+        name=body.pod,
+        uid=body.pod_uid,
+        is_api=body.listed_by != "manifest",
+        is_static=source in ("file", "http") or body.listed_by == "manifest",
+        spec=spec,
+    )
+
+
+def _counted(status: dict[str, Any]) -> list[tuple[str, int]]:
+    """Containers of a pod's status: bare ID and restart count."""
+    found = []
+    for group in ("initContainerStatuses", "containerStatuses"):
+        for entry in status.get(group) or ():
+            if isinstance(entry, dict) and isinstance(entry.get("restartCount"), int):
+                container_id = str(entry.get("containerID") or "").rpartition("//")[2]
+                found.append((container_id, entry["restartCount"]))
+    return found
+
+
+def _started(status: dict[str, Any]) -> dict[str, int]:
+    """Running containers of a pod's status: bare ID -> since when."""
+    found = {}
+    for group in ("initContainerStatuses", "containerStatuses"):
+        for entry in status.get(group) or ():
+            try:
+                started = entry["state"]["running"]["startedAt"]
+                container_id = entry["containerID"].rpartition("//")[2]
+                found[container_id] = parse_ts(started)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                continue
+    return found

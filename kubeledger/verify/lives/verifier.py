@@ -1,0 +1,195 @@
+"""Probes, kills and restarts: routes records to the judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerRestarted,
+    ContainerStarted,
+    PodConfigChanged,
+    PodEvicted,
+    PodListed,
+    PodTerminated,
+    ReasonReported,
+    RestartBackedOff,
+)
+from kubeledger.machine import Body, Record
+from kubeledger.node.records import KubeletStarted
+from kubeledger.node.state import NodeState
+from kubeledger.preemption.records import PodPreempted
+from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted, ProbeTransitioned
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.lives.common import Holding, key_for
+from kubeledger.verify.lives.evidence import ProbeEvidence
+from kubeledger.verify.lives.kills import KillJudge
+from kubeledger.verify.lives.restarts import RestartJudge
+from kubeledger.verify.lives.specs import SpecBook
+from kubeledger.verify.lives.transitions import TransitionJudge
+from kubeledger.verify.lives.workers import Workers
+from kubeledger.verify.verifier import Foresee, See, Verifier
+
+__all__ = ["LivesVerifier"]
+
+
+class LivesVerifier(Verifier):
+    """What the probes of containers said, and the kills and restarts that followed."""
+
+    decides = (ProbeTransitioned, ContainerKilled, ContainerRestarted, RestartBackedOff)
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._book = SpecBook()
+        self._holding = Holding(bench)
+        self._workers = Workers(bench, self._book)
+        self._transitions = TransitionJudge(bench, self._book, self._workers, self._holding)
+        self._evidence = ProbeEvidence(bench, self._workers, self._holding)
+        self._kills = KillJudge(bench, self._book, self._workers)
+        self._restarts = RestartJudge(bench, self._book)
+        self._began = False
+
+    def foresees(self) -> Mapping[type[Body], Foresee]:
+        """Pod lists, and for which pods thresholds were known."""
+        return {
+            PodListed: self._book.foresee,
+            ProbeTransitioned: self._workers.foresee,
+        }
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """All that probes, kills and restarts follow from."""
+        return {
+            KubeletStarted: self._kubelet_started,
+            PodConfigChanged: self._config_changed,
+            PodListed: self._listed,
+            PodTerminated: self._terminated,
+            PodEvicted: self._evicted,
+            PodPreempted: self._preempted,
+            ContainerStarted: self._container_started,
+            ContainerDied: self._container_died,
+            ProbeExecuted: self._ticked,
+            ProbeCountersRead: self._counted,
+            ReasonReported: self._reported,
+            ProbeTransitioned: self._transitioned,
+            ContainerKilled: self._killed,
+            ContainerRestarted: self._restarted,
+            RestartBackedOff: self._backed_off,
+        }
+
+    def settle(self, state: NodeState) -> None:
+        """The ledger ended."""
+        self._holding.release(None)
+
+    def _pass_time(self, record: Record) -> None:
+        if not self._began:
+            self._began = True
+            self._evidence.tell_disagreements(self._book)
+        self._transitions.pass_time(record.ts_ns)
+        self._kills.pass_time(record.ts_ns)
+        self._holding.release(record.ts_ns)
+
+    # -- the kubelet and its pods ------------------------------------------------------------
+
+    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        self._pass_time(record)
+        known = state.kubelet
+        if not body.restart and known.started_ts_ns is not None and body.pid in {None, known.pid}:
+            return  # another source tells of the same process
+        self._transitions.forget()
+        self._kills.kubelet_started()
+        self._restarts.kubelet_started(record.ts_ns)
+        self._workers.kubelet_started(record.ts_ns)
+
+    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
+        self._pass_time(record)
+        key = key_for(state, body)
+        if body.operation == "ADD":
+            self._workers.pod_added(key)
+        self._kills.config_changed(record, body, key)
+        self._restarts.config_changed(record, body, key)
+
+    def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
+        self._pass_time(record)
+        key = key_for(state, body)
+        if body.gone and body.listed_by == "kubelet":
+            self._workers.pod_gone(key)
+            self._kills.pod_gone(key)
+            self._restarts.pod_gone(key)
+        elif not body.gone:
+            self._restarts.listed(record, body, key)
+
+    def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
+        self._pass_time(record)
+        key = key_for(state, body)
+        self._workers.pod_gone(key)
+        self._kills.pod_gone(key)
+        self._restarts.pod_gone(key)
+
+    def _evicted(self, record: Record, body: PodEvicted, state: NodeState) -> None:
+        self._kills.evicted(record, key_for(state, body))
+
+    def _preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
+        self._kills.preempted(record, body, state)
+
+    # -- containers --------------------------------------------------------------------------
+
+    def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
+        self._pass_time(record)
+        key = key_for(state, body)
+        self._workers.container_started(record.seq, key, body.container)
+        self._kills.container_started(body, key)
+        self._restarts.started(record, body, key)
+
+    def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
+        self._pass_time(record)
+        key = key_for(state, body)
+        self._kills.container_died(body, key)
+        self._restarts.died(record, body, key)
+
+    # -- probes ------------------------------------------------------------------------------
+
+    def _ticked(self, record: Record, body: ProbeExecuted, state: NodeState) -> None:
+        self._pass_time(record)
+        if self.bench.profile is None:
+            return
+        worker = self._workers.find(body, state, record.ts_ns)
+        self._transitions.before_tick(worker)
+        stepped = self._workers.tick(worker, record, body, state)
+        self._evidence.ticked(worker, record, body, stepped=stepped)
+        self._transitions.ticked(worker)
+
+    def _counted(self, record: Record, body: ProbeCountersRead, state: NodeState) -> None:
+        self._pass_time(record)
+        if self.bench.profile is not None:
+            worker = self._workers.find(body, state, record.ts_ns)
+            self._evidence.counted(worker, record, body)
+
+    def _reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
+        if body.object_kind != "Pod":
+            return
+        if body.reason == "Unhealthy":
+            self._evidence.reported(record, body, state)
+        else:
+            self._kills.reported(record, body, key_for(state, body))
+            self._restarts.reported(body, key_for(state, body))
+
+    # -- decisions ---------------------------------------------------------------------------
+
+    def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
+        self._pass_time(record)
+        self._transitions.transitioned(record, body, state)
+        self._kills.transitioned(record, body, key_for(state, body))
+
+    def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
+        self._pass_time(record)
+        reasons = self._kills.killed(record, body, state)
+        self._restarts.killed(record, body, key_for(state, body), reasons)
+
+    def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:
+        self._pass_time(record)
+        self._restarts.restarted(record, body, state)
+
+    def _backed_off(self, record: Record, body: RestartBackedOff, state: NodeState) -> None:
+        self._pass_time(record)
+        self._restarts.backed_off(record, body, state)

@@ -1,0 +1,47 @@
+"""Sentences about probes."""
+
+from __future__ import annotations
+
+from kubeledger.prober.records import ProbeExecuted, ProbeResult
+from kubeledger.verify.lives.common import at
+from kubeledger.verify.lives.worker import Change, RebuiltWorker
+
+__all__ = ["idle_tick", "run_reached"]
+
+_DID: dict[ProbeResult, str] = {
+    "success": "succeeded",
+    "failure": "failed",
+    "unknown": "was unknown",
+}
+
+
+def run_reached(worker: RebuiltWorker, change: Change) -> str:
+    """``liveness failed 3 times in a row (threshold 3), last at ...``."""
+    times = "once" if change.run == 1 else f"{change.run} times in a row"
+    least = "" if change.run_is_sure else "at least "
+    return (
+        f"{worker.probe_type} {_DID[change.after]} {least}{times} (threshold {change.threshold}), "
+        f"last at {at(change.tick.ts_ns)}"
+    )
+
+
+def idle_tick(worker: RebuiltWorker, to_result: ProbeResult) -> str:
+    """Why the newest tick cannot have led to a result."""
+    assert worker.last is not None
+    body = worker.last.body
+    assert isinstance(body, ProbeExecuted)
+    last, when = worker.last_result, at(worker.last.ts_ns)
+    if body.result == "error":
+        return f"the {worker.probe_type} tick at {when} errored, which is thrown away"
+    if last != to_result:
+        return (
+            f"the {worker.probe_type} tick at {when} was a {body.result}, which cannot make the "
+            f"cached result {to_result}"
+        )
+    if worker.cached == to_result:
+        return f"the cached {worker.probe_type} result was {to_result} already at {when}"
+    times = "once" if worker.run == 1 else f"{worker.run} times in a row"
+    return (
+        f"{worker.probe_type} had {_DID[last]} {times} by {when}, and the threshold is "
+        f"{worker.threshold(to_result) if to_result != 'unknown' else 0}"
+    )

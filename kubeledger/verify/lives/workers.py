@@ -1,0 +1,217 @@
+"""All rebuilt probe workers of the present kubelet process, and what speaks for their ticks."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kubeledger.lifecycle.records import ReasonReported
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.prober.records import (
+    ProbeCountersRead,
+    ProbeExecuted,
+    ProbeResult,
+    ProbeTransitioned,
+    ProbeType,
+)
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.lives.common import container_state, key_for
+from kubeledger.verify.lives.specs import SpecBook
+from kubeledger.verify.lives.worker import RebuiltWorker, counts_as
+
+__all__ = ["Workers"]
+
+About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead
+WorkerKey = tuple[str, ProbeType]
+
+_RECENT_MAX = 256
+_RESTART_GRACE_NS = 10 * NS_PER_S
+_EVENT_WITHIN_NS = NS_PER_S // 2
+
+
+class Workers:
+    """Finds and makes workers, and gives them their ticks.
+
+    Attributes:
+        successes_logged: the process logs successful ticks; until one is seen, it may not.
+        events_matched: failing ticks of the process that had their event beside them.
+    """
+
+    def __init__(self, bench: Bench, book: SpecBook) -> None:
+        self._bench = bench
+        self._book = book
+        self._pods: dict[str, dict[WorkerKey, RebuiltWorker]] = {}
+        self._added: set[str] = set()
+        self._recent: dict[int, RebuiltWorker] = {}
+        self._order: deque[int] = deque()
+        self._with_thresholds: set[str] = set()
+        self._kubelet_started_ns = 0
+        self.successes_logged = False
+        self.events_matched = 0
+
+    # -- who is there ----------------------------------------------------------------------
+
+    def foresee(self, record: Record) -> None:
+        """Take down for which pods the importer knew the thresholds."""
+        body = record.body
+        if isinstance(body, ProbeTransitioned) and body.threshold is not None:
+            self._with_thresholds.add(body.pod_uid or f"{body.namespace}/{body.pod}")
+
+    def kubelet_started(self, ts_ns: int) -> None:
+        """All workers are gone."""
+        self._kubelet_started_ns = ts_ns
+        self._pods.clear()
+        self._added.clear()
+        self._recent.clear()
+        self._order.clear()
+        self.successes_logged = False
+        self.events_matched = 0
+
+    def pod_added(self, key: str) -> None:
+        """The kubelet makes the pod's workers."""
+        self._pods.pop(key, None)
+        self._added.add(key)
+
+    def pod_gone(self, key: str) -> None:
+        """The pod's workers have ended."""
+        self._pods.pop(key, None)
+        self._added.discard(key)
+
+    def container_started(self, seq: int, key: str, container: str | None) -> None:
+        """Workers take up the container at their next tick."""
+        for (name, _), worker in self._pods.get(key, {}).items():
+            if name == container:
+                worker.container_seq = seq
+
+    def find(self, body: About, state: NodeState, ts_ns: int) -> RebuiltWorker:
+        """The worker that a record is about, made when it is the first."""
+        key = key_for(state, body)
+        pod = self._pods.setdefault(key, {})
+        worker = pod.get((body.container, body.probe_type))
+        if worker is None:
+            ask = self._book.find(body.pod_uid, body.namespace, body.pod)
+            worker = RebuiltWorker(key, body.container, body.probe_type, ask)
+            pod[body.container, body.probe_type] = worker
+            profile = self._bench.profile
+            if profile is not None:
+                fresh = key in self._added
+                worker.begin(profile.prober, self._kubelet_started_ns, fresh=fresh)
+                self._follow(worker, state, None, ts_ns)
+                if fresh:
+                    worker.counters.begin(self._kubelet_started_ns)
+        return worker
+
+    def known(self, key: str, container: str, probe_type: ProbeType) -> RebuiltWorker | None:
+        """A worker of which a record told."""
+        return self._pods.get(key, {}).get((container, probe_type))
+
+    def of_tick(self, seq: int | None) -> RebuiltWorker | None:
+        """The worker of a recent tick."""
+        return None if seq is None else self._recent.get(seq)
+
+    # -- ticks -----------------------------------------------------------------------------
+
+    def tick(
+        self, worker: RebuiltWorker, record: Record, body: ProbeExecuted, state: NodeState
+    ) -> bool:
+        """Give a worker its tick; False when it was on hold and cannot have probed."""
+        self._remember(record.seq, worker)
+        result = counts_as(body.result)
+        if result == "success":
+            self.successes_logged = True
+        followed = self._follow(worker, state, body.container_id, record.ts_ns)
+        last = worker.last
+        if worker.probe is not None and last is not None:
+            missed = record.ts_ns - last.ts_ns > worker.break_ns
+            if missed and not self.successes_logged:
+                worker.skips_successes()
+            elif missed and not followed and not worker.on_hold:
+                worker.breaks()
+        stepped = worker.tick(record, body)
+        if result is not None:
+            worker.counters.tick(record.ts_ns, result)
+        return stepped
+
+    def _remember(self, seq: int, worker: RebuiltWorker) -> None:
+        self._recent[seq] = worker
+        self._order.append(seq)
+        if len(self._order) > _RECENT_MAX:
+            del self._recent[self._order.popleft()]
+
+    def _follow(
+        self, worker: RebuiltWorker, state: NodeState, told_id: str | None, ts_ns: int
+    ) -> bool:
+        """Let a worker take up the container that runs now; True when it is another one."""
+        container = container_state(state, worker.key, worker.container)
+        running_id = None if container is None else container.container_id
+        container_id = told_id or running_id
+        if told_id is not None and running_id is not None and told_id != running_id:
+            # A worker lags behind the PLEG, but it never probes what never ran.
+            container_id = told_id if told_id == worker.container_id else running_id
+        unnamed = container_id is None and worker.on_hold
+        if container_id == worker.container_id and worker.is_following and not unnamed:
+            return False
+        if worker.container_id is None and worker.is_following and not worker.on_hold:
+            worker.container_id = container_id  # the same one, only now known by its ID
+            return False
+        told = started_ns = self._book.started_ns(worker.ask, container_id)
+        if started_ns is None and container is not None and container_id == running_id:
+            started_ns = container.started_ts_ns
+        older = (
+            started_ns is not None and started_ns < self._kubelet_started_ns - _RESTART_GRACE_NS
+        )
+        sure = worker.is_following or (worker.key in self._added and not self._may_be_older(told))
+        worker.follow(container_id, ts_ns, older_than_kubelet=older, sure=sure)
+        return True
+
+    def _may_be_older(self, started_ns: int | None) -> bool:
+        """Whether nothing may be cached for a container because it is older than the kubelet."""
+        profile = self._bench.profile
+        if profile is None or not profile.prober.kubelet_restart_keeps_results:
+            return False
+        return started_ns is None and not self._kubelet_started_ns
+
+    # -- what is known of them ---------------------------------------------------------------
+
+    def tells_changes(self, worker: RebuiltWorker, result: ProbeResult) -> bool:
+        """Whether the importer would have recorded every change of that worker."""
+        known = worker.key in self._with_thresholds
+        return known and (result == "failure" or self.successes_logged)
+
+    def is_gapless(self, worker: RebuiltWorker) -> bool:
+        """Whether all ticks of the present run are recorded."""
+        return worker.has_begun and worker.run_is_sure and worker.cache_is_sure
+
+    def missing_ticks(self, worker: RebuiltWorker) -> str:
+        """What to name as missing when a worker's memory is not sure."""
+        name = f"the {worker.probe_type} ticks"
+        if worker.gaps:
+            return f"{name} that are missing in the log"
+        if worker.last is None:
+            return f"{name} of the container"
+        return f"{name} before the log begins"
+
+    # -- events ------------------------------------------------------------------------------
+
+    def told_by(self, record: Record, body: ReasonReported, state: NodeState) -> RebuiltWorker | None:
+        """The worker whose newest tick an ``Unhealthy`` event is about."""
+        word, _, rest = body.message.partition(" probe ")
+        probe_type = word.lower()
+        if not rest.startswith(("failed", "errored")) or body.count != 1:
+            return None
+        pod = self._pods.get(key_for_event(state, body), {})
+        found = [
+            worker
+            for (container, kind), worker in pod.items()
+            if kind == probe_type
+            and body.container in (None, container)
+            and worker.last is not None
+            and 0 <= record.ts_ns - worker.last.ts_ns <= _EVENT_WITHIN_NS
+        ]
+        return found[0] if len(found) == 1 else None
+
+
+def key_for_event(state: NodeState, body: ReasonReported) -> str:
+    """Key of the pod of an event."""
+    return key_for(state, body)
