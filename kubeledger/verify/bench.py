@@ -51,6 +51,10 @@ class Bench:
             self._use_version(body.kubelet_version)
         elif isinstance(body, SettingsObserved):
             self.settings.observe(record.seq, body)
+            for conflict in body.conflicts:
+                name, _, said = conflict.partition(": ")
+                sides = [(record.seq, side) for side in (said or conflict).split(", ", 1)]
+                self.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
 
     def _use_version(self, recorded: str | None) -> None:
         self.version_text = self.variant.kubelet_version or recorded

@@ -10,7 +10,7 @@ from kubeledger.images.usage import bytes_to_free
 from kubeledger.machine import Record
 from kubeledger.profile.images import ImageFacts
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.images.deletions import Judged, compare, short
+from kubeledger.verify.images.deletions import Judged, claims_of, compare, short
 from kubeledger.verify.images.disk import Disk, Reading, Told
 from kubeledger.verify.images.knowledge import DetectPass
 from kubeledger.verify.images.policy import POLICY_SETTINGS, Policy, read_policy
@@ -46,6 +46,8 @@ class Collection(msgspec.Struct, kw_only=True):
         previous_end_ns: end of the one before it in the same process.
         began_ns: start of the kubelet process; None when the records may begin later.
         last_ns: time of its newest record.
+        heard: other lines of the image or eviction manager followed soon.
+        outlived: the same process went on logging after it.
     """
 
     facts: ImageFacts | None = None
@@ -56,6 +58,8 @@ class Collection(msgspec.Struct, kw_only=True):
     previous_end_ns: int | None = None
     began_ns: int | None = None
     last_ns: int = 0
+    heard: bool = False
+    outlived: bool = False
 
 
 class Case(msgspec.Struct, kw_only=True):
@@ -71,6 +75,8 @@ class Case(msgspec.Struct, kw_only=True):
         answer: of the decider; None without a detect pass or without the policy.
         judged: the removals.
         left: images that had to go and did not.
+        capacities: of the disk, as far as they are open.
+        start_missing: its end tells of a space pass, but no start is recorded.
         settings: (0 or 1,) record of the settings.
     """
 
@@ -84,6 +90,8 @@ class Case(msgspec.Struct, kw_only=True):
     answer: Answer | None = None
     judged: list[Judged] = []
     left: list[str] = []
+    capacities: tuple[int, ...] = ()
+    start_missing: bool = False
     settings: tuple[int, ...] = ()
 
     @property
@@ -117,10 +125,19 @@ def open_case(bench: Bench, facts: ImageFacts, disk: Disk, of: Collection) -> Ca
         ending=read_ending(end.error if isinstance(end, GarbageCollected) else ""),
         settings=() if bench.settings.seq is None else (bench.settings.seq,),
     )
+    of_space = case.ending.kind in {"shortfall", "removals"}
+    case.start_missing = of.start is None and of_space and bool(of.options)
     case.reading = _read_disk(case, disk)
+    if case.reading is not None:
+        case.capacities = (case.reading.usage.capacity_bytes,)
+        if not case.reading.exact and not case.strict:
+            case.capacities += disk.capacities
     high = case.policy.high
     if case.reading is not None and high is not None:
         case.runs = not case.policy.disabled and case.reading.usage.percent >= high
+    # Under other settings a space pass can begin where none did.
+    begins = case.strict and case.runs is True and end is not None and not case.ending.failed
+    case.start_missing = case.start_missing or (of.start is None and begins)
     _decide(case)
     return case
 
@@ -129,11 +146,15 @@ def _read_disk(case: Case, disk: Disk) -> Reading | None:
     start, end = case.of.start, case.of.end
     body = case.start_body
     if start is None or body is None:
+        if case.start_missing and case.ending.wanted is not None and case.policy.low is not None:
+            told = Told((case.ending.wanted,), tuple(range(101)), (case.policy.low,))
+            assert end is not None
+            return disk.read(end.ts_ns, told)
         first = case.of.removals[0] if case.of.removals else end
         sample = None if first is None else disk.near(first.ts_ns)
         return None if sample is None else Reading(sample.usage, exact=False, seqs=(sample.seq,))
     told_at_end = case.end_body.bytes_to_free if case.end_body is not None else None
-    amounts = (body.bytes_to_free, case.ending.wanted, told_at_end)
+    amounts: tuple[int | None, ...] = (body.bytes_to_free, case.ending.wanted, told_at_end)
     percents = (body.usage_percent, case.ending.percent)
     lows = (body.low_threshold_percent, case.policy.low)
     told = Told(
@@ -148,26 +169,27 @@ def _decide(case: Case) -> None:
     policy, options, of = case.policy.whole, case.of.options, case.of
     if policy is None or not options or case.policy.disabled:
         return
-    claimed: dict[str, int | None] = {}
-    for removal in of.removals:
-        body = removal.body
-        assert isinstance(body, ImageDeleted)
-        claimed.setdefault(body.image_id, body.size_bytes)
     question = Question(
         options=options,
         now_ns=_clock(case, options),
         policy=policy,
         facts=case.facts,
         began_ns=of.began_ns,
-        claimed=claimed,
-        claimed_by_age=any(getattr(r.body, "pass_", None) == "age" for r in of.removals),
+        claimed=claims_of(options[-1].known, of.removals),
+        claimed_by_age=not case.start_missing
+        and any(getattr(r.body, "pass_", None) == "age" for r in of.removals),
+        open_as_claimed=not case.strict,
     )
     image_fs = _image_fs(case)
     case.answer = ask(question, "garbageCollect", image_fs)
-    case.judged, case.left = compare(question, case.answer, of.removals)
+    case.judged, case.left = compare(
+        question, case.answer, of.removals, passes_told=not case.start_missing
+    )
     if case.left and case.ending.kind == "removals":
         case.answer = ask(question, "garbageCollect", image_fs, failed=case.left)
-        case.judged, case.left = compare(question, case.answer, of.removals)
+        case.judged, case.left = compare(
+            question, case.answer, of.removals, passes_told=not case.start_missing
+        )
 
 
 def _clock(case: Case, options: tuple[DetectPass, ...]) -> int:
@@ -179,9 +201,9 @@ def _clock(case: Case, options: tuple[DetectPass, ...]) -> int:
 def _image_fs(case: Case) -> ImageFsStats:
     """The disk that the collection read, or one that gives the amount which its start tells."""
     body, policy, reading = case.start_body, case.policy.whole, case.reading
-    if body is None and not case.strict and case.ending.kind not in {"shortfall", "removals"}:
+    if body is None and not case.start_missing:
         return _EMPTY_DISK
-    if reading is not None and (reading.exact or body is None or case.strict or case.runs):
+    if reading is not None and (reading.exact or case.start_missing or case.strict or case.runs):
         return ImageFsStats(reading.usage.capacity_bytes, reading.usage.available_bytes)
     if body is None or policy is None or policy.low_threshold_percent >= 100:
         return _EMPTY_DISK
@@ -244,9 +266,12 @@ def _undecided(bench: Bench, case: Case, record: Record, missing: list[str]) -> 
 def _absent(bench: Bench, case: Case) -> None:
     """Images that had to go and did not, where the records are complete enough to say so."""
     answer, body = case.answer, case.end_body
-    sure = body is not None and case.ending.kind in {"none", "shortfall"} and not case.strict
-    if answer is None or not sure or case.of.start is None or not case.of.options:
+    sure = body is not None and case.ending.kind in {"none", "shortfall"}
+    if answer is None or not sure or not case.of.options:
         return
+    if case.of.start is None and not case.start_missing:
+        return
+    start = () if case.of.start is None else (case.of.start.seq,)
     for image_id in case.left:
         known = answer.known[image_id]
         bench.absent(
@@ -260,7 +285,7 @@ def _absent(bench: Bench, case: Case) -> None:
                 "recorded"
             ),
             rule=RULE_REMOVAL,
-            inputs=[*case.inputs, case.of.start.seq],
+            inputs=[*case.inputs, *start],
         )
 
 

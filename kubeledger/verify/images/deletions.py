@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -11,9 +11,10 @@ from kubeledger.images.records import ImageDeleted
 from kubeledger.machine import Record
 from kubeledger.units import format_go_duration, format_ts
 from kubeledger.verify.finding import Fields, Verdict
+from kubeledger.verify.images.knowledge import KnownImage
 from kubeledger.verify.images.question import Answer, Question
 
-__all__ = ["Judged", "compare", "short"]
+__all__ = ["Judged", "claims_of", "compare", "short"]
 
 USE_BEFORE = "the use of the image before the first record"
 
@@ -42,9 +43,15 @@ def short(image_id: str) -> str:
 
 
 def compare(
-    question: Question, answer: Answer, removals: Sequence[Record]
+    question: Question, answer: Answer, removals: Sequence[Record], *, passes_told: bool = True
 ) -> tuple[list[Judged], list[str]]:
     """Judge each removal.
+
+    Args:
+        question: what is known.
+        answer: of the decider.
+        removals: as recorded.
+        passes_told: the source knew of which pass a removal is.
 
     Returns:
         one judgement a removal, in their order, and the images that had to go, did not, and
@@ -57,11 +64,17 @@ def compare(
     judged: list[Judged] = []
     for at, record in enumerate(removals):
         if at in right:
-            judged.append(_judge_right(question, answer, record, at))
+            judged.append(_judge_right(question, answer, record, at, passes_told=passes_told))
         else:
             instead = left.pop(0) if left else None
             judged.append(_judge_wrong(answer, record, instead, went))
     return judged, left
+
+
+def claims_of(known: Mapping[str, KnownImage], removals: Sequence[Record]) -> dict[str, int | None]:
+    """Image ID -> size told, of the removals recorded, in their order."""
+    bodies = [_body(removals[at]) for at in own_removals(known, removals)]
+    return {body.image_id: body.size_bytes for body in bodies}
 
 
 def _body(record: Record) -> ImageDeleted:
@@ -72,16 +85,21 @@ def _body(record: Record) -> ImageDeleted:
 def _right(answer: Answer, removals: Sequence[Record]) -> set[int]:
     """Indices of the most removals that are due and stand in their order."""
     place = {image_id: at for at, image_id in enumerate(answer.done.removed)}
+    chosen = [
+        at for at in own_removals(answer.known, removals) if _body(removals[at]).image_id in place
+    ]
+    return _longest_rise(chosen, [place[_body(removals[at]).image_id] for at in chosen])
+
+
+def own_removals(known: Mapping[str, KnownImage], removals: Sequence[Record]) -> list[int]:
+    """Indices of one removal an image: of two, the one that tells the image's own size."""
     by_image: dict[str, list[int]] = {}
     for at, record in enumerate(removals):
-        if _body(record).image_id in place:
-            by_image.setdefault(_body(record).image_id, []).append(at)
-    # Of an image removed twice the one with its own size counts.
-    chosen = sorted(
-        min(ats, key=lambda at: (_lies_about_size(answer, removals[at]), at))
+        by_image.setdefault(_body(record).image_id, []).append(at)
+    return sorted(
+        min(ats, key=lambda at: (_lies_about_size(known, removals[at]), at))
         for ats in by_image.values()
     )
-    return _longest_rise(chosen, [place[_body(removals[at]).image_id] for at in chosen])
 
 
 def _longest_rise(items: Sequence[int], places: Sequence[int]) -> set[int]:
@@ -105,10 +123,10 @@ def _longest_rise(items: Sequence[int], places: Sequence[int]) -> set[int]:
     return rise
 
 
-def _lies_about_size(answer: Answer, record: Record) -> bool:
+def _lies_about_size(known: Mapping[str, KnownImage], record: Record) -> bool:
     body = _body(record)
-    known = answer.known.get(body.image_id)
-    size = known.size_bytes if known is not None else None
+    image = known.get(body.image_id)
+    size = image.size_bytes if image is not None else None
     return size is not None and body.size_bytes is not None and size != body.size_bytes
 
 
@@ -124,11 +142,15 @@ def _expected(answer: Answer, image_id: str, told: ImageDeleted | None) -> Field
     return fields
 
 
-def _judge_right(question: Question, answer: Answer, record: Record, at: int) -> Judged:
+def _judge_right(
+    question: Question, answer: Answer, record: Record, at: int, *, passes_told: bool
+) -> Judged:
     body = _body(record)
     expected = _expected(answer, body.image_id, body)
+    if not passes_told:
+        expected.pop("pass", None)
     image = short(body.image_id)
-    if _lies_about_size(answer, record):
+    if _lies_about_size(answer.known, record):
         why = (
             f"image {image} was detected with {expected['size_bytes']} bytes, and removed as one "
             f"of {body.size_bytes} bytes"

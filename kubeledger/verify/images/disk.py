@@ -122,9 +122,10 @@ class Disk:
         sample = self.near(ts_ns)
         return None if sample is None else Reading(sample.usage, exact=False, seqs=(sample.seq,))
 
-    def capacity(self, ts_ns: int) -> int | None:
-        """The capacity then, as far as any sample of the ledger tells."""
-        return next((capacity for capacity, _ in self._capacities(ts_ns)), None)
+    @property
+    def capacities(self) -> tuple[int, ...]:
+        """All capacities that any sample of the ledger shows."""
+        return tuple(sorted(self._spans))
 
     @property
     def block_bytes(self) -> int:

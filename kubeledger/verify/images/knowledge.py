@@ -18,7 +18,12 @@ __all__ = ["LISTING_NS", "DetectPass", "KnownImage", "Passes"]
 LISTING_NS = 5 * NS_PER_S
 """The runtime lists images and containers in less time than this."""
 
-_RECENT_NS = 60 * NS_PER_S
+_LOOP_NS = 330 * NS_PER_S
+"""The detect loop lets no more time pass between two passes."""
+
+_REMOVAL_NS = 120 * NS_PER_S
+"""The runtime answers to a removal in less time than this."""
+
 _RECENT_MAX = 8
 
 
@@ -75,8 +80,11 @@ class Passes:
         self._known: dict[str, KnownImage] = {}
         self._loop_began = False
         self._order_ns = ZERO_TIME_NS
+        self._gone: dict[str, int] = {}
 
-    def take(self, record: Record, body: ImagesDetected, *, zero_time: bool, of_loop: bool) -> None:
+    def take(
+        self, record: Record, body: ImagesDetected, *, zero_time: bool, of_loop: bool
+    ) -> tuple[str, ...]:
         """Take in a pass.
 
         Args:
@@ -85,7 +93,13 @@ class Passes:
             zero_time: the kubelet gives the zero time to what the first pass of its detect loop
                 sees.
             of_loop: it can only be a pass of the detect loop.
+
+        Returns:
+            images that it lists as known, though no pass before it listed them.
         """
+        last = self.recent[-1] if self.recent else None
+        follows = last is not None and record.ts_ns - last.record.ts_ns <= _LOOP_NS
+        odd: list[str] = []
         if self.fresh is None:
             self.fresh = all(image.new for image in body.images)
         infinite = zero_time and not self._loop_began
@@ -97,32 +111,42 @@ class Passes:
         known: dict[str, KnownImage] = {}
         for image in body.images:
             old = self._known.get(image.image_id)
-            if old is None or image.new:
-                old = self._new(image, record, lo_ns, hi_ns)
+            if image.new:
+                old = self._new(record, lo_ns, hi_ns)
+            elif old is None:
+                # One that is being removed is known until the runtime has answered.
+                if follows and image.image_id not in self._gone:
+                    odd.append(image.image_id)
+                old = _known_before(record)
             known[image.image_id] = _listed(old, image, record)
         self._known = known
         in_use = frozenset(image.image_id for image in body.images if image.in_use)
-        horizon_ns = record.ts_ns - _RECENT_NS
+        horizon_ns = record.ts_ns - _LOOP_NS
         kept = [p for p in self.recent if p.record.ts_ns >= horizon_ns]
         self.recent = [*kept[1 - _RECENT_MAX :], DetectPass(record, in_use, known)]
+        answered_ns = record.ts_ns - _REMOVAL_NS
+        self._gone = {i: ts_ns for i, ts_ns in self._gone.items() if ts_ns >= answered_ns}
+        return tuple(odd)
 
-    def deleted(self, image_id: str) -> None:
+    def deleted(self, image_id: str, ts_ns: int) -> None:
         """The image manager removed an image, and its record with it."""
+        self._gone[image_id] = ts_ns
         if image_id in self._known:
             self._known = {k: known for k, known in self._known.items() if k != image_id}
 
-    def _new(self, image: ListedImage, record: Record, lo_ns: int, hi_ns: int) -> KnownImage:
-        if image.new:
-            order_ns = min(hi_ns, self._order_ns)
-            return KnownImage(
-                first_lo_ns=lo_ns, first_hi_ns=hi_ns, order_ns=order_ns, first_seq=record.seq
-            )
+    def _new(self, record: Record, lo_ns: int, hi_ns: int) -> KnownImage:
         return KnownImage(
-            first_lo_ns=ZERO_TIME_NS,
-            first_hi_ns=record.ts_ns,
-            order_ns=ZERO_TIME_NS,
-            before=True,
+            first_lo_ns=lo_ns,
+            first_hi_ns=hi_ns,
+            order_ns=min(hi_ns, self._order_ns),
+            first_seq=record.seq,
         )
+
+
+def _known_before(record: Record) -> KnownImage:
+    return KnownImage(
+        first_lo_ns=ZERO_TIME_NS, first_hi_ns=record.ts_ns, order_ns=ZERO_TIME_NS, before=True
+    )
 
 
 def _listed(old: KnownImage, image: ListedImage, record: Record) -> KnownImage:

@@ -45,6 +45,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         began_ns: the kubelet process; None when the records may begin later.
         claimed: image ID -> size told, of the removals recorded.
         claimed_by_age: an image is recorded as removed for its age.
+        open_as_claimed: what is open was as the claim needs it; else as is likeliest.
     """
 
     options: tuple[DetectPass, ...]
@@ -54,6 +55,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     began_ns: int | None
     claimed: Mapping[str, int | None]
     claimed_by_age: bool
+    open_as_claimed: bool = True
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +114,7 @@ def ask(
     keys = sorted({eviction_key(built.records[key]) for key in candidates})
     places = {key: place for place, key in enumerate(keys)}
     kept = {
-        image_id: built.held.get(image_id) or _reason(question, built.records[image_id], why)
+        image_id: built.held.get(image_id) or _reason(question, built.known[image_id], why)
         for image_id, why in done.kept.items()
         if image_id in built.records and "turn" not in why
     }
@@ -165,9 +167,9 @@ def _build(question: Question) -> _Built:
         if why := _held(question, image_id, image):
             built.held[image_id] = why
         record = _record(question, image_id, image)
-        if image.before or (has_unknown_use and record.last_used_ns == ZERO_TIME_NS):
-            # Used or not before the first record: these may stand in any order.
-            record.last_used_ns, record.first_detected_ns = ZERO_TIME_NS, ZERO_TIME_NS
+        if has_unknown_use and record.last_used_ns == ZERO_TIME_NS and _is_old(question, record):
+            # Some were used before the first record, or not: these may stand in any order.
+            record.first_detected_ns = ZERO_TIME_NS
         if image.first_seq is None:
             built.unsure.add(image_id)
         built.records[image_id] = record
@@ -175,6 +177,10 @@ def _build(question: Question) -> _Built:
         RuntimeImage(key, record.size_bytes, record.pinned) for key, record in built.records.items()
     )
     return built
+
+
+def _is_old(question: Question, record: ImageRecord) -> bool:
+    return elapsed(question.now_ns, record.first_detected_ns) >= question.policy.min_age_ns
 
 
 def _held(question: Question, image_id: str, image: KnownImage) -> str:
@@ -188,6 +194,8 @@ def _held(question: Question, image_id: str, image: KnownImage) -> str:
         return "is pinned" if image.pinned and question.facts.pinned_images_kept else ""
     if question.facts.pinned_images_kept and image.pinned is not False:
         return "is pinned" if image.pinned else "may be pinned"
+    if not question.open_as_claimed:
+        return ""
     missed = any(image_id not in option.known for option in question.options)
     if missed:
         return "may not have been listed"
@@ -218,6 +226,8 @@ def _record(question: Question, image_id: str, image: KnownImage) -> ImageRecord
     if youngest < question.policy.min_age_ns:
         # An open age counts as old enough; an image that stayed is held for that.
         old = oldest >= question.policy.min_age_ns
+        if not question.open_as_claimed:
+            old = max(0, elapsed(question.now_ns, image.order_ns)) >= question.policy.min_age_ns
         first_ns = question.now_ns - question.policy.min_age_ns if old else question.now_ns
     return ImageRecord(
         first_detected_ns=first_ns,
@@ -262,15 +272,10 @@ def _by_age(question: Question, built: _Built, done: Pass) -> frozenset[str]:
     )
 
 
-def _reason(question: Question, record: ImageRecord, why: str) -> str:
-    if "minimum age" in why:
-        age_ns = elapsed(question.now_ns, record.first_detected_ns)
-        return (
-            f"was detected only {format_go_duration(_round(age_ns))} before (minimum age "
-            f"{format_go_duration(question.policy.min_age_ns)})"
-        )
-    return why
-
-
-def _round(nanoseconds: int) -> int:
-    return max(0, nanoseconds) // 1_000_000 * 1_000_000
+def _reason(question: Question, image: KnownImage, why: str) -> str:
+    if "minimum age" not in why:
+        return why
+    age_ns = max(0, elapsed(question.now_ns, image.first_hi_ns)) // NS_PER_S * NS_PER_S
+    age = f"only {format_go_duration(age_ns)}" if age_ns else "less than 1s"
+    least = format_go_duration(question.policy.min_age_ns)
+    return f"was detected {age} before (minimum age {least})"

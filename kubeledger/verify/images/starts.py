@@ -26,6 +26,7 @@ def judge_start(bench: Bench, disk: Disk, case: Case) -> None:
     """Give a start its finding."""
     start, body = case.of.start, case.start_body
     if start is None or body is None:
+        _absent(bench, case)
         return
     _contradictions(bench, case, start, body)
     expected = _expected(case)
@@ -67,6 +68,37 @@ def judge_start(bench: Bench, disk: Disk, case: Case) -> None:
         why=why,
         rule=RULE_COLLECTION,
         inputs=inputs,
+    )
+
+
+def _absent(bench: Bench, case: Case) -> None:
+    """The end tells of a space pass: its start is logged at any verbosity."""
+    end, options, expected = case.of.end, case.of.options, _expected(case)
+    if not case.start_missing or not options or expected is None or end is None:
+        return
+    if case.runs is not True or case.policy.missing:
+        return
+    bench.absent(
+        options[-1].record,
+        GarbageCollectionStarted.kind,
+        subject="node",
+        expected=expected,
+        why=_why_absent(case),
+        rule=RULE_COLLECTION,
+        inputs=[*case.inputs, end.seq],
+    )
+
+
+def _why_absent(case: Case) -> str:
+    assert case.reading is not None
+    if not case.ending.failed:
+        return (
+            f"the image filesystem was {case.reading.usage.percent} % used, which is not under the "
+            f"high threshold of {case.policy.high} %, so a space pass had to begin"
+        )
+    return (
+        "a collection ended with too little space freed, but the beginning of its space pass is "
+        "not recorded"
     )
 
 

@@ -7,8 +7,6 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.images.texts import INVALID_CAPACITY
-
 __all__ = ["Ending", "read_ending"]
 
 _FREED = re.compile(
@@ -16,7 +14,8 @@ _FREED = re.compile(
 )
 _USAGE = re.compile(r"image filesystem \((\d+)% of ")
 _WANTED = re.compile(r"[Ww]anted to free (\d+) bytes|Attempted to free (\d+) bytes")
-_BEFORE_SPACE = ("invalid capacity", "failed to get image", "wanted to free images older than")
+_CAPACITY = "invalid capacity "
+_BEFORE_SPACE = ("failed to get image", "wanted to free images older than")
 
 EndingKind = Literal["none", "capacity", "before_space", "shortfall", "removals", "other"]
 
@@ -37,12 +36,17 @@ class Ending(msgspec.Struct, frozen=True):
     freed: int | None = None
     percent: int | None = None
 
+    @property
+    def failed(self) -> bool:
+        """There was an error."""
+        return self.kind != "none"
+
 
 def read_ending(error: str) -> Ending:
     """Read an error text."""
     if not error:
         return Ending("none")
-    if error == INVALID_CAPACITY:
+    if error.startswith(_CAPACITY):
         return Ending("capacity")
     if error.startswith(_BEFORE_SPACE):
         return Ending("before_space")

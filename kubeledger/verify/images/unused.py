@@ -10,7 +10,7 @@ from kubeledger.machine import Record
 from kubeledger.profile.images import ImageFacts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.images.collection import NO_PASS, RULE_REMOVAL, give
-from kubeledger.verify.images.deletions import Judged, compare
+from kubeledger.verify.images.deletions import Judged, claims_of, compare
 from kubeledger.verify.images.knowledge import DetectPass
 from kubeledger.verify.images.policy import Policy, read_policy
 from kubeledger.verify.images.pressure import Pressure, SignalReading, read_pressure
@@ -77,18 +77,13 @@ def _judge(facts: ImageFacts, policy: Policy, sweep: Sweep, pressure: Pressure) 
     # The deletion of unused images reads nothing of the policy but the minimum age.
     whole = msgspec.structs.replace(policy, high=100, low=100, max_age_ns=0).whole
     assert whole is not None
-    claimed: dict[str, int | None] = {}
-    for record in sweep.removals:
-        body = record.body
-        assert isinstance(body, ImageDeleted)
-        claimed.setdefault(body.image_id, body.size_bytes)
     question = Question(
         options=sweep.options,
         now_ns=sweep.options[-1].record.ts_ns,
         policy=whole,
         facts=facts,
         began_ns=None,
-        claimed=claimed,
+        claimed=claims_of(sweep.options[-1].known, sweep.removals),
         claimed_by_age=False,
     )
     answer = ask(question, "deleteUnusedImages", None)

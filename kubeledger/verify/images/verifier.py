@@ -24,8 +24,9 @@ from kubeledger.verify.images.collection import (
     judge_removals,
     open_case,
 )
+from kubeledger.verify.images.deletions import short
 from kubeledger.verify.images.disk import Disk
-from kubeledger.verify.images.ends import judge_end
+from kubeledger.verify.images.ends import judge_end, judge_no_end
 from kubeledger.verify.images.knowledge import DetectPass, Passes
 from kubeledger.verify.images.pressure import readings_of
 from kubeledger.verify.images.starts import RULE_COLLECTION, judge_start
@@ -37,6 +38,9 @@ __all__ = ["ImagesVerifier"]
 
 _OWN_PASS_NS = 30 * NS_PER_S
 """A collection's own detect pass comes no longer than this before what it leads to."""
+
+_HEARD_NS = 60 * NS_PER_S
+"""With a sign of life in this time the log has no gap behind a collection."""
 
 _LONGEST_NS = 600 * NS_PER_S
 """A collection about which nothing was said for so long has ended unheard."""
@@ -97,19 +101,29 @@ class ImagesVerifier(Verifier):
 
     def _detected(self, record: Record, body: ImagesDetected, state: NodeState) -> None:
         self._expire(record.ts_ns)
-        facts = self._facts
-        self._passes.take(
+        facts, last = self._facts, self._passes.recent[-1:]
+        odd = self._passes.take(
             record,
             body,
             zero_time=facts is not None and facts.first_detect_time_zero,
             of_loop=self._collection is None and self._sweep is None,
         )
+        for image_id in odd:
+            self.bench.contradict(
+                record.ts_ns,
+                f"image/{image_id}",
+                f"image {short(image_id)} is no new one, but the pass before did not list it",
+                (last[0].record.seq, "not listed"),
+                (record.seq, "listed, and not as new"),
+            )
 
     # -- what is decided -------------------------------------------------------------------
 
     def _started(self, record: Record, body: GarbageCollectionStarted, state: NodeState) -> None:
         collection = self._collection
         if collection is None or collection.start is not None:
+            if collection is not None:
+                collection.outlived = collection.heard
             self._close()
             collection = self._open(record)
         collection.start, collection.last_ns = record, record.ts_ns
@@ -127,7 +141,7 @@ class ImagesVerifier(Verifier):
             self._freeze(collection, record)
             collection.removals.append(record)
             collection.last_ns = record.ts_ns
-        self._passes.deleted(body.image_id)
+        self._passes.deleted(body.image_id, record.ts_ns)
 
     def _swept(self, record: Record, state: NodeState) -> None:
         if self._sweep is None:
@@ -145,7 +159,8 @@ class ImagesVerifier(Verifier):
             and (ending.kind in {"capacity", "before_space"} or body.outcome == "below_threshold")
             and record.cause != collection.start.seq
         )
-        if unheard:
+        if unheard and collection is not None:
+            collection.outlived = collection.heard
             self._close()
             collection = None
         collection = collection or self._open(record)
@@ -193,8 +208,14 @@ class ImagesVerifier(Verifier):
         )
 
     def _expire(self, now_ns: int) -> None:
+        """Time went on: a collection that nothing is heard of is over."""
         collection = self._collection
-        if collection is not None and now_ns - collection.last_ns > _LONGEST_NS:
+        if collection is None:
+            return
+        silent_ns = now_ns - collection.last_ns
+        collection.heard = collection.heard or silent_ns <= _HEARD_NS
+        if silent_ns > _LONGEST_NS:
+            collection.outlived = collection.heard
             self._close()
 
     def _close_all(self) -> None:
@@ -224,6 +245,7 @@ class ImagesVerifier(Verifier):
         judge_start(self.bench, self._disk, case)
         judge_removals(self.bench, case)
         judge_end(self.bench, self._disk, case)
+        judge_no_end(self.bench, case)
 
     def _without_rules(self, records: list[Record], rule: str) -> None:
         for record in records:
