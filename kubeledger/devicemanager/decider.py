@@ -21,7 +21,7 @@ from kubeledger.devicemanager.pod_devices import DevicesPerNUMA, devices_of
 from kubeledger.devicemanager.reuse import keep_or_pass_on, reusable_devices
 from kubeledger.profile.devices import DeviceFacts
 
-__all__ = ["AllocateCall", "Claim", "Found", "admissible", "decide"]
+__all__ = ["AllocateCall", "Claim", "Found", "admissible", "decide", "misfit"]
 
 
 class AllocateCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ class _Search:
                 if error:
                     yield from self._end(state, error)
                     continue
-                if why := _misfit(manager, request, plan, devices):
+                if why := misfit(manager, request, plan, devices):
                     misfits.append(why)
                     continue
             if not served:
@@ -210,8 +210,15 @@ def _settle_reuse(manager: ManagerImpl, call: AllocateCall, facts: DeviceFacts) 
     keep_or_pass_on(manager, call.pod, call.container, pass_on=call.is_init and not keeps)
 
 
-def _misfit(manager: ManagerImpl, request: Request, plan: Plan, devices: frozenset[str]) -> str:
-    """Why a plan cannot have given these devices to begin with ``manager``; empty if it can."""
+def misfit(manager: ManagerImpl, request: Request, plan: Plan, devices: frozenset[str]) -> str:
+    """Why a plan cannot have given these devices; empty if it can.
+
+    Args:
+        manager: in which the plan was made.
+        request: that it was made for.
+        plan: what to take from.
+        devices: what is said to have been taken.
+    """
     resource, size = request.resource, plan.size
     if not devices:
         return f"the limit of {size} {resource} is granted, but no device is held"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
+from kubeledger.verify.devices.verifier import DeviceVerifier
 from kubeledger.verify.images.evictions import EvictionVerifier
 from kubeledger.verify.images.verifier import ImagesVerifier
 from kubeledger.verify.lives.verifier import LivesVerifier
@@ -12,6 +13,7 @@ __all__ = ["VERIFIERS"]
 
 VERIFIERS: tuple[type[Verifier], ...] = (
     CgroupVerifier,
+    DeviceVerifier,
     ImagesVerifier,
     EvictionVerifier,
     LivesVerifier,

@@ -1,0 +1,1 @@
+"""Devices and their topology: what was granted, refused, given back, and aligned."""

@@ -1,0 +1,367 @@
+"""Merged hints: does the policy come to this hint, and admit with it?"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from typing import Any, NamedTuple, get_args
+
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.topologymanager.bitmask import BITS_MAX, bits_of, mask_of
+from kubeledger.topologymanager.decider import decide
+from kubeledger.topologymanager.hint import Hints, ProviderHints, TopologyHint
+from kubeledger.topologymanager.options import PREFER_CLOSEST
+from kubeledger.topologymanager.policies import Policy, PolicyName
+from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.verify.devices.desk import Affinity, Desk, when_of
+from kubeledger.verify.devices.hints import wrong_hints
+from kubeledger.verify.devices.words import joined, nodes_text
+from kubeledger.verify.finding import Verdict
+from kubeledger.verify.settings import UNKNOWN
+from kubeledger.verify.variant import RECORDED
+
+__all__ = ["Affinities"]
+
+RULE = "pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints"
+_KEPT_MAX = 64
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+
+
+class _Offer(NamedTuple):
+    """Hints that were generated.
+
+    Attributes:
+        lines: log lines that hold providers' hints; 0 when the source is no log.
+    """
+
+    seq: int
+    pod: str
+    body: HintsGenerated
+    lines: int
+
+
+class _Rules(NamedTuple):
+    policy: Policy
+    scope: Any
+    prefers_closest: bool
+
+
+class Affinities:
+    """Findings for ``AffinityDecided``."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._offers: OrderedDict[int, _Offer] = OrderedDict()
+        self._open: tuple[Record, _Offer] | None = None
+
+    def restarted(self) -> None:
+        """A new kubelet process knows no hints."""
+        self._offers.clear()
+        self._open = None
+
+    def offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
+        """Hints came in: look whether the device manager can have given them, and keep them."""
+        desk = self._desk
+        pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
+        lines = sum("TopologyHints" in (piece.text or "") for piece in record.evidence)
+        offer = _Offer(record.seq, pod, body, lines)
+        self._missed(record)
+        self._offers[record.seq] = offer
+        self._open = (record, offer)
+        if len(self._offers) > _KEPT_MAX:
+            self._offers.popitem(last=False)
+        if body.container is not None:
+            self._check(record, offer, state)
+
+    def _missed(self, record: Record) -> None:
+        """The hints before these led to no decision, in the same file of the same process."""
+        if self._open is None:
+            return
+        before, offer = self._open
+        if not before.evidence or not record.evidence or before.evidence[0].line is None:
+            return
+        if before.evidence[0].file != record.evidence[0].file:
+            return
+        body = offer.body
+        name = f"{body.namespace}/{body.pod}"
+        self._desk.bench.absent(
+            before,
+            AffinityDecided.kind,
+            subject=f"container/{name}/{body.container}" if body.container else f"pod/{name}",
+            expected={},
+            why="hints are merged as soon as all are there, and no merged hint follows",
+            rule=RULE,
+            inputs=(before.seq,),
+        )
+
+    def _check(self, record: Record, offer: _Offer, state: NodeState) -> None:
+        """Hints of devices against the devices that were there."""
+        desk, body = self._desk, offer.body
+        when = when_of(record)
+        listed = desk.pod(when, body.pod_uid, body.namespace, body.pod)
+        for resource, hints in body.hints.items():
+            if resource not in desk.foresight.lists.resources:
+                continue
+            holder = (offer.pod, body.container or "", resource)
+            set_up = desk.set_up(state, when, holder, listed, None)
+            if set_up.evidence is None or not set_up.limit:
+                continue
+            why = wrong_hints(set_up.evidence, hints)
+            if why:
+                desk.bench.contradict(
+                    record.ts_ns,
+                    f"container/{body.namespace}/{body.pod}/{body.container}",
+                    f"the hints for {resource} are not those of the devices that were there",
+                    (record.seq, f"hints for {resource}: {_hints_text(hints)}"),
+                    (max(set_up.evidence.listed.seqs, default=record.seq), why),
+                )
+
+    def decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
+        """Judge a merged hint, and remember what was stored."""
+        desk = self._desk
+        pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
+        offer = self._offers.get(record.cause or 0)
+        if self._open is not None and offer is not None and self._open[1].seq == offer.seq:
+            self._open = None
+        name = (
+            f"{body.namespace}/{body.pod}" if body.namespace and body.pod else desk.name(state, pod)
+        )
+        subject = f"container/{name}/{body.container}" if body.container else f"pod/{name}"
+        rules, missing = self._rules(body, state, offer)
+        if offer is None:
+            missing = (*missing, "the hints of the providers")
+        masks = {_mask(body.hint)}
+        if missing or rules is None or offer is None:
+            desk.bench.unverifiable(record, subject=subject, missing=missing, rule=RULE)
+        else:
+            masks = self._judge(record, body, subject, rules, offer, pod)
+        without = frozenset(
+            resource
+            for resource, hints in (offer.body.hints if offer else {}).items()
+            if hints is None
+        )
+        stored = Affinity(
+            record.seq, tuple(sorted(masks, key=lambda m: -1 if m is None else m)), without
+        )
+        desk.store(pod, body.container or "", stored)
+
+    def _rules(
+        self, body: AffinityDecided, state: NodeState, offer: _Offer | None
+    ) -> tuple[_Rules | None, tuple[str, ...]]:
+        """Policy and machine; or what is missing of them."""
+        bench = self._desk.bench
+        missing: list[str] = []
+        if bench.profile is None:
+            missing.append(bench.missing_profile)
+        policy = bench.settings.get("topologyManagerPolicy")
+        if policy is UNKNOWN:
+            policy = body.policy
+        if policy not in get_args(PolicyName):
+            missing.append("topologyManagerPolicy")
+        nodes = self._desk.numa_nodes(state) or self._nodes_of_others(body, offer)
+        if not nodes or not all(0 <= node < BITS_MAX for node in nodes):
+            missing.append("the NUMA nodes of the machine")
+        if missing or nodes is None:
+            return None, tuple(missing)
+        options = bench.settings.get("topologyManagerPolicyOptions")
+        closest = isinstance(options, dict) and str(options.get(PREFER_CLOSEST, "")) in _TRUE
+        rules = Policy(name=policy, numa_nodes=nodes)
+        return _Rules(rules, bench.settings.get("topologyManagerScope"), closest), ()
+
+    def _nodes_of_others(
+        self, body: AffinityDecided, offer: _Offer | None
+    ) -> tuple[int, ...] | None:
+        """Without any hint, all nodes are merged: those that most other decisions came to."""
+        votes: Counter[tuple[int, ...]] = Counter(self._desk.foresight.unhinted)
+        if offer is not None and body.hint.numa_nodes and not _any(offer.body):
+            votes[body.hint.numa_nodes] -= 1
+        ranked = votes.most_common(2)
+        if not ranked or ranked[0][1] < 2:
+            return None
+        return ranked[0][0] if len(ranked) == 1 or ranked[0][1] > ranked[1][1] else None
+
+    def _judge(
+        self,
+        record: Record,
+        body: AffinityDecided,
+        subject: str,
+        rules: _Rules,
+        offer: _Offer,
+        pod: str,
+    ) -> set[int | None]:
+        """Decide again; gives the masks that the topology manager may have stored."""
+        bench = self._desk.bench
+        profile = bench.profile
+        assert profile is not None
+        inputs = (offer.seq, *(() if bench.settings.seq is None else (bench.settings.seq,)))
+        policy = rules.policy
+        if policy.name == "none":
+            why = "with policy none no hints are merged and no affinity is stored"
+            bench.find(
+                record,
+                "impossible",
+                subject=subject,
+                why=why,
+                expected=None,
+                recorded=_recorded(body, ("hint", "policy")),
+                rule=RULE,
+                inputs=inputs,
+            )
+            return {None}
+        hint, admits = decide(policy, [_provider(offer.body)], profile.topology)
+        expected: dict[str, Any] = {"hint": _plain(hint)}
+        if body.admit is not None:
+            expected["admit"] = admits
+        if body.policy is not None and "topologyManagerPolicy" not in bench.variant.settings:
+            expected["policy"] = policy.name
+        wrong = _foreign(body, offer, pod, rules.scope)
+        expected |= wrong
+        recorded = _recorded(body, tuple(expected))
+        if body.disputed is not None and recorded["hint"] == expected["hint"]:
+            recorded["hint"] = _plain_hint(body.disputed)
+            self._disputed(record, body, subject)
+        size = (hint.affinity or 0).bit_count()
+        open_distance = rules.prefers_closest and 2 <= size < len(policy.numa_nodes)
+        same = recorded == expected
+        if (open_distance and recorded["hint"] != expected["hint"]) or (
+            not same and not wrong and not self._whole(offer)
+        ):
+            missing = (
+                "the distances of the NUMA nodes"
+                if open_distance
+                else "the hints of every provider"
+            )
+            bench.unverifiable(record, subject=subject, missing=(missing,), rule=RULE)
+            return {_mask(body.hint)}
+        verdict: Verdict = "match" if same else "impossible"
+        why = _why(policy, offer.body, hint, admits)
+        if not same:
+            why = f"{why}, not {_difference(recorded, expected)}"
+        bench.find(
+            record,
+            verdict,
+            subject=subject,
+            why=why,
+            expected=expected,
+            recorded=recorded,
+            rule=RULE,
+            inputs=inputs,
+        )
+        if bench.variant != RECORDED:
+            return {hint.affinity}
+        return {hint.affinity, _mask(body.hint)}
+
+    def _disputed(self, record: Record, body: AffinityDecided, subject: str) -> None:
+        assert body.disputed is not None
+        self._desk.bench.contradict(
+            record.ts_ns,
+            subject,
+            "lines about one merged hint name different hints",
+            (record.seq, f"the merged hint is {_hint_text(body.hint)}"),
+            (record.seq, f"the merged hint is {_hint_text(body.disputed)}"),
+        )
+
+    def _whole(self, offer: _Offer) -> bool:
+        """Whether hints of all providers are there: each writes a line of its own."""
+        if not offer.lines:
+            return True
+        bench = self._desk.bench
+        gates = bench.settings.get("featureGates")
+        gates = gates if isinstance(gates, dict) else {}
+        minor = bench.profile.version.minor if bench.profile is not None else 0
+        providers = 1 + (gates.get("CPUManager", True) is not False)
+        memory = gates.get("MemoryManager", minor >= 22)
+        return offer.lines >= providers + (memory is not False)
+
+
+def _foreign(body: AffinityDecided, offer: _Offer, pod: str, scope: Any) -> dict[str, Any]:  # noqa: ANN401 # any JSON value
+    """Whom the hints are about, where the decision is about another."""
+    wrong: dict[str, Any] = {}
+    if offer.pod != pod:
+        wrong["pod_uid"] = offer.body.pod_uid
+    for name in ("namespace", "pod"):
+        told = getattr(offer.body, name)
+        if told is not None and getattr(body, name) not in (None, told):
+            wrong[name] = told
+    if offer.body.container != body.container:
+        wrong["container"] = offer.body.container
+    elif scope == "pod" and body.container is not None:
+        wrong["container"] = None
+    return wrong
+
+
+def _recorded(body: AffinityDecided, names: tuple[str, ...]) -> dict[str, Any]:
+    values = {name: getattr(body, name) for name in names}
+    return {
+        name: _plain_hint(value) if isinstance(value, Hint) else value
+        for name, value in values.items()
+    }
+
+
+def _plain_hint(hint: Hint) -> dict[str, Any]:
+    nodes = None if hint.numa_nodes is None else list(hint.numa_nodes)
+    return {"numa_nodes": nodes, "preferred": hint.preferred}
+
+
+def _any(body: HintsGenerated) -> bool:
+    return any(hints is not None for hints in body.hints.values())
+
+
+def _provider(body: HintsGenerated) -> ProviderHints:
+    return {resource: _hints(hints) for resource, hints in body.hints.items()}
+
+
+def _hints(hints: tuple[Hint, ...] | None) -> Hints | None:
+    if hints is None:
+        return None
+    return tuple(TopologyHint(_mask(hint), hint.preferred) for hint in hints)
+
+
+def _mask(hint: Hint) -> int | None:
+    if hint.numa_nodes is None:
+        return None
+    return mask_of(node for node in hint.numa_nodes if 0 <= node < BITS_MAX)
+
+
+def _plain(hint: TopologyHint) -> dict[str, Any]:
+    nodes = None if hint.affinity is None else bits_of(hint.affinity)
+    return {"numa_nodes": nodes, "preferred": hint.preferred}
+
+
+def _hint_text(hint: Hint) -> str:
+    return f"{nodes_text(_mask(hint))}, {'preferred' if hint.preferred else 'not preferred'}"
+
+
+def _hints_text(hints: tuple[Hint, ...] | None) -> str:
+    if hints is None:
+        return "no preference"
+    return joined(_hint_text(hint) for hint in hints) if hints else "no possible affinity"
+
+
+def _why(policy: Policy, offered: HintsGenerated, hint: TopologyHint, admits: bool) -> str:
+    given = [
+        f"{resource} has {_hints_text(hints)}" for resource, hints in sorted(offered.hints.items())
+    ]
+    offers = joined(given) if given else "no provider has a preference"
+    best = f"{nodes_text(hint.affinity)}, {'preferred' if hint.preferred else 'not preferred'}"
+    machine = nodes_text(mask_of(policy.numa_nodes))
+    verb = "admits" if admits else "refuses"
+    return (
+        f"{offers}: of {machine} of the machine this merges to {best}, with which policy "
+        f"{policy.name} {verb}"
+    )
+
+
+def _difference(recorded: dict[str, Any], expected: dict[str, Any]) -> str:
+    return joined(
+        f"{name} {_value(value)}" for name, value in recorded.items() if value != expected[name]
+    )
+
+
+def _value(value: Any) -> str:  # noqa: ANN401 # any JSON value
+    if isinstance(value, dict) and "preferred" in value:
+        nodes = value["numa_nodes"]
+        return _hint_text(
+            Hint(numa_nodes=None if nodes is None else tuple(nodes), preferred=value["preferred"])
+        )
+    return str(value)

@@ -1,0 +1,184 @@
+"""What later records tell of devices: lists, NUMA nodes, and grants that were seen late.
+
+The log names the devices that are taken, not those that were there. The checkpoint lists
+those, but it is read at some later instant. So all checkpoints are looked at first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from kubeledger.devicemanager.records import (
+    AllocationRequested,
+    CheckpointRead,
+    DevicesAllocated,
+    DevicesReleased,
+    DevicesReported,
+    EndpointStopped,
+)
+from kubeledger.lifecycle.records import PodConfigChanged, PodRejected
+from kubeledger.machine import Record
+from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
+from kubeledger.verify.devices.lists import DeviceLists
+
+__all__ = ["Entry", "Foresight", "Holder", "When", "all_ids"]
+
+Holder = tuple[str, str, str]
+"""Pod UID (or ``namespace/name``), container, resource."""
+
+When = tuple[int, int]
+"""Time and seq of a record: the order of replay."""
+
+Late = dict[Holder, list[tuple[When, DevicesAllocated]]]
+
+_OPEN_MAX = 64
+_TOLD_MAX = 16
+
+
+class Entry(NamedTuple):
+    """What a sound checkpoint holds for a container, from one reading on.
+
+    Attributes:
+        when: of the reading.
+        numa: NUMA node (decimal text) -> sorted IDs.
+    """
+
+    when: When
+    numa: dict[str, tuple[str, ...]]
+
+
+def all_ids(numa: dict[str, tuple[str, ...]]) -> frozenset[str]:
+    """The devices of all nodes, each once."""
+    return frozenset(device for ids in numa.values() for device in ids)
+
+
+class Foresight:
+    """All that a first reading finds; bounded by the pods and changes of device lists.
+
+    Attributes:
+        lists: device lists over time.
+        entries: holder -> (n,) what checkpoints hold for it, in order, changes only.
+        late: pod -> holder -> (n,) grants that only a checkpoint shows, in order.
+        added: pod -> first time that it was added.
+        rejections: pod -> seq and message of refusals for what a manager could not allocate.
+        numa_nodes: of the machine, where records agree on them; None when not known.
+        unhinted: merged nodes -> how many decisions without any hint came to them.
+    """
+
+    def __init__(self) -> None:
+        self.lists = DeviceLists()
+        self.entries: dict[Holder, list[Entry]] = {}
+        self.late: dict[str, Late] = {}
+        self.added: dict[str, When] = {}
+        self.rejections: dict[str, list[tuple[int, str]]] = {}
+        self.numa_nodes: tuple[int, ...] | None = None
+        self.unhinted: Counter[tuple[int, ...]] = Counter()
+        self._machines: set[tuple[int, ...]] = set()
+        self._nodes: dict[tuple[str, str], set[tuple[int, ...]]] = {}
+        self._open_hints: dict[int, None] = {}
+        self._settled = False
+
+    def note(self, record: Record) -> None:
+        """Take in one record of the first reading; they come in any order."""
+        body, when = record.body, (record.ts_ns, record.seq)
+        if isinstance(body, CheckpointRead):
+            self._checkpoint(when, body)
+        elif isinstance(body, DevicesReported):
+            self.lists.reported(when, body)
+        elif isinstance(body, EndpointStopped):
+            self.lists.stopped(when, body.resource)
+        elif isinstance(body, KubeletStarted):
+            self.lists.started(when)
+        elif isinstance(body, AllocationRequested):
+            self.lists.asked(when)
+        elif isinstance(body, DevicesReleased):
+            if not body.inferred:
+                self.lists.asked(when)
+        elif isinstance(body, DevicesAllocated):
+            if body.told_by == "checkpoint":
+                pod = body.pod_uid or f"{body.namespace}/{body.pod}"
+                holder = (pod, body.container, body.resource)
+                self.late.setdefault(pod, {}).setdefault(holder, []).append((when, body))
+        elif isinstance(body, NodeObserved):
+            if body.numa_nodes:
+                self._machines.add(body.numa_nodes)
+        else:
+            self._of_pods(record, when)
+
+    def _of_pods(self, record: Record, when: When) -> None:
+        body = record.body
+        if isinstance(body, PodConfigChanged):
+            if body.operation == "ADD":
+                pod = body.pod_uid or f"{body.namespace}/{body.pod}"
+                self.added[pod] = min(self.added.get(pod, when), when)
+        elif isinstance(body, PodRejected):
+            told = self.rejections.setdefault(body.pod_uid or f"{body.namespace}/{body.pod}", [])
+            if "which is unexpected" in body.message and len(told) < _TOLD_MAX:
+                told.append((record.seq, body.message))
+        elif isinstance(body, HintsGenerated):
+            if not any(hints is not None for hints in body.hints.values()):
+                self._open_hints[record.seq] = None
+                if len(self._open_hints) > _OPEN_MAX:
+                    del self._open_hints[next(iter(self._open_hints))]
+        elif (
+            isinstance(body, AffinityDecided)
+            and record.cause in self._open_hints
+            and body.hint.numa_nodes
+        ):
+            self.unhinted[body.hint.numa_nodes] += 1
+
+    def _checkpoint(self, when: When, body: CheckpointRead) -> None:
+        if body.checksum_ok is False:
+            return
+        for entry in body.entries:
+            holder = (entry.pod_uid, entry.container, entry.resource)
+            seen = self.entries.setdefault(holder, [])
+            seen.append(Entry(when, entry.numa))
+            if len(seen) > 1 and seen[-2].numa == entry.numa and seen[-2].when < when:
+                seen.pop()
+            self._numa(entry.resource, entry.numa)
+            self.lists.exists(entry.resource, all_ids(entry.numa))
+        self.lists.listed(when, body.registered)
+
+    def _numa(self, resource: str, numa: dict[str, tuple[str, ...]]) -> None:
+        nodes: dict[str, list[int]] = {}
+        for node, ids in numa.items():
+            if not _is_node(node):
+                return
+            for device in ids:
+                nodes.setdefault(device, []).append(int(node))
+        for device, on in nodes.items():
+            self._nodes.setdefault((resource, device), set()).add(tuple(sorted(on)))
+
+    def settle(self) -> None:
+        """The first reading ended; once."""
+        if self._settled:
+            return
+        self._settled = True
+        self.lists.settle()
+        for entries in self.entries.values():
+            entries.sort(key=lambda entry: entry.when)
+        for late in self.late.values():
+            for grants in late.values():
+                grants.sort(key=lambda grant: grant[0])
+        if len(self._machines) == 1:
+            self.numa_nodes = next(iter(self._machines))
+        self._open_hints.clear()
+
+    def late_of(self, pod: str) -> Late:
+        """Grants to a pod that only a checkpoint shows."""
+        return self.late.get(pod, {})
+
+    def nodes_of(self, resource: str, device: str) -> tuple[int, ...] | None:
+        """NUMA nodes under which checkpoints hold a device (-1: without topology).
+
+        None when none holds it, or they differ.
+        """
+        found = self._nodes.get((resource, device))
+        return next(iter(found)) if found is not None and len(found) == 1 else None
+
+
+def _is_node(text: str) -> bool:
+    return text.removeprefix("-").isdigit()

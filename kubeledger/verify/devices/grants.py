@@ -1,0 +1,381 @@
+"""Granted devices: could the kubelet have taken them, out of what was there just then?
+
+A grant that only a later checkpoint shows is judged when its container was aligned, asked or
+its pod admitted, with what was held then; the finding waits for the record.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kubeledger.devicemanager.records import DevicesAllocated
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.topologymanager.bitmask import bits_of
+from kubeledger.verify.devices.desk import Desk, Request, SetUp, when_of
+from kubeledger.verify.devices.foresight import Entry, Holder, When, all_ids
+from kubeledger.verify.devices.holdings import Held
+from kubeledger.verify.devices.words import joined, listing, nodes_text, times
+from kubeledger.verify.devices.worlds import Evidence, Judged, Topic, judge
+from kubeledger.verify.finding import Verdict
+from kubeledger.verify.pods import ListedPod
+
+__all__ = ["RULE", "Grants", "open_inputs", "surroundings"]
+
+RULE = "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate"
+_SETTLING_NS = 2_000_000_000
+_SHOWN_MAX = 8
+
+
+class _Early(NamedTuple):
+    """A grant judged before its record comes."""
+
+    set_up: SetUp
+    judged: Judged | None
+
+
+class _Verdict(NamedTuple):
+    verdict: Verdict
+    why: str
+    expected: dict[str, Any] | None
+    missing: tuple[str, ...] = ()
+
+
+class Grants:
+    """Findings for ``DevicesAllocated``."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._early: dict[tuple[Holder, int], _Early] = {}
+
+    def allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> None:
+        """A grant: judge it, then let the container hold what it got."""
+        desk, when = self._desk, when_of(record)
+        holder = (
+            desk.key(state, body.pod_uid, body.namespace, body.pod),
+            body.container,
+            body.resource,
+        )
+        devices = frozenset(body.device_ids)
+        early = self._early.pop((holder, record.seq), None)
+        caused = desk.requests.get(record.cause or 0)
+        request = caused if caused and caused.holder == holder else desk.request_of(holder)
+        listed = desk.pod(when, body.pod_uid, body.namespace, body.pod)
+        if early is not None:
+            set_up, judged = early
+        else:
+            set_up = desk.set_up(state, when, holder, listed, request)
+            judged = judge(set_up.evidence, devices) if set_up.evidence is not None else None
+        entry, disputed = (None, None)
+        if body.told_by != "checkpoint":
+            entry, disputed = self._checkpointed(holder, devices, when)
+        found = self._foreign(body, holder, listed, caused, set_up)
+        found = found or self._told_twice(body, holder, set_up, entry, disputed)
+        if found is None and body.told_by != "call" and early is None:
+            found = _Verdict("unverifiable", "", None, (_when_missing(body),))
+        found = found or self._by_rule(body, set_up, judged, devices, entry)
+        if disputed is not None:
+            self._contradict(record, body, disputed, state)
+        self._tell(record, body, holder, state, found, set_up, entry or disputed)
+        self._hold(holder, devices, record.seq, found, disputed, was_early=early is not None)
+        if caused is not None:
+            desk.requests.pop(caused.seq, None)
+
+    def _foreign(
+        self,
+        body: DevicesAllocated,
+        holder: Holder,
+        listed: ListedPod | None,
+        caused: Request | None,
+        set_up: SetUp,
+    ) -> _Verdict | None:
+        """Is it the container that asked, of the pod that is named?"""
+        if caused is not None and caused.holder != holder:
+            pod, container, resource = caused.holder
+            expected = {"pod_uid": pod, "container": container, "resource": resource}
+            why = (
+                f"container {container} of pod {pod} asked for {resource}, and nobody else, "
+                f"so container {body.container} cannot have got {body.resource}"
+            )
+            return _Verdict("impossible", why, expected)
+        if listed is not None and listed.uid == body.pod_uid and body.pod is not None:
+            expected = {"namespace": listed.namespace, "pod": listed.name}
+            if expected != {"namespace": body.namespace, "pod": body.pod}:
+                why = f"pod {body.pod_uid} is {listed.namespace}/{listed.name} in the pod list"
+                return _Verdict("impossible", why, expected)
+        asks = set_up.asks
+        if asks is not None and not (set_up.limit or 0):
+            has = f"container {body.container} has no limit on {body.resource}"
+            if asks.of(body.container) is None:
+                has = f"the pod has no container {body.container}"
+            return _Verdict("impossible", f"{has}, so nothing is allocated to it", None)
+        return None
+
+    def _told_twice(
+        self,
+        body: DevicesAllocated,
+        holder: Holder,
+        set_up: SetUp,
+        entry: Entry | None,
+        disputed: Entry | None,
+    ) -> _Verdict | None:
+        """Do other sources tell the same of it?"""
+        request, limit = set_up.request, set_up.limit
+        if request is not None and limit is not None and request.needed != limit:
+            why = (
+                f"the log says that container {body.container} needs "
+                f"{times(request.needed, body.resource)}, its spec has a limit of {limit}"
+            )
+            return _Verdict("impossible", why, None)
+        if disputed is not None:
+            ids = sorted(all_ids(disputed.numa))
+            why = (
+                f"the checkpoint written after it holds {listing(ids)} for container "
+                f"{body.container}, not {listing(body.device_ids)}"
+            )
+            return _Verdict("impossible", why, {"device_ids": ids})
+        if body.numa is None:
+            return None
+        if all_ids(body.numa) != frozenset(body.device_ids):
+            why = f"its NUMA record holds {listing(all_ids(body.numa))}"
+            return _Verdict("impossible", why, {"numa": _plain(entry.numa) if entry else None})
+        if entry is not None and "" not in entry.numa and entry.numa != body.numa:
+            why = "the checkpoint has the devices under other NUMA nodes"
+            return _Verdict("impossible", why, {"numa": _plain(entry.numa)})
+        return None
+
+    def _by_rule(
+        self,
+        body: DevicesAllocated,
+        set_up: SetUp,
+        judged: Judged | None,
+        devices: frozenset[str],
+        entry: Entry | None,
+    ) -> _Verdict:
+        if len(body.device_ids) != len(devices):
+            return _Verdict("impossible", "a device is granted twice in one grant", None)
+        evidence = set_up.evidence
+        if evidence is None or judged is None:
+            return _Verdict("unverifiable", "", None, set_up.missing)
+        expected: dict[str, Any] = {"device_ids": sorted(judged.choice or ())}
+        if judged.fits == "none":
+            why = f"{judged.why}: {surroundings(evidence, self._desk)}"
+            return _Verdict("impossible", why, expected if judged.choice else None)
+        if judged.fits == "some":
+            return _Verdict("unverifiable", "", None, open_inputs(evidence, judged.open, devices))
+        same = judged.choice == devices
+        if same and body.numa is not None and entry is not None:
+            expected["numa"] = _plain(entry.numa)
+        why = _taken(evidence, devices, self._desk)
+        return _Verdict("match" if same else "admissible", why, expected)
+
+    def _tell(
+        self,
+        record: Record,
+        body: DevicesAllocated,
+        holder: Holder,
+        state: NodeState,
+        found: _Verdict,
+        set_up: SetUp,
+        entry: Entry | None,
+    ) -> None:
+        subject = f"container/{self._desk.name(state, holder[0])}/{body.container}"
+        if body.namespace and body.pod:
+            subject = f"container/{body.namespace}/{body.pod}/{body.container}"
+        if found.verdict == "unverifiable":
+            self._desk.bench.unverifiable(record, subject=subject, missing=found.missing, rule=RULE)
+            return
+        fields = {"device_ids": list(body.device_ids)}
+        if found.expected is not None:
+            fields = {name: _field(body, name) for name in found.expected}
+        self._desk.bench.find(
+            record,
+            found.verdict,
+            subject=subject,
+            why=found.why,
+            expected=found.expected,
+            recorded=fields,
+            rule=RULE,
+            inputs=(*set_up.seqs, *((entry.when[1],) if entry is not None else ())),
+        )
+
+    def _hold(
+        self,
+        holder: Holder,
+        devices: frozenset[str],
+        seq: int,
+        found: _Verdict,
+        disputed: Entry | None,
+        *,
+        was_early: bool,
+    ) -> None:
+        """What the container holds from now on; a lie is not built upon."""
+        holdings = self._desk.holdings
+        if disputed is not None:
+            holdings.take(holder, Held(all_ids(disputed.numa), seq))
+        elif found.verdict != "impossible":
+            holdings.take(holder, Held(devices, seq))
+        elif holdings.get(holder) is None or was_early:
+            holdings.take(holder, Held(None, seq))
+
+    def _checkpointed(
+        self, holder: Holder, devices: frozenset[str], when: When
+    ) -> tuple[Entry | None, Entry | None]:
+        """The checkpoint entry that agrees with a grant, or the one that does not."""
+        later = [
+            entry
+            for entry in self._desk.foresight.entries.get(holder, ())
+            if entry.when[0] + _SETTLING_NS >= when[0]
+        ]
+        agreeing = next((entry for entry in later if all_ids(entry.numa) == devices), None)
+        if agreeing is not None:
+            return agreeing, None
+        return None, next((entry for entry in later if entry.when > when), None)
+
+    def _contradict(
+        self, record: Record, body: DevicesAllocated, entry: Entry, state: NodeState
+    ) -> None:
+        pod = self._desk.name(state, body.pod_uid or f"{body.namespace}/{body.pod}")
+        self._desk.bench.contradict(
+            max(record.ts_ns, entry.when[0]),
+            f"container/{pod}/{body.container}",
+            f"log and checkpoint name different devices of {body.resource} for one allocation",
+            (record.seq, f"container {body.container} got {listing(body.device_ids)}"),
+            (entry.when[1], f"it holds {listing(all_ids(entry.numa))}"),
+        )
+
+    def shown_later(
+        self, record: Record, pod: str, container: str | None, state: NodeState
+    ) -> None:
+        """A pod's containers get devices about now; a checkpoint showed later which.
+
+        Args:
+            record: that tells of the moment.
+            pod: key of the pod.
+            container: None for all.
+            state: just before.
+        """
+        desk, when = self._desk, when_of(record)
+        due = desk.foresight.late_of(pod)
+        if not due:
+            return
+        listed = desk.pod(when, pod if "/" not in pod else None, *_split(pod))
+        asks = desk.asks(listed, pod)
+        order = {asker.name: index for index, asker in enumerate(asks.askers)} if asks else {}
+        for holder in sorted(due, key=lambda one: (order.get(one[1], 0), one)):
+            if container is not None and holder[1] != container:
+                continue
+            grant = next(((w, b) for w, b in due[holder] if w > when), None)
+            if grant is None or (holder, grant[0][1]) in self._early:
+                continue
+            current = desk.holdings.get(holder)
+            if current is not None and current.certain:
+                continue
+            (_, seq), body = grant
+            devices = frozenset(body.device_ids)
+            set_up = desk.set_up(state, when, holder, listed, desk.request_of(holder))
+            judged = judge(set_up.evidence, devices) if set_up.evidence is not None else None
+            self._early[holder, seq] = _Early(set_up, judged)
+            desk.holdings.take(holder, Held(devices, seq))
+
+
+def _split(pod: str) -> tuple[str | None, str | None]:
+    namespace, slash, name = pod.partition("/")
+    return (namespace, name) if slash else (None, None)
+
+
+def _when_missing(body: DevicesAllocated) -> str:
+    if body.told_by == "restore":
+        return "the log of the kubelet process that allocated the devices"
+    return "the log of the pod's admission"
+
+
+def _plain(numa: dict[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    return {node: list(ids) for node, ids in numa.items()}
+
+
+def _field(body: DevicesAllocated, name: str) -> Any:  # noqa: ANN401 # any field of a body
+    value = getattr(body, name)
+    if name == "numa" and value is not None:
+        return _plain(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def open_inputs(
+    evidence: Evidence, topics: tuple[Topic, ...], devices: frozenset[str]
+) -> tuple[str, ...]:
+    """The open topics as inputs that are missing."""
+    resource = evidence.resource
+    unknown = sorted(
+        device for device in evidence.perhaps_free | devices if not evidence.nodes_of(device)[0]
+    )
+    phrases: dict[Topic, str] = {
+        "health": f"the healthy devices of {resource} at that time",
+        "use": f"all holders of {resource} at that time",
+        "numa": f"the NUMA nodes of {listing(unknown)} of {resource}",
+        "affinity": f"the affinity of container {evidence.container}",
+        "preferred": f"the answer to GetPreferredAllocation of the plugin of {resource}",
+        "registered": f"whether {resource} was registered at that time",
+    }
+    return tuple(phrases[topic] for topic in topics)
+
+
+def surroundings(evidence: Evidence, desk: Desk) -> str:
+    """Which devices were there, which were free, and who held the others."""
+    listed, in_use = evidence.listed, evidence.in_use
+    free = evidence.free if evidence.is_exact() else evidence.perhaps_free
+    perhaps = "" if evidence.is_exact() else "perhaps "
+    text = f"{times(len(free), f'{perhaps}free healthy device')}: {listing(free)}"
+    parts = [text]
+    by_holder: dict[str, list[str]] = {}
+    for device in sorted(in_use.certain | in_use.maybe):
+        holder = in_use.holders[device]
+        by_holder.setdefault(f"{desk.name_of(holder[0])}/{holder[1]}", []).append(device)
+    for name, ids in list(by_holder.items())[:_SHOWN_MAX]:
+        parts.append(f"{listing(ids)} held by {name}")
+    sick = listed.known - listed.maybe if listed.complete else frozenset()
+    if sick:
+        parts.append(f"{listing(sick)} not healthy")
+    return "; ".join(parts)
+
+
+def _taken(evidence: Evidence, devices: frozenset[str], desk: Desk) -> str:
+    """``gpu-1 was taken out of the 3 free healthy devices gpu-1, gpu-2, gpu-3; ...``."""
+    reused = devices & evidence.reuse
+    fresh = devices - reused
+    clauses = []
+    if reused:
+        clauses.append(
+            f"{joined(sorted(reused))} {'was' if len(reused) == 1 else 'were'} taken over from an "
+            "init container of the pod"
+        )
+    if fresh:
+        free = evidence.perhaps_free
+        clauses.append(
+            f"{joined(sorted(fresh))} {'was' if len(fresh) == 1 else 'were'} taken out of the "
+            f"{times(len(free), 'free healthy device')} {listing(free)}"
+        )
+    text = f"container {evidence.container} asks for {times(evidence.required, evidence.resource)}"
+    text = f"{text}: {' and '.join(clauses)}"
+    held = surroundings(evidence, desk).split("; ")[1:]
+    aligned = _aligned(evidence)
+    return "; ".join([text, *held, *([aligned] if aligned and fresh else [])])
+
+
+def _aligned(evidence: Evidence) -> str:
+    """What the stored affinity came to."""
+    masks = {mask for mask in evidence.affinities if mask is not None}
+    if len(masks) != 1 or None in evidence.affinities:
+        return ""
+    mask = masks.pop()
+    wanted = set(bits_of(mask))
+    on_it = [
+        device
+        for device in evidence.perhaps_free
+        if wanted.intersection(evidence.nodes_of(device)[1] or ())
+    ]
+    return f"the container is aligned to {nodes_text(mask)}, where {listing(on_it)} {_are(on_it)}"
+
+
+def _are(ids: list[str]) -> str:
+    return "is" if len(ids) == 1 else "are"

@@ -1,0 +1,136 @@
+"""Who holds which devices, as far as records tell: certainly, or perhaps.
+
+A holding begins with a grant and ends when the device manager says that it lets go of the
+pod. Where its lines are not in the log, a pod that ended may hold its devices or not, and a
+grant that only a later checkpoint shows counts as possible until its pod was admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from kubeledger.verify.devices.foresight import Holder
+
+__all__ = ["Held", "Holdings", "InUse"]
+
+
+class Held(msgspec.Struct):
+    """Devices of one resource in the hands of one container.
+
+    Attributes:
+        devices: IDs; None where only their number is certain.
+        seq: record that tells it.
+        certain: False while it is only possible.
+    """
+
+    devices: frozenset[str] | None
+    seq: int
+    certain: bool = True
+
+
+class InUse(msgspec.Struct, frozen=True):
+    """Devices of one resource in use just before a request.
+
+    Attributes:
+        certain: IDs.
+        maybe: perhaps in use, besides.
+        unknown: somebody may hold devices whose IDs are not known.
+        holders: device -> who holds it certainly, or perhaps.
+        seqs: (n,) records that tell so.
+    """
+
+    certain: frozenset[str]
+    maybe: frozenset[str]
+    unknown: bool
+    holders: dict[str, Holder]
+    seqs: tuple[int, ...]
+
+
+class Holdings:
+    """All holdings of a node; bounded by the pods on it.
+
+    Attributes:
+        complete: every holder is known: the kubelet's start or a checkpoint was seen.
+    """
+
+    def __init__(self) -> None:
+        self.complete = False
+        self._held: dict[str, dict[Holder, Held]] = {}
+        self._pods: dict[str, set[Holder]] = {}
+        self._suspects: dict[str, set[str]] = {}
+
+    def take(self, holder: Holder, held: Held) -> None:
+        """A container holds devices from now on."""
+        self._held.setdefault(holder[2], {})[holder] = held
+        self._pods.setdefault(holder[0], set()).add(holder)
+
+    def get(self, holder: Holder) -> Held | None:
+        """What a container holds of a resource."""
+        return self._held.get(holder[2], {}).get(holder)
+
+    def release(self, holder: Holder) -> None:
+        """A container holds nothing of a resource any more."""
+        self._held.get(holder[2], {}).pop(holder, None)
+        held = self._pods.get(holder[0])
+        if held is not None:
+            held.discard(holder)
+            if not held:
+                del self._pods[holder[0]]
+
+    def release_pod(self, pod: str) -> None:
+        """A pod holds nothing any more."""
+        for holder in sorted(self._pods.get(pod, ())):
+            self.release(holder)
+        for pods in self._suspects.values():
+            pods.discard(pod)
+
+    def of_pod(self, pod: str) -> list[Holder]:
+        """What the pod holds, in sorted order."""
+        return sorted(self._pods.get(pod, ()))
+
+    def suspect(self, pod: str, resource: str) -> None:
+        """A pod may be granted devices, and no record would tell."""
+        self._suspects.setdefault(resource, set()).add(pod)
+
+    def clear(self, pod: str) -> None:
+        """A pod is under no suspicion any more."""
+        for pods in self._suspects.values():
+            pods.discard(pod)
+
+    def clear_all(self) -> None:
+        """A checkpoint shows all that is held."""
+        self._suspects.clear()
+
+    def __iter__(self) -> Iterator[tuple[Holder, Held]]:
+        """All holdings, by resource."""
+        for held in self._held.values():
+            yield from held.items()
+
+    def in_use(self, holder: Holder, lives: Callable[[str], bool]) -> InUse:
+        """What is in use for others than one container.
+
+        Args:
+            holder: who asks.
+            lives: whether a pod certainly keeps what it holds.
+        """
+        certain: set[str] = set()
+        maybe: set[str] = set()
+        holders: dict[str, Holder] = {}
+        seqs: list[int] = []
+        unknown = not self.complete or bool(self._suspects.get(holder[2], set()) - {holder[0]})
+        for other, held in self._held.get(holder[2], {}).items():
+            if other == holder or (other[0] == holder[0] and not held.certain):
+                continue  # a pod's containers get theirs one after the other
+            if held.devices is None:
+                unknown = True
+                continue
+            seqs.append(held.seq)
+            sure = held.certain and (other[0] == holder[0] or lives(other[0]))
+            (certain if sure else maybe).update(held.devices)
+            for device in held.devices:
+                holders.setdefault(device, other)
+        return InUse(
+            frozenset(certain), frozenset(maybe - certain), unknown, holders, tuple(sorted(seqs))
+        )

@@ -1,0 +1,135 @@
+"""Devices given back: only those of pods that are not active any more."""
+
+from __future__ import annotations
+
+from kubeledger.devicemanager.records import DevicesReleased
+from kubeledger.lifecycle.state import PodState
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.verify.devices.desk import Desk, when_of
+from kubeledger.verify.devices.words import joined, listing
+
+__all__ = ["Releases"]
+
+RULE = "pkg/kubelet/cm/devicemanager/manager.go UpdateAllocatedDevices"
+
+
+class Releases:
+    """Findings for ``DevicesReleased``."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def released(self, record: Record, body: DevicesReleased, state: NodeState) -> None:
+        """Judge a release; what a living pod holds, it keeps."""
+        desk, pod = self._desk, body.pod_uid
+        holders = desk.holdings.of_pod(pod)
+        known = state.lifecycle.pods.get(pod)
+        alive, said = _alive(known, state)
+        subject = f"pod/{desk.name(state, pod)}"
+        seqs = [held.seq for holder in holders if (held := desk.holdings.get(holder)) is not None]
+        of_one = body.container is not None
+        if alive:
+            what = "gives back a container's devices" if of_one else "lets go of a pod"
+            why = f"the device manager {what} only when the pod has ended, and {said}"
+            self._find(record, body, subject, why, seqs, possible=False)
+            self._doubt(state)
+            return
+        if not holders:
+            self._nothing_held(record, body, subject, state)
+            return
+        if alive is None:
+            missing = ("the end of the pod's containers",)
+            desk.bench.unverifiable(record, subject=subject, missing=missing, rule=RULE)
+        else:
+            why = f"{said}, and it held {self._held(pod)}, which no active pod needs any more"
+            self._find(record, body, subject, why, seqs, possible=True)
+        self._release(body)
+
+    def _held(self, pod: str) -> str:
+        parts = []
+        for holder in self._desk.holdings.of_pod(pod):
+            held = self._desk.holdings.get(holder)
+            if held is not None:
+                devices = "devices" if held.devices is None else listing(held.devices)
+                parts.append(f"{devices} of {holder[2]} (container {holder[1]})")
+        return joined(parts)
+
+    def _nothing_held(
+        self, record: Record, body: DevicesReleased, subject: str, state: NodeState
+    ) -> None:
+        """Nothing is known to be held: something must be, or it was held before the records."""
+        desk = self._desk
+        if desk.holdings.complete and desk.foresight.lists.tells_requests(when_of(record)):
+            why = (
+                "the device manager lets go only of pods that hold devices, and this one holds none"
+            )
+            self._find(record, body, subject, why, [], possible=False)
+            self._doubt(state)
+            return
+        missing = ("what the pod held",)
+        desk.bench.unverifiable(record, subject=subject, missing=missing, rule=RULE)
+        self._release(body)
+
+    def _doubt(self, state: NodeState) -> None:
+        """Some other pod may have been let go of instead."""
+        for holder, held in self._desk.holdings:
+            if not _alive(state.lifecycle.pods.get(holder[0]), state)[0]:
+                held.certain = False
+
+    def _release(self, body: DevicesReleased) -> None:
+        holdings = self._desk.holdings
+        if body.container is None:
+            holdings.release_pod(body.pod_uid)
+            return
+        for holder in holdings.of_pod(body.pod_uid):
+            if holder[1] == body.container and body.resource in (None, holder[2]):
+                holdings.release(holder)
+
+    def _find(
+        self,
+        record: Record,
+        body: DevicesReleased,
+        subject: str,
+        why: str,
+        seqs: list[int],
+        *,
+        possible: bool,
+    ) -> None:
+        recorded = {"pod_uid": body.pod_uid, "container": body.container, "resource": body.resource}
+        self._desk.bench.find(
+            record,
+            "match" if possible else "impossible",
+            subject=subject,
+            why=why,
+            expected=recorded if possible else None,
+            recorded=recorded,
+            rule=RULE,
+            inputs=sorted(seqs),
+        )
+
+
+def _alive(pod: PodState | None, state: NodeState) -> tuple[bool | None, str]:
+    """Whether a pod was active (None: not certain), and why so."""
+    if pod is None:
+        return False, "the pod was gone from the node"
+    if pod.ended:
+        ended = pod.phase if pod.phase in ("Failed", "Succeeded") else "terminated"
+        return False, f"the pod had ended ({ended})"
+    if pod.removed:
+        return False, "no config source had the pod any more"
+    if pod.kubelet_run < state.lifecycle.kubelet_run:
+        return False, "the kubelet had no word of the pod since it started"
+    if pod.deleting:
+        if pod.runs():
+            return None, "its containers may still have run"
+        return False, "the pod was deleted and none of its containers ran"
+    if pod.runs():
+        return True, f"container {_running(pod)} of it ran"
+    if pod.admitted and pod.restart_policy == "Always":
+        return True, "it was admitted, and its containers are always started again"
+    return None, "its phase is not known"
+
+
+def _running(pod: PodState) -> str:
+    return next((name for name, c in sorted(pod.containers.items()) if c.running), "?")
