@@ -22,6 +22,7 @@ class CgroupUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
         level: which of the kubelet's four levels the path is.
         qos_class: of the level or pod; None for the root.
         container_id: last path element of a container's cgroup.
+        container: its name; None when no source tells, and for a sandbox.
         sandbox: the container is the pod's sandbox; None when not known.
         cpu_quota_us: -1 is no quota, in v2 (``max``) as in v1.
         memory_limit_bytes: as the kernel shows it; 9223372036854771712 is no limit in v1,
@@ -39,6 +40,7 @@ class CgroupUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
     qos_class: QOSClass | None
     pod_uid: str | None
     container_id: str | None = None
+    container: str | None = None
     sandbox: bool | None = None
     cpu_shares: int | None = None
     cpu_quota_us: int | None = None
@@ -60,9 +62,14 @@ class CgroupRemoved(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class QOSCgroupsUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The kubelet wrote the QoS level cgroups (its log line holds no values)."""
+    """The kubelet wrote the QoS level cgroups (its log line holds no values).
+
+    Attributes:
+        failed: the kernel took not all of the values.
+    """
 
     kind: ClassVar[str] = "cgroups.QOSCgroupsUpdated"
+    failed: bool = False
 
 
 class QOSReserveComputed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -57,6 +57,8 @@ def _cgroup_removed(state: CgroupsState, ts_ns: int, body: CgroupRemoved) -> Non
 
 
 def _qos_cgroups_updated(state: CgroupsState, ts_ns: int, body: QOSCgroupsUpdated) -> None:
+    if body.failed:
+        return
     state.qos_updated_ts_ns = ts_ns
     state.qos_updates += 1
 

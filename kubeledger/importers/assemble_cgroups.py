@@ -77,7 +77,6 @@ _HARMLESS = (
     "Failed to kill all the processes attached to cgroup",
     "Failed to kill process from cgroup",
     "Failed to reserve QoS requests",
-    "Failed to update QoS cgroup configuration",
     "Allocatable memory reported as 0, might be in standalone mode, not setting QoS memory limits",
     "Allocatable memory value could not be determined, not setting QoS memory limits",
     "MemoryQoS config for container",
@@ -143,6 +142,7 @@ class CgroupAssembler(Assembler):
         """Message -> method for structured lines."""
         handlers: dict[str, StructuredHandler] = harmless(_HARMLESS)
         handlers["Updated QoS cgroup configuration"] = _updated
+        handlers["Failed to update QoS cgroup configuration"] = _failed
         handlers["QoS pod memory limit"] = _reserve
         return handlers
 
@@ -151,6 +151,7 @@ class CgroupAssembler(Assembler):
         patterns = harmless_free(_HARMLESS_FREE)
         patterns["qos_container_manager_linux.go"][:0] = [
             (re.compile(r"\[ContainerManager\]: Updated QoS cgroup"), _updated_free),
+            (re.compile(r"\[ContainerManager\]: Failed to update QoS cgroup"), _failed_free),
             (_RESERVE_1_20, _reserve_free),
         ]
         return patterns
@@ -201,14 +202,23 @@ class CgroupAssembler(Assembler):
         created: bool,
         changed: tuple[str, ...],
     ) -> CgroupUpdated:
-        container = self.context.containers.get(where.container_id or "")
+        container_id = where.container_id or ""
+        known = self.context.containers.get(container_id)
+        link = self.context.links.containers.get(container_id)
+        sandbox = known.sandbox if known is not None else None
+        name = known.container if known is not None else None
+        if known is None and link is not None:
+            # The log may tell of a container that no list shows.
+            name = link.name
+            sandbox = True if link.sandbox else None if name is None else False
         return CgroupUpdated(
             cgroup=path,
             level=where.level,
             qos_class=where.qos_class,
             pod_uid=where.pod_uid,
             container_id=where.container_id,
-            sandbox=container.sandbox if container is not None else None,
+            container=name,
+            sandbox=sandbox,
             created=created,
             changed=changed,
             **msgspec.structs.asdict(values),
@@ -285,6 +295,14 @@ def _updated(line: LogLine) -> Facts:
 
 def _updated_free(line: LogLine, match: re.Match[str]) -> Facts:
     return _updated(line)
+
+
+def _failed(line: LogLine) -> Facts:
+    return (Fact(line.ts_ns, QOSCgroupsUpdated(failed=True), (line.evidence,)),)
+
+
+def _failed_free(line: LogLine, match: re.Match[str]) -> Facts:
+    return _failed(line)
 
 
 def _reserve_fact(line: LogLine, qos: str, requested: object, percent: object) -> Facts:

@@ -112,6 +112,11 @@ class PodRegister:
         index = bisect_right(versions, ts_ns, key=lambda version: version.ts_ns)
         return versions[max(index - 1, 0)]
 
+    def versions(self, listed: ListedPod) -> tuple[ListedPod, ...]:
+        """All versions of the same pod, oldest first."""
+        key = pod_key(listed.uid, listed.namespace, listed.name) or ""
+        return tuple(self._versions.get(key, (listed,)))
+
     def _key_of(self, ts_ns: int, namespace: str | None, name: str | None) -> str | None:
         keys = self._names.get(f"{namespace}/{name}")
         if not keys:

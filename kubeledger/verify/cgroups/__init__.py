@@ -1,0 +1,1 @@
+"""Cgroup values, removals and writes, decided again."""

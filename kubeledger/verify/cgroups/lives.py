@@ -1,0 +1,280 @@
+"""When the kubelet counts a pod as active, as far as the records tell.
+
+A pod is active from the moment its config source brings it, before it is admitted, until it
+has a final phase or all of it is down and it is being deleted. No line tells either moment
+exactly, so each life has two spans in which the pod may or may not have counted::
+
+    since .. sure        brought, but perhaps the kubelet had not come to it yet
+    sure  .. ending      active
+    ending .. ended      its end has begun, and may have been taken down already
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from kubeledger.kube.keys import pod_key
+from kubeledger.lifecycle.presence import key_of
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerStarted,
+    PodAdmitted,
+    PodConfigChanged,
+    PodEvicted,
+    PodListed,
+    PodRejected,
+    PodTerminated,
+)
+from kubeledger.lifecycle.reducer import AboutPod
+from kubeledger.lifecycle.state import TERMINAL_PHASES
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.preemption.records import PodPreempted
+from kubeledger.units import NS_PER_S
+
+__all__ = ["Life", "Lives"]
+
+SETTLING_NS: Final = 30 * NS_PER_S
+"""After this long the kubelet has come to every pod that a config source brought."""
+_LATE_NS: Final = NS_PER_S
+"""The kubelet acts on an end within this time of the line that tells of it."""
+KEPT_NS: Final = 150 * NS_PER_S
+"""How long an ended life is remembered."""
+
+
+class Life:
+    """One stay of a pod in one kubelet process; times in nanoseconds, None while unknown.
+
+    Attributes:
+        seq: record that showed it first.
+        since, sure, ending, ended: see the module.
+        written: writes of the QoS level that its first sync accounts for.
+        running: IDs of its containers that run, the sandbox's included.
+        signed: the last sign of its end.
+        rejected: the kubelet refused it, so there is nothing to take down.
+        killed: its end was the kubelet's own doing, or asked for from outside.
+        returned: it had ended in a former process, and it is not known whether it counts again.
+    """
+
+    __slots__ = (
+        "ended", "ending", "key", "killed", "name", "namespace", "rejected", "returned", "running",
+        "seq", "signed", "since", "sure", "uid", "written",
+    )  # fmt: skip
+
+    def __init__(self, key: str, seq: int, since: int, body: AboutPod) -> None:
+        self.key = key
+        self.seq = seq
+        self.since = since
+        self.sure: int | None = None
+        self.ending: int | None = None
+        self.ended: int | None = None
+        self.uid = body.pod_uid
+        self.namespace = body.namespace
+        self.name = body.pod
+        self.written = 0
+        self.running: set[str] = set()
+        self.killed = False
+        self.returned = False
+        self.rejected = False
+        self.signed = 0
+
+    def may_count(self, start: int, end: int) -> bool:
+        """Whether it can have been active at some instant of a span."""
+        return self.since <= end and (self.ended is None or self.ended >= start)
+
+    def must_count(self, start: int, end: int) -> bool:
+        """Whether it was active through the whole of a span."""
+        sure = self.since + SETTLING_NS if self.sure is None else self.sure
+        return sure <= start and (self.ending is None or self.ending > end)
+
+    def begin_end(self, ts_ns: int) -> None:
+        """A sign that its end has begun."""
+        self.signed = max(self.signed, ts_ns)
+        if self.ending is None:
+            self.ending = ts_ns
+
+    def finish(self, ts_ns: int, began: int | None = None) -> None:
+        """It is over by then."""
+        self.signed = max(self.signed, ts_ns)
+        if self.ending is None:
+            self.ending = ts_ns if began is None else began
+        if self.ended is None:
+            self.ended = ts_ns + _LATE_NS
+
+
+class Lives:
+    """All pods of one kubelet.
+
+    Attributes:
+        current: pod key -> its life in the process that runs.
+        started_ns: start of that process; None before one was recorded.
+        configured: a config line of this process was seen, so that all its pods are told.
+        listed_ns: time of the last pod list of the kubelet itself; None before one.
+    """
+
+    def __init__(self) -> None:
+        self.current: dict[str, Life] = {}
+        self._past: deque[Life] = deque()
+        self.started_ns: int | None = None
+        self.configured = False
+        self.listed_ns: int | None = None
+        self._listed_before_ns: int | None = None
+
+    def all(self) -> Iterator[Life]:
+        """Lives of now and of the last minutes."""
+        yield from self._past
+        yield from self.current.values()
+
+    def forget(self, ts_ns: int) -> None:
+        """Drop lives that ended long ago."""
+        while self._past and (self._past[0].ended or 0) < ts_ns - KEPT_NS:
+            self._past.popleft()
+        over = [
+            key
+            for key, life in self.current.items()
+            if life.ended is not None and life.ended < ts_ns - KEPT_NS
+        ]
+        for key in over:
+            del self.current[key]
+
+    def of(self, state: NodeState, body: AboutPod) -> Life | None:
+        """The life of the pod that a record speaks of."""
+        key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
+        life = self.current.get(key) if key is not None else None
+        if life is None and body.pod_uid is not None:
+            # It may stand under its name still.
+            named = pod_key(None, body.namespace, body.pod)
+            life = self.current.get(named) if named is not None else None
+        return life
+
+    # Records ----------------------------------------------------------------------------
+
+    def kubelet_started(self, ts_ns: int) -> None:
+        """A process begins and knows no pod."""
+        for life in self.current.values():
+            life.ending = min(ts_ns, ts_ns if life.ending is None else life.ending)
+            life.ended = ts_ns if life.ended is None else min(life.ended, ts_ns)
+            self._past.append(life)
+        self.current.clear()
+        self.started_ns = ts_ns
+        self.configured = False
+        self.forget(ts_ns)
+
+    def config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
+        """A config source brings a pod, changes it or takes it away."""
+        self.configured = True
+        life = self.of(state, body)
+        if body.operation == "ADD":
+            if life is None or life.ended is not None:
+                life = self._begin(record, body, state)
+            return
+        if life is None:
+            return
+        if body.operation == "DELETE":
+            life.killed = True
+            life.begin_end(record.ts_ns)
+        elif body.operation == "REMOVE":
+            life.killed = True
+            life.finish(record.ts_ns)
+
+    def _begin(self, record: Record, body: AboutPod, state: NodeState) -> Life | None:
+        key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
+        if key is None:
+            return None
+        before = self.current.pop(key, None)
+        if before is not None:
+            self._past.append(before)
+        life = self.current[key] = Life(key, record.seq, record.ts_ns, body)
+        known = state.lifecycle.pods.get(key)
+        if known is not None and known.ended:
+            if known.phase in TERMINAL_PHASES and known.source == "api":
+                # The API holds its final phase, so it never counts again.
+                life.ending = life.ended = record.ts_ns - 1
+            else:
+                life.ending, life.returned = record.ts_ns, True
+        return life
+
+    def listed(self, record: Record, body: PodListed, state: NodeState) -> None:
+        """A list shows a pod, or no longer."""
+        if body.listed_by == "manifest":
+            return
+        if body.listed_by == "kubelet" and record.ts_ns != self.listed_ns:
+            self._listed_before_ns, self.listed_ns = self.listed_ns, record.ts_ns
+        life = self.of(state, body)
+        final = (body.status or {}).get("phase") in TERMINAL_PHASES
+        if body.gone or final:
+            if life is not None:
+                before = self._listed_before_ns
+                life.finish(record.ts_ns, life.since if before is None else before)
+            return
+        if life is None:
+            life = self._appear(record, body, state)
+        if life is not None and body.listed_by == "kubelet":
+            life.sure = record.ts_ns if life.sure is None else min(life.sure, record.ts_ns)
+
+    def _appear(self, record: Record, body: PodListed, state: NodeState) -> Life | None:
+        """A pod that no line told of: it came before the records, or the log tells no pods."""
+        if self.configured and body.listed_by == "api":
+            return None
+        life = self._begin(record, body, state)
+        if life is not None:
+            life.since = body.created_ts_ns or 0
+            if self.started_ns is not None:
+                life.since = max(life.since, self.started_ns)
+            elif any(
+                isinstance(status, dict) and (status.get("state") or {}).get("running")
+                for status in (body.status or {}).get("containerStatuses") or ()
+            ):
+                life.sure = life.since
+        return life
+
+    def rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
+        """Refused: until then it may have counted."""
+        if (life := self.of(state, body)) is not None:
+            life.finish(record.ts_ns, life.since)
+            life.rejected = True
+
+    def admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
+        """Admitted: what had ended in a former process counts again."""
+        if (life := self.of(state, body)) is not None and life.returned:
+            life.ending, life.returned = None, False
+
+    def doomed(self, record: Record, body: PodEvicted | PodPreempted, state: NodeState) -> None:
+        """The kubelet decided to kill it."""
+        if isinstance(body, PodPreempted):
+            key = key_of(state.lifecycle, body.victim_uid, body.victim_namespace, body.victim_pod)
+            life = self.current.get(key) if key is not None else None
+        else:
+            life = self.of(state, body)
+        if life is not None:
+            life.killed = True
+            life.begin_end(record.ts_ns)
+
+    def terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
+        """All of it is down for good."""
+        if (life := self.of(state, body)) is not None:
+            life.finish(record.ts_ns)
+
+    def container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
+        """The kubelet works with it."""
+        life = self.of(state, body)
+        if life is None:
+            return
+        life.running.add(body.container_id)
+        if life.sure is None:
+            life.sure = record.ts_ns
+        if life.ending is not None and life.ended is None and not life.killed:
+            life.ending = None
+
+    def container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
+        """One less; the last one may be the end of a pod that is not restarted."""
+        life = self.of(state, body)
+        if life is None:
+            return
+        life.running.discard(body.container_id)
+        pod = state.lifecycle.pods.get(life.key)
+        policy = pod.restart_policy if pod is not None else None
+        if policy != "Always" or life.ending is not None:
+            life.begin_end(record.ts_ns)

@@ -1,0 +1,142 @@
+"""The machine's capacity, and what the cgroup of all pods has to hold by it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+import msgspec
+
+from kubeledger.cgroups.container_config import huge_page_unit_size
+from kubeledger.cgroups.decider import decide_node
+from kubeledger.cgroups.node_config import resource_config_for_node
+from kubeledger.cgroups.qos_config import QOS_HUGE_PAGE_LIMIT
+from kubeledger.cgroups.records import CgroupUpdated
+from kubeledger.kube.quantity import Quantity, QuantityError
+from kubeledger.machine import Record
+from kubeledger.node.records import NodeObserved
+from kubeledger.node.state import NodeState
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.cgroups.judging import Option
+from kubeledger.verify.cgroups.pods import Rules
+from kubeledger.verify.cgroups.values import is_unified, kernel_values
+
+__all__ = ["Capacity", "Machine", "node_option"]
+
+_HUGE_PAGES: Final = "hugepages-"
+
+
+class Capacity(msgspec.Struct, frozen=True):
+    """What the machine has.
+
+    Attributes:
+        seq: record that tells.
+        amounts: resource -> quantity.
+    """
+
+    seq: int
+    amounts: dict[str, Quantity]
+
+
+class Machine:
+    """The capacity as it was at a time; it is told once, and holds from the start on."""
+
+    def __init__(self) -> None:
+        self._told: list[tuple[int, Capacity]] = []
+
+    def foresee(self, record: Record) -> None:
+        """Take in what a record of the node tells."""
+        assert isinstance(record.body, NodeObserved)
+        try:
+            amounts = _amounts(record.body)
+        except QuantityError:
+            return
+        if amounts and not any(told.amounts == amounts for _, told in self._told[-1:]):
+            self._told.append((record.ts_ns, Capacity(record.seq, amounts)))
+            self._told.sort(key=lambda told: told[0])
+
+    def at(self, ts_ns: int) -> Capacity | None:
+        """What it had then; what was told first where that came later."""
+        if not self._told:
+            return None
+        index = bisect_right(self._told, ts_ns, key=lambda told: told[0])
+        return self._told[max(index - 1, 0)][1]
+
+    def compare(self, record: Record, body: NodeObserved, state: NodeState, bench: Bench) -> None:
+        """Two sources tell the capacity: the line about the machine, and the node object."""
+        for name, told in (("cpu", body.cpus), ("memory", body.memory_capacity_bytes)):
+            written = (body.capacity or {}).get(name)
+            if told is None or written is None:
+                continue
+            try:
+                same = Quantity.from_api(written).value() == told
+            except QuantityError:
+                continue
+            if same or (state.machine.capacity or {}).get(name) == written:
+                continue
+            bench.contradict(
+                record.ts_ns,
+                "node",
+                f"the node object and the kubelet's log tell different capacities of {name}",
+                (record.seq, f"the node object has a capacity of {written}"),
+                (self._told[0][1].seq if self._told else record.seq, f"the machine has {told}"),
+            )
+
+    def memory_allocatable(self, ts_ns: int, rules: Rules) -> int | None:
+        """Bytes less both reserves, as the QoS reserve reckons; None when it is not known."""
+        capacity, reservation = self.at(ts_ns), rules.settings.reservation
+        if capacity is None or reservation is None or "memory" not in capacity.amounts:
+            return None
+        decision = decide_node(capacity.amounts, reservation, rules.profile.cgroups)
+        return decision.kubepods["memory"].value()
+
+
+def _amounts(node: NodeObserved) -> dict[str, Quantity]:
+    """The machine as the kubelet found it; as the node object shows it where no line told."""
+    amounts = {name: Quantity.from_api(q) for name, q in sorted((node.capacity or {}).items())}
+    if node.cpus is not None:
+        amounts["cpu"] = Quantity.of(node.cpus)
+    if node.memory_capacity_bytes is not None:
+        amounts["memory"] = Quantity.of(node.memory_capacity_bytes)
+    known = {name for name in amounts if name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)}
+    return {name: amounts[name] for name in sorted(known)}
+
+
+def node_option(body: CgroupUpdated, capacity: Capacity, rules: Rules) -> Option | None:
+    """The cgroup of all pods; None where CPUs or memory are not known.
+
+    Raises:
+        QuantityError: a difference that no quantity can hold.
+    """
+    settings, facts = rules.settings, rules.profile.cgroups
+    assert settings.reservation is not None
+    if not {"cpu", "memory"} <= capacity.amounts.keys():
+        return None
+    asked = decide_node(capacity.amounts, settings.reservation, facts).config
+    if not settings.enforce_pods:
+        asked = resource_config_for_node(capacity.amounts)
+    assert asked.cpu_shares is not None
+    unified = is_unified(body)
+    values = kernel_values(
+        unified=unified,
+        shares=[asked.cpu_shares],
+        quota_us=[None],
+        period_us=None,
+        memory=asked.memory_limit_bytes,
+    )
+    by_size = {huge_page_unit_size(size): n for size, n in asked.huge_page_limits.items()}
+    for size in body.hugetlb_limit_bytes:
+        # The update of the QoS levels lifts it, where that names the root.
+        limits = [by_size[size]] if size in by_size else []
+        if facts.qos_update_names_root:
+            limits.append(QOS_HUGE_PAGE_LIMIT)
+        if limits:
+            values[f"hugetlb_limit_bytes/{size}"] = tuple(limits)
+    cpu, memory = capacity.amounts["cpu"].canonical(), capacity.amounts["memory"].value()
+    less = "less systemReserved and kubeReserved" if settings.enforce_pods else "as a whole"
+    why = (
+        f"the machine's {cpu} CPUs and {memory} bytes of memory, {less}, give "
+        f"{asked.cpu_shares} shares and a limit of {asked.memory_limit_bytes} bytes to all pods"
+    )
+    inputs = (capacity.seq,) if settings.seq is None else (capacity.seq, settings.seq)
+    return Option(values, why, inputs, {"level": "node", "qos_class": None, "pod_uid": None})

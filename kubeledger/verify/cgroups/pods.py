@@ -1,0 +1,347 @@
+"""What a pod's cgroup and those of its containers have to hold, by the pod's spec.
+
+Values are written once, when the cgroup is made. Since a running pod's resources can be
+changed, every version of the spec that a list shows, and what the status says was given,
+counts as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.cgroups.container_config import (
+    ContainerConfig,
+    container_config,
+    container_huge_page_limits,
+    huge_page_unit_size,
+)
+from kubeledger.cgroups.conversions import MIN_SHARES, SHARES_PER_CPU
+from kubeledger.cgroups.decider import PodDecision, decide_pod, decide_pod_unified
+from kubeledger.cgroups.paths import parse_cgroup_path
+from kubeledger.cgroups.pod import Container, Pod, ResourceRequirements
+from kubeledger.cgroups.records import CgroupUpdated
+from kubeledger.cgroups.unified import UnifiedSettings
+from kubeledger.kube.requests import nanos_of
+from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.verify.cgroups.judging import Option
+from kubeledger.verify.cgroups.settings import CgroupSettings
+from kubeledger.verify.cgroups.values import is_unified, kernel_values
+from kubeledger.verify.pods import ListedPod
+
+__all__ = ["PodOptions", "Rules", "differing_resources", "versions_of"]
+
+_ANY_CAPACITY: Final = 1
+"""Bytes of the node in the place of a number: it decides about the OOM score alone, which
+is in no cgroup file."""
+_RESIZE_SINCE_MINOR: Final = 33
+_OWN_CPUS_SINCE_MINOR: Final = 33
+_NANO: Final = 10**9
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """Under which a value was written."""
+
+    profile: KubeletProfile
+    settings: CgroupSettings
+
+    @property
+    def missing(self) -> list[str]:
+        """Settings that pods and containers need and no source tells."""
+        settings = self.settings
+        return [
+            f"the setting {name}"
+            for name, value in (
+                ("cpuCFSQuota", settings.enforce_cpu_limits),
+                ("cpuCFSQuotaPeriod", settings.cpu_period_us),
+            )
+            if value is None
+        ]
+
+    @property
+    def resizes(self) -> bool:
+        """Whether the resources of a running pod can change."""
+        if self.settings.resize is not None:
+            return self.settings.resize
+        return self.profile.version.minor >= _RESIZE_SINCE_MINOR
+
+
+class PodOptions:
+    """What the cgroups of one version of a pod can hold.
+
+    Raises (all methods, and the constructor):
+        msgspec.ValidationError, QuantityError, CgroupNameError: the spec cannot be read.
+    """
+
+    def __init__(self, listed: ListedPod, pod: Pod, rules: Rules) -> None:
+        self.listed = listed
+        self.pod = pod
+        self.rules = rules
+        settings = rules.settings
+        self.decision: PodDecision = decide_pod(
+            pod,
+            rules.profile.cgroups,
+            enforce_cpu_limits=bool(settings.enforce_cpu_limits),
+            cpu_period_us=settings.cpu_period_us or 0,
+            memory_capacity=_ANY_CAPACITY,
+        )
+
+    @property
+    def name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.listed.namespace}/{self.listed.name}"
+
+    def pod_option(self, body: CgroupUpdated) -> Option:
+        """The pod's own cgroup."""
+        asked, settings = self.decision.pod, self.rules.settings
+        assert asked.cpu_shares is not None
+        quotas = [asked.cpu_quota_us]
+        if self._may_have_own_cpus(self.pod.spec.containers):
+            quotas.append(None)
+        unified = is_unified(body)
+        values = kernel_values(
+            unified=unified,
+            shares=[asked.cpu_shares],
+            quota_us=quotas,
+            period_us=asked.cpu_period_us,
+            memory=asked.memory_limit_bytes,
+            by_systemd=settings.cgroupfs is not True,
+            files=self._protection() if unified else None,
+        )
+        for size in body.hugetlb_limit_bytes:
+            asked_for = {huge_page_unit_size(s): n for s, n in asked.huge_page_limits.items()}
+            values[f"hugetlb_limit_bytes/{size}"] = (asked_for.get(size, 0),)
+        if settings.pod_pids is not None:
+            pids = str(settings.pod_pids) if settings.pod_pids else "max"
+            values["unified/pids.max" if unified else "other/pids.max"] = (pids,)
+        return Option(values, self._pod_why(), self._inputs(), self._fields(body))
+
+    def container_option(self, container: Container, body: CgroupUpdated) -> Option:
+        """The cgroup of a container, init containers included."""
+        config = self.decision.containers.get(container.name) or self._decided(container)
+        settings = self.rules.settings
+        quotas: list[int | None] = [config.cpu_quota_us]
+        if self._may_have_own_cpus([container]):
+            quotas.append(None)
+        values = kernel_values(
+            unified=is_unified(body),
+            shares=[config.cpu_shares],
+            quota_us=quotas,
+            period_us=config.cpu_period_us or None,
+            memory=config.memory_limit_bytes,
+            by_runtime=True,
+            by_systemd=settings.cgroupfs is not True,
+            files=self._protection(container) if is_unified(body) else None,
+        )
+        limits = container_huge_page_limits(
+            self.pod, container, body.hugetlb_limit_bytes, self.rules.profile.cgroups
+        )
+        for size, limit in limits.items():
+            values[f"hugetlb_limit_bytes/{size}"] = (limit,)
+        why = f"container {container.name} of pod {self.name} {_container_words(config)}"
+        return Option(values, why, self._inputs(), self._fields(body))
+
+    def sandbox_option(self, body: CgroupUpdated) -> Option:
+        """The cgroup of the pause container, for which the kubelet asks for nothing.
+
+        The runtimes give it the least shares; some leave the kernel's default.
+        """
+        values = kernel_values(
+            unified=is_unified(body),
+            shares=[MIN_SHARES, SHARES_PER_CPU],
+            quota_us=[None],
+            period_us=None,
+            memory=None,
+            by_runtime=True,
+        )
+        why = (
+            f"the kubelet asks for no resources for the sandbox of pod {self.name}, and the "
+            f"runtime's default is {MIN_SHARES} shares without quota and limit"
+        )
+        return Option(values, why, self._inputs(), self._fields(body))
+
+    def containers(self) -> list[Container]:
+        """Containers and init containers."""
+        return [*self.pod.spec.containers, *(self.pod.spec.init_containers or ())]
+
+    def _decided(self, container: Container) -> ContainerConfig:
+        settings = self.rules.settings
+        return container_config(
+            self.pod,
+            container,
+            self.decision.qos_class,
+            self.rules.profile.cgroups,
+            enforce_cpu_limits=bool(settings.enforce_cpu_limits),
+            cpu_period_us=settings.cpu_period_us or 0,
+            memory_capacity=_ANY_CAPACITY,
+        )
+
+    def _may_have_own_cpus(self, containers: list[Container]) -> bool:
+        """CPUs of their own need no quota (gate DisableCPUQuotaWithExclusiveCPUs)."""
+        rules = self.rules
+        if not rules.settings.static_cpus or rules.profile.version.minor < _OWN_CPUS_SINCE_MINOR:
+            return False
+        return self.decision.qos_class == "Guaranteed" and any(
+            "cpu" in c.limits and not nanos_of(c.limits["cpu"]) % _NANO for c in containers
+        )
+
+    def _protection(self, container: Container | None = None) -> dict[str, str]:
+        """Memory files of the pod, or of a container.
+
+        Without the gate MemoryQoS nobody writes those of a pod.
+        """
+        settings = self.rules.settings
+        if not settings.memory_qos:
+            names = {"memory.min": "0", "memory.low": "0", "memory.high": "max"}
+            return names if container is None else {}
+        decision = decide_pod_unified(
+            self.pod,
+            self.rules.profile.cgroups,
+            UnifiedSettings(
+                memory_qos=True,
+                throttling_factor=settings.throttling_factor or 0.0,
+                tiered_reservation=settings.tiered,
+                limited_swap=False,
+                memory_capacity=_ANY_CAPACITY,
+                swap_capacity=0,
+                node_allocatable_memory=0,
+            ),
+        )
+        if container is None:
+            return decision.pod
+        files = decision.containers.get(container.name, {})
+        # Without a limit the node's allocatable memory counts, which is not looked up here.
+        throttled = "memory" in container.limits and settings.throttling_factor is not None
+        wanted = ("memory.min", "memory.low", *(("memory.high",) if throttled else ()))
+        return {name: files[name] for name in wanted if name in files}
+
+    def _fields(self, body: CgroupUpdated) -> dict[str, Any]:
+        """What identifies the cgroup, where the path and the pod tell it."""
+        where = parse_cgroup_path(body.cgroup)
+        fields: dict[str, Any] = {"qos_class": self.decision.qos_class}
+        if where is not None:
+            fields |= {"level": where.level, "pod_uid": where.pod_uid}
+            if where.container_id is not None:
+                fields["container_id"] = where.container_id
+        if where is None or where.qos_class != self.decision.qos_class:
+            systemd = ".slice" in body.cgroup
+            path = self.decision.systemd_path if systemd else self.decision.cgroupfs_path
+            below = f"/{body.container_id}" if body.container_id else ""
+            fields["cgroup"] = f"{path.removeprefix('/')}{below}"
+        return fields
+
+    def _inputs(self) -> tuple[int, ...]:
+        seq = self.rules.settings.seq
+        return (self.listed.seq,) if seq is None else (self.listed.seq, seq)
+
+    def _pod_why(self) -> str:
+        asked = self.decision.pod
+        quota = asked.cpu_quota_us
+        cpu = (
+            f"a quota of {quota} us every {asked.cpu_period_us} us"
+            if quota and quota > 0
+            else "no quota"
+        )
+        memory = asked.memory_limit_bytes
+        limit = f"a memory limit of {memory} bytes" if memory else "no memory limit"
+        return (
+            f"pod {self.name} is {self.decision.qos_class} and asks, all containers together, "
+            f"for {asked.cpu_shares} shares, {cpu} and {limit}"
+        )
+
+
+def versions_of(
+    listed: ListedPod, others: tuple[ListedPod, ...], rules: Rules
+) -> Iterator[tuple[ListedPod, Pod]]:
+    """The pod's versions whose values can be in force: the one that held then comes first.
+
+    Raises:
+        msgspec.ValidationError: an object cannot be read.
+    """
+    yield listed, listed.as_(Pod)
+    if not rules.resizes:
+        return
+    for other in (listed, *(other for other in others if other is not listed)):
+        pod = other.as_(Pod)
+        if other is not listed:
+            yield other, pod
+        given = _given(other, pod)
+        if given is not None:
+            yield other, given
+
+
+def differing_resources(first: ListedPod, second: ListedPod) -> tuple[str, str, str] | None:
+    """The first container whose resources two versions show differently, and both in JSON."""
+    try:
+        before, after = first.as_(Pod), second.as_(Pod)
+    except msgspec.ValidationError:
+        return None
+    known = {c.name: c for c in (*before.spec.containers, *(before.spec.init_containers or ()))}
+    for container in (*after.spec.containers, *(after.spec.init_containers or ())):
+        other = known.get(container.name)
+        if other is None:
+            continue
+        sides = [{"requests": c.requests, "limits": c.limits} for c in (other, container)]
+        if sides[0] != sides[1]:
+            shown = [msgspec.json.encode(side, order="deterministic").decode() for side in sides]
+            return container.name, shown[0], shown[1]
+    return None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    name: str = ""
+    resources: ResourceRequirements | None = None
+
+
+class _Statuses(msgspec.Struct, rename="camel"):
+    container_statuses: list[_Status] | None = None
+    init_container_statuses: list[_Status] | None = None
+
+
+class _WithStatus(msgspec.Struct):
+    status: _Statuses | None = None
+
+
+def _given(listed: ListedPod, pod: Pod) -> Pod | None:
+    """The pod with the resources that the status says its containers have."""
+    statuses = listed.as_(_WithStatus).status
+    if statuses is None:
+        return None
+    found = {
+        status.name: status.resources
+        for status in (
+            *(statuses.container_statuses or ()),
+            *(statuses.init_container_statuses or ()),
+        )
+        if status.resources
+    }
+    if not found:
+        return None
+
+    def given(container: Container) -> Container:
+        resources = found.get(container.name, container.resources)
+        return msgspec.structs.replace(container, resources=resources)
+
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=[given(c) for c in pod.spec.containers],
+        init_containers=(
+            None
+            if pod.spec.init_containers is None
+            else [given(c) for c in pod.spec.init_containers]
+        ),
+    )
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _container_words(config: ContainerConfig) -> str:
+    quota = (
+        f"a quota of {config.cpu_quota_us} us every {config.cpu_period_us} us"
+        if config.cpu_quota_us > 0
+        else "no quota"
+    )
+    memory = config.memory_limit_bytes
+    limit = f"a memory limit of {memory} bytes" if memory else "no memory limit"
+    return f"gets {config.cpu_shares} shares, {quota} and {limit} by its requests and limits"

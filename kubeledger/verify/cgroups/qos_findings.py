@@ -1,0 +1,207 @@
+"""Findings about the values of the QoS levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from kubeledger.cgroups.records import CgroupUpdated
+from kubeledger.machine import Record
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.cgroups.judging import Judged, Option, judge
+from kubeledger.verify.cgroups.lives import Lives
+from kubeledger.verify.cgroups.machine import Capacity, Machine
+from kubeledger.verify.cgroups.pods import Rules
+from kubeledger.verify.cgroups.qos_level import UNWRITTEN, Kept, qos_options
+from kubeledger.verify.cgroups.settings import NO_RESERVE
+from kubeledger.verify.cgroups.speech import Speaker
+from kubeledger.verify.cgroups.sums import Sums, sums_between
+from kubeledger.verify.cgroups.values import recorded_of
+from kubeledger.verify.cgroups.window import READ_NS
+from kubeledger.verify.cgroups.writes import PERIOD_NS, Write, Writes
+
+__all__ = ["QOSLevels"]
+
+_BEAT_NS: Final = PERIOD_NS + 2 * NS_PER_S
+"""A kubelet that logs its writes logs one at least this often."""
+_SOON_NS: Final = 3 * NS_PER_S // 2
+_KEPT_MAX: Final = 4
+
+
+class _Writing(msgspec.Struct, frozen=True):
+    """A write that can have been the last one.
+
+    Attributes:
+        rules: under which it was made.
+        sums: with which it can have reckoned.
+        inputs: records that tell of it.
+    """
+
+    rules: Rules
+    sums: Sums
+    inputs: tuple[int, ...]
+
+
+class QOSLevels:
+    """Judges ``burstable`` and ``besteffort``."""
+
+    def __init__(
+        self, bench: Bench, speaker: Speaker, machine: Machine, lives: Lives, writes: Writes
+    ) -> None:
+        self._bench = bench
+        self._speaker = speaker
+        self._machine = machine
+        self._lives = lives
+        self._writes = writes
+        self._kept: dict[str, Kept] = {}
+
+    def find(self, record: Record, rules: Rules) -> None:
+        """``burstable`` or ``besteffort``, once all writes that a snapshot can show are told."""
+        body = record.body
+        assert isinstance(body, CgroupUpdated)
+        if not rules.settings.per_qos and not body.created:
+            self._speaker.not_per_qos(record, body)
+            return
+        options, missing = self._qos_options(record, body, self._writings(record, rules))
+        if missing:
+            self._speaker.unverifiable(record, body, missing)
+            return
+        judged = judge(body, options)
+        if judged.verdict == "impossible":
+            reason = self._excuse(record, body, rules, judged)
+            if reason:
+                self._speaker.unverifiable(record, body, [reason])
+                return
+        self._keep(body, rules)
+        self._speaker.say(record, body, judged)
+
+    def _qos_options(
+        self, record: Record, body: CgroupUpdated, writings: Sequence[_Writing]
+    ) -> tuple[list[Option], list[str]]:
+        """All that the level can hold after some writes, and what is missing to say so."""
+        options: list[Option] = []
+        missing: list[str] = []
+        for writing in writings:
+            allocatable = self._allocatable(record.ts_ns, writing.rules, missing)
+            missing += writing.sums.missing
+            options += qos_options(
+                body,
+                writing.sums,
+                writing.rules,
+                allocatable_memory=allocatable,
+                kept=self._kept.get(body.cgroup),
+                inputs=writing.inputs,
+            )
+        return options, list(dict.fromkeys(missing))
+
+    def _excuse(
+        self, record: Record, body: CgroupUpdated, rules: Rules, judged: Judged
+    ) -> str | None:
+        """Why a value that no known write gives may be right all the same."""
+        if reason := self._incomplete():
+            return reason
+        if reason := _by_usage(body, judged, self._machine.at(record.ts_ns)):
+            return reason
+        options, _ = self._qos_options(record, body, [self._unseen(record, rules)])
+        if judge(body, options).verdict == "impossible":
+            return None
+        return "the write of the QoS cgroups that gave these values"
+
+    def _allocatable(self, ts_ns: int, rules: Rules, missing: list[str]) -> int | None:
+        percent = rules.settings.reserve_percent
+        if percent is None:
+            missing.append("the settings qosReserved and featureGates")
+            return None
+        if percent == NO_RESERVE:
+            return None
+        allocatable = self._machine.memory_allocatable(ts_ns, rules)
+        if allocatable is None:
+            missing.append("the machine's memory and what is reserved of it")
+        return allocatable
+
+    def _writings(self, record: Record, rules: Rules) -> list[_Writing]:
+        """Each write that can have been the last one before the files were read."""
+        ts_ns, recent = record.ts_ns, self._writes.recent
+        before = [write for write in recent if write.ts_ns <= ts_ns]
+        after = [write for write in recent if ts_ns < write.ts_ns <= ts_ns + READ_NS]
+        told = [*before[-1:], *after]
+        usable = [write for write in told if not write.failed and write.rules is not None]
+        if not before or before[-1].ts_ns < ts_ns - _BEAT_NS or len(usable) < len(told):
+            return [self._unseen(record, rules)]
+        # Most snapshots read the files soon after the second that they are named after.
+        soon = [write for write in usable if write.ts_ns <= ts_ns + _SOON_NS]
+        return [
+            _Writing(write.rules, self._sums(write, write.rules), _seqs(write))
+            for write in (*reversed(soon), *usable[len(soon) :])
+            if write.rules is not None
+        ]
+
+    def _unseen(self, record: Record, rules: Rules) -> _Writing:
+        """A write that no line tells of: it was some time between the last one and the reading."""
+        start = record.ts_ns - _BEAT_NS
+        before = [write.ts_ns for write in self._writes.recent if write.ts_ns <= record.ts_ns]
+        start = min([start, *before[-1:]])
+        sums = sums_between(self._lives, self._bench.pods, rules, start, record.ts_ns + READ_NS)
+        return _Writing(rules, sums, ())
+
+    def _sums(self, write: Write, rules: Rules) -> Sums:
+        """Sums at a write; those that agree with what it logged about memory."""
+        sums = sums_between(self._lives, self._bench.pods, rules, write.ts_ns, write.ts_ns)
+        if write.requests is None:
+            return sums
+        agreeing = [
+            requests
+            for requests in sums.possible
+            if (requests.guaranteed_memory, requests.burstable_memory) == write.requests
+        ]
+        if not agreeing:
+            return sums
+        usual = sums.usual
+        if usual not in agreeing:
+            usual = min(
+                agreeing, key=lambda r: abs(r.burstable_milli_cpu - usual.burstable_milli_cpu)
+            )
+        return msgspec.structs.replace(sums, usual=usual, possible=frozenset(agreeing))
+
+    def _incomplete(self) -> str | None:
+        """Why pods may have counted that no record tells of."""
+        lives = self._lives
+        if lives.configured or (lives.started_ns is not None and self._writes.logged):
+            return None
+        if lives.listed_ns is None:
+            return "the pods that were active"
+        return "the pods that came and went between two lists"
+
+    def _keep(self, body: CgroupUpdated, rules: Rules) -> None:
+        """Remember what stands in the files of a level that are not written."""
+        if rules.settings.reserve_percent != NO_RESERVE:
+            self._kept.pop(body.cgroup, None)
+            return
+        kept = self._kept.setdefault(body.cgroup, {})
+        for key, value in recorded_of(body, UNWRITTEN).items():
+            kept[key] = tuple(dict.fromkeys((*kept.get(key, ()), value)))[-_KEPT_MAX:]
+
+
+def _seqs(write: Write) -> tuple[int, ...]:
+    logged = (seq for seq, _, _ in write.reserves.values())
+    settings = write.rules.settings.seq if write.rules is not None else None
+    return (*logged, write.record.seq, *(() if settings is None else (settings,)))
+
+
+def _by_usage(body: CgroupUpdated, judged: Judged, capacity: Capacity | None) -> str | None:
+    """A limit below the usage is refused by the kernel, and the usage is written in its stead.
+
+    That a class uses more than half of the machine's memory is not taken into account.
+
+    Source: v1.20.2 pkg/kubelet/cm/qos_container_manager_linux.go retrySetMemoryReserve
+    """
+    if judged.differing != ("memory_limit_bytes",) or capacity is None:
+        return None
+    expected, found = judged.expected["memory_limit_bytes"], body.memory_limit_bytes
+    most = capacity.amounts["memory"].value() if "memory" in capacity.amounts else 0
+    if found is None or not 0 <= expected < found <= most or expected > most // 2:
+        return None
+    return "the memory usage when the limit was written"

@@ -1,0 +1,145 @@
+"""The settings that decide about cgroup values, read once a kubelet process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.cgroups.node_config import ReservationSettings
+from kubeledger.cgroups.unified import TIERED_RESERVATION
+from kubeledger.kube.quantity import Quantity, QuantityError
+from kubeledger.units import parse_go_duration
+from kubeledger.verify.settings import UNKNOWN, Settings
+
+__all__ = ["NO_RESERVE", "CgroupSettings", "read_settings"]
+
+NO_RESERVE: Final = -1
+"""In the place of a percentage: nothing is reserved by QoS class."""
+
+_NS_PER_US: Final = 1000
+
+
+class CgroupSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of them; None where no source tells, or the value cannot be read.
+
+    Attributes:
+        seq: record that holds the recorded ones.
+        enforce_cpu_limits: cpuCFSQuota.
+        cpu_period_us: cpuCFSQuotaPeriod.
+        reserve_percent: the share of memory in qosReserved, ``NO_RESERVE`` without one or
+            without its gate.
+        reservation: systemReserved and kubeReserved; thresholds are not taken off a cgroup.
+        enforce_pods: ``pods`` is among enforceNodeAllocatable.
+        per_qos: cgroupsPerQOS; taken as on when no source tells, for there are cgroups.
+        cgroupfs: cgroupDriver is cgroupfs; None when no source tells.
+        memory_qos: gate MemoryQoS.
+        throttling_factor: memoryThrottlingFactor; None when no source tells.
+        tiered: memoryReservationPolicy is TieredReservation.
+        pod_pids: podPidsLimit; 0 where there is none, None when no source tells.
+        static_cpus: cpuManagerPolicy is static, so that a container may have CPUs of its own.
+        resize: a running pod's resources can be changed (gate InPlacePodVerticalScaling);
+            None where only the version tells.
+    """
+
+    seq: int | None
+    enforce_cpu_limits: bool | None
+    cpu_period_us: int | None
+    reserve_percent: int | None
+    reservation: ReservationSettings | None
+    enforce_pods: bool | None
+    per_qos: bool
+    cgroupfs: bool | None
+    memory_qos: bool
+    throttling_factor: float | None
+    tiered: bool
+    pod_pids: int | None
+    static_cpus: bool
+    resize: bool | None
+
+
+def read_settings(settings: Settings) -> CgroupSettings:
+    """Read them as they are now."""
+    enforce = settings.get("cpuCFSQuota")
+    keys = settings.get("enforceNodeAllocatable")
+    driver = settings.get("cgroupDriver")
+    resize = _gate(settings, "InPlacePodVerticalScaling", alpha=False)
+    return CgroupSettings(
+        seq=settings.seq,
+        enforce_cpu_limits=enforce if isinstance(enforce, bool) else None,
+        cpu_period_us=_period_us(settings.get("cpuCFSQuotaPeriod")),
+        reserve_percent=_reserve(settings),
+        reservation=_reservation(settings),
+        enforce_pods="pods" in (keys or ()) if isinstance(keys, list | None) else None,
+        per_qos=settings.get("cgroupsPerQOS") is not False,
+        cgroupfs=driver == "cgroupfs" if isinstance(driver, str) else None,
+        memory_qos=_gate(settings, "MemoryQoS", alpha=True) is True,
+        throttling_factor=_fraction(settings.get("memoryThrottlingFactor")),
+        tiered=settings.get("memoryReservationPolicy") == TIERED_RESERVATION,
+        pod_pids=_pids(settings.get("podPidsLimit")),
+        static_cpus=settings.get("cpuManagerPolicy") == "static",
+        resize=resize,
+    )
+
+
+def _gate(settings: Settings, name: str, *, alpha: bool) -> bool | None:
+    """Whether a feature gate is set; None where no source says so either way."""
+    gates = settings.get("featureGates")
+    if not isinstance(gates, dict | None):
+        return None
+    value = (gates or {}).get(name)
+    if value is None and alpha:
+        value = (gates or {}).get("AllAlpha", False)
+    return value if isinstance(value, bool) else None
+
+
+def _fraction(value: object) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(str(value)) if known else None
+
+
+def _pids(value: object) -> int | None:
+    return max(value, 0) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _period_us(value: object) -> int | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        period = parse_go_duration(value) // _NS_PER_US
+    except ValueError:
+        return None
+    return period if period > 0 else None
+
+
+def _reserve(settings: Settings) -> int | None:
+    """Source: v1.20.2 pkg/kubelet/cm/helpers.go ParseQOSReserved."""
+    gate = _gate(settings, "QOSReserved", alpha=True)
+    if gate is not True:
+        return gate if gate is None else NO_RESERVE
+    reserved = settings.get("qosReserved")
+    if not isinstance(reserved, dict | None):
+        return None
+    text = (reserved or {}).get("memory")
+    if text is None:
+        return NO_RESERVE
+    digits = text.removesuffix("%") if isinstance(text, str) and text.endswith("%") else ""
+    return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def _reservation(settings: Settings) -> ReservationSettings | None:
+    system = _quantities(settings.get("systemReserved"))
+    kube = _quantities(settings.get("kubeReserved"))
+    if system is None or kube is None:
+        return None
+    return ReservationSettings(system_reserved=system, kube_reserved=kube, eviction_hard={})
+
+
+def _quantities(value: Any) -> dict[str, Quantity] | None:  # noqa: ANN401 # any JSON value
+    if value is UNKNOWN or not isinstance(value, Mapping | None):
+        return None
+    try:
+        return {name: Quantity.from_api(amount) for name, amount in (value or {}).items()}
+    except (QuantityError, TypeError):
+        return None

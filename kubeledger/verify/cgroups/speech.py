@@ -1,0 +1,66 @@
+"""How findings about the values of a cgroup are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kubeledger.cgroups.records import CgroupUpdated
+from kubeledger.machine import Record
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.cgroups.judging import Judged
+
+__all__ = ["Speaker"]
+
+_NODE_RULE: Final = "pkg/kubelet/cm/node_container_manager_linux.go enforceNodeAllocatableCgroups"
+_QOS_RULE: Final = "pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups"
+_POD_RULE: Final = "pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod"
+_CONTAINER_RULE: Final = (
+    "pkg/kubelet/kuberuntime/kuberuntime_container_linux.go generateLinuxContainerResources"
+)
+_RULES: Final = {
+    "node": _NODE_RULE,
+    "qos": _QOS_RULE,
+    "pod": _POD_RULE,
+    "container": _CONTAINER_RULE,
+}
+
+
+class Speaker:
+    """Gives decisions about values their findings, with the rule of their level."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+
+    def not_per_qos(self, record: Record, body: CgroupUpdated) -> None:
+        """The kubelet makes no cgroups for pods at all."""
+        self._bench.find(
+            record,
+            "impossible",
+            subject=f"cgroup/{body.cgroup}",
+            why="cgroupsPerQOS is off, so the kubelet makes no cgroups for pods",
+            rule=_RULES[body.level],
+            recorded={"cgroup": body.cgroup},
+        )
+
+    def say(self, record: Record, body: CgroupUpdated, judged: Judged) -> None:
+        """What a comparison gave."""
+        if judged.verdict is None:
+            self.unverifiable(record, body, ["values in the cgroup's files"])
+            return
+        self._bench.find(
+            record,
+            judged.verdict,
+            subject=f"cgroup/{body.cgroup}",
+            why=judged.why,
+            expected=judged.expected,
+            recorded=judged.recorded,
+            rule=_RULES[body.level],
+            inputs=judged.inputs,
+        )
+
+    def unverifiable(self, record: Record, body: CgroupUpdated, missing: Sequence[str]) -> None:
+        """Nothing can be said without some inputs."""
+        self._bench.unverifiable(
+            record, subject=f"cgroup/{body.cgroup}", missing=missing, rule=_RULES[body.level]
+        )

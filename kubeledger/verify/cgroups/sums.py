@@ -1,0 +1,107 @@
+"""Which sums of requests the kubelet can have reckoned with when it wrote the QoS level."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kubeledger.cgroups.pod import Pod
+from kubeledger.cgroups.qos_config import QOSRequests, qos_requests
+from kubeledger.kube.quantity import QuantityError
+from kubeledger.verify.cgroups.lives import Life, Lives
+from kubeledger.verify.cgroups.pods import Rules
+from kubeledger.verify.pods import ListedPod, PodRegister
+
+__all__ = ["Sums", "sums_between"]
+
+_MOST_SUMS: Final = 4096
+"""With more sums than this nothing is said: almost any value would be among them."""
+
+_SPEC: Final = "the spec of pod "
+
+
+class Sums(msgspec.Struct, frozen=True):
+    """Sums over the pods that can have been active.
+
+    Attributes:
+        usual: over those that were most likely.
+        possible: all, ``usual`` among them.
+        pods: how many pods ``usual`` is over.
+        inputs: records of the specs with requests.
+        missing: what must be known for more; then the sums say nothing.
+    """
+
+    usual: QOSRequests
+    possible: frozenset[QOSRequests]
+    pods: int
+    inputs: tuple[int, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def sums_between(lives: Lives, register: PodRegister, rules: Rules, start: int, end: int) -> Sums:
+    """The sums of a write at some instant of a span."""
+    sure: list[QOSRequests] = []
+    perhaps: list[QOSRequests] = []
+    usual: list[QOSRequests] = []
+    inputs: list[int] = []
+    missing: list[str] = []
+    counted = 0
+    for life in lives.all():
+        if not life.may_count(start, end):
+            continue
+        listed = register.at(end, life.uid, life.namespace, life.name)
+        requests = _requests(listed, rules)
+        likely = _likely(life, start, end, rules)
+        counted += likely
+        if requests is None or listed is None:
+            missing.append(f"{_SPEC}{life.namespace}/{life.name}")
+            continue
+        if not (
+            requests.burstable_milli_cpu or requests.burstable_memory or requests.guaranteed_memory
+        ):
+            continue
+        inputs.append(listed.seq)
+        (sure if life.must_count(start, end) else perhaps).append(requests)
+        if likely:
+            usual.append(requests)
+    total = _total(sure)
+    possible = {total}
+    for requests in perhaps:
+        possible |= {_total([other, requests]) for other in possible}
+        if len(possible) > _MOST_SUMS:
+            missing.append("the order in which pods came and went")
+            break
+    all_possible = frozenset({*possible, _total(usual)})
+    return Sums(_total(usual), all_possible, counted, tuple(inputs), tuple(missing))
+
+
+def _likely(life: Life, start: int, end: int, rules: Rules) -> bool:
+    """Whether it is taken to count where that is not certain.
+
+    Before pod workers had a life cycle of their own (1.22) a pod that was to be killed got
+    its final phase first; since then it counts until all of it is down.
+    """
+    if life.returned:
+        return False
+    over = life.ended
+    if not rules.profile.cgroups.qos_update_names_root and life.killed:
+        over = life.ending
+    return life.since <= end and (over is None or over > end)
+
+
+def _requests(listed: ListedPod | None, rules: Rules) -> QOSRequests | None:
+    if listed is None:
+        return None
+    try:
+        return qos_requests([listed.as_(Pod)], rules.profile.cgroups)
+    except (msgspec.ValidationError, QuantityError):
+        return None
+
+
+def _total(all_requests: list[QOSRequests]) -> QOSRequests:
+    return QOSRequests(
+        sum(requests.burstable_milli_cpu for requests in all_requests),
+        sum(requests.guaranteed_memory for requests in all_requests),
+        sum(requests.burstable_memory for requests in all_requests),
+    )

@@ -1,0 +1,276 @@
+"""Cgroup decisions, decided again: values, removals, and the writes of the QoS level."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from kubeledger.cgroups.paths import parse_cgroup_path
+from kubeledger.cgroups.records import (
+    CgroupRemoved,
+    CgroupUpdated,
+    QOSCgroupsUpdated,
+    QOSReserveComputed,
+)
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerRestarted,
+    ContainerStarted,
+    PodAdmitted,
+    PodConfigChanged,
+    PodEvicted,
+    PodListed,
+    PodRejected,
+    PodTerminated,
+)
+from kubeledger.machine import Body, Decision, Record
+from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
+from kubeledger.node.state import NodeState
+from kubeledger.preemption.records import PodPreempted
+from kubeledger.prober.records import ProbeExecuted
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.cgroups.levels import Levels
+from kubeledger.verify.cgroups.lives import Lives
+from kubeledger.verify.cgroups.machine import Machine
+from kubeledger.verify.cgroups.pods import Rules, differing_resources
+from kubeledger.verify.cgroups.qos_findings import QOSLevels
+from kubeledger.verify.cgroups.removals import Deaths, Removal, judge_removal
+from kubeledger.verify.cgroups.settings import CgroupSettings, read_settings
+from kubeledger.verify.cgroups.speech import Speaker
+from kubeledger.verify.cgroups.timing import WriteJudge
+from kubeledger.verify.cgroups.window import READ_NS, Snapshot
+from kubeledger.verify.cgroups.writes import Writes
+from kubeledger.verify.verifier import Foresee, See, Verifier
+
+__all__ = ["CgroupVerifier"]
+
+_REMOVAL_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
+_MANY: Final = 3
+"""So many cgroups of one snapshot that cannot have gone: it was not read as a whole."""
+
+
+class CgroupVerifier(Verifier):
+    """Decides about cgroups once the records tell what the snapshot can have shown."""
+
+    decides: ClassVar[tuple[type[Decision], ...]] = (
+        CgroupUpdated,
+        CgroupRemoved,
+        QOSCgroupsUpdated,
+    )
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.lives = Lives()
+        self.deaths = Deaths()
+        self.writes = Writes()
+        self.machine = Machine()
+        speaker = Speaker(bench)
+        self.levels = Levels(bench, speaker, self.machine)
+        self.qos_levels = QOSLevels(bench, speaker, self.machine, self.lives, self.writes)
+        self.judge = WriteJudge(bench, self.lives, self.writes)
+        self._snapshots: deque[Snapshot] = deque()
+        self._pod_cgroups: set[str] = set()
+        self._settings: CgroupSettings | None = None
+
+    def foresees(self) -> Mapping[type[Body], Foresee]:
+        """The machine's capacity."""
+        return {NodeObserved: self.machine.foresee}
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """Body type -> method."""
+        handlers: dict[type[Body], See] = {
+            CgroupRemoved: self._removed,
+            CgroupUpdated: self._updated,
+            ContainerDied: self._died,
+            ContainerRestarted: self._restarted,
+            ContainerStarted: self._started,
+            KubeletStarted: self._kubelet_started,
+            NodeObserved: self._node_observed,
+            PodAdmitted: lambda record, body, state: self.lives.admitted(record, body, state),
+            PodConfigChanged: self._config_changed,
+            PodEvicted: self._doomed,
+            PodListed: self._listed,
+            PodPreempted: self._doomed,
+            PodRejected: lambda record, body, state: self.lives.rejected(record, body, state),
+            PodTerminated: self._terminated,
+            ProbeExecuted: lambda record, body, state: None,
+            QOSCgroupsUpdated: self._written,
+            QOSReserveComputed: lambda record, body, state: self.judge.reserve(record, body),
+            SettingsObserved: self._settings_observed,
+        }
+        return {kind: self._in_time(handler) for kind, handler in handlers.items()}
+
+    def settle(self, state: NodeState) -> None:
+        """The ledger ended: judge by what there is."""
+        while self._snapshots:
+            self._close(self._snapshots.popleft(), state, goes_on=False)
+        self.judge.settle()
+
+    def _in_time(self, handler: See) -> See:
+        """A handler that first closes the snapshots that are old enough."""
+
+        def see(record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 # any body
+            while self._snapshots and self._snapshots[0].deadline_ns < record.ts_ns:
+                self._close(self._snapshots.popleft(), state, goes_on=True)
+            if not isinstance(body, CgroupUpdated | CgroupRemoved | PodListed | NodeObserved):
+                self.judge.active(record.ts_ns)
+            handler(record, body, state)
+
+        return see
+
+    def _rules(self) -> Rules | None:
+        if self.bench.profile is None:
+            return None
+        if self._settings is None:
+            self._settings = read_settings(self.bench.settings)
+        return Rules(self.bench.profile, self._settings)
+
+    # Decisions --------------------------------------------------------------------------
+
+    def _updated(self, record: Record, body: CgroupUpdated, state: NodeState) -> None:
+        if body.level == "pod" and body.pod_uid:
+            self._pod_cgroups.add(body.pod_uid)
+        if body.container_id:
+            self.deaths.shown.add(body.container_id)
+        rules = self._rules()
+        if rules is None:
+            self.levels.without_rules(record, body)
+        elif body.level == "qos":
+            self._snapshot(record.ts_ns).levels.append((record, rules))
+        else:
+            self.levels.find(record, body, rules, state)
+
+    def _removed(self, record: Record, body: CgroupRemoved, state: NodeState) -> None:
+        self._snapshot(record.ts_ns).removed.append(record)
+        where = parse_cgroup_path(body.cgroup)
+        if where is not None and where.level == "pod" and where.pod_uid:
+            self._pod_cgroups.discard(where.pod_uid)
+
+    def _snapshot(self, ts_ns: int) -> Snapshot:
+        """The snapshot of this time."""
+        if not self._snapshots or self._snapshots[-1].ts_ns != ts_ns:
+            self._snapshots.append(Snapshot(ts_ns=ts_ns, deadline_ns=ts_ns + READ_NS))
+        return self._snapshots[-1]
+
+    def _close(self, snapshot: Snapshot, state: NodeState, *, goes_on: bool) -> None:
+        for record, rules in snapshot.levels:
+            self.qos_levels.find(record, rules)
+        self._find_removals(snapshot, state, goes_on=goes_on)
+        if not self._snapshots:
+            self.writes.forget(snapshot.ts_ns)
+
+    def _find_removals(self, snapshot: Snapshot, state: NodeState, *, goes_on: bool) -> None:
+        judged: list[tuple[Record, Removal]] = []
+        for record in snapshot.removed:
+            where = parse_cgroup_path(record.body.cgroup)  # type: ignore[attr-defined] # CgroupRemoved
+            if where is None:
+                judged.append(
+                    (record, Removal("unverifiable", missing=("a cgroup of the kubelet",)))
+                )
+                continue
+            removal = judge_removal(where, self.lives, self.deaths, state, goes_on=goes_on)
+            judged.append((record, removal))
+            if where.container_id:
+                self.deaths.hidden(where.container_id)
+        wrong = [removal for _, removal in judged if removal.verdict == "impossible"]
+        for record, removal in judged:
+            if removal.verdict == "impossible" and len(wrong) >= _MANY:
+                missing = "the whole of the cgroup files, for several running cgroups are not there"
+                removal = Removal("unverifiable", missing=(missing,))
+            self._find_removal(record, removal)
+
+    def _find_removal(self, record: Record, removal: Removal) -> None:
+        body = record.body
+        assert isinstance(body, CgroupRemoved)
+        subject = f"cgroup/{body.cgroup}"
+        if removal.verdict == "unverifiable":
+            self.bench.unverifiable(
+                record, subject=subject, missing=removal.missing, rule=_REMOVAL_RULE
+            )
+            return
+        self.bench.find(
+            record,
+            removal.verdict,
+            subject=subject,
+            why=removal.why,
+            expected={"cgroup": body.cgroup} if removal.verdict == "match" else None,
+            recorded={"cgroup": body.cgroup},
+            rule=_REMOVAL_RULE,
+            inputs=removal.inputs,
+        )
+
+    def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
+        self.judge.written(record, self._rules())
+
+    # What they rest on ------------------------------------------------------------------
+
+    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        self.lives.kubelet_started(record.ts_ns)
+        self.deaths.kubelet_started()
+        self.judge.kubelet_started(record.ts_ns)
+        self._settings = None
+
+    def _settings_observed(self, record: Record, body: SettingsObserved, state: NodeState) -> None:
+        self._settings = None
+
+    def _node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
+        self.machine.compare(record, body, state, self.bench)
+
+    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
+        self.lives.config_changed(record, body, state)
+        if body.operation == "ADD":
+            life = self.lives.of(state, body)
+            if life is not None and life.uid in self._pod_cgroups:
+                life.written = 1
+        self.lives.forget(record.ts_ns)
+
+    def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
+        self.lives.listed(record, body, state)
+        rules = self._rules()
+        if rules is not None and body.spec is not None and not rules.resizes:
+            self._compare_specs(record, body)
+
+    def _compare_specs(self, record: Record, body: PodListed) -> None:
+        """The resources of a pod never change, so two lists that disagree contradict."""
+        listed = self.bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        if listed is None or listed.seq != record.seq:
+            return
+        versions = self.bench.pods.versions(listed)
+        before = versions[max(versions.index(listed) - 1, 0)] if listed in versions else listed
+        if before is listed or not (difference := differing_resources(before, listed)):
+            return
+        container, first, second = difference
+        self.bench.contradict(
+            record.ts_ns,
+            f"pod/{body.namespace}/{body.pod}",
+            f"two lists show different resources of container {container} of pod "
+            f"{body.namespace}/{body.pod}, which cannot change",
+            (before.seq, first),
+            (listed.seq, second),
+        )
+
+    def _doomed(self, record: Record, body: PodEvicted | PodPreempted, state: NodeState) -> None:
+        self.lives.doomed(record, body, state)
+
+    def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
+        self.lives.terminated(record, body, state)
+        if (life := self.lives.of(state, body)) is not None:
+            self.deaths.forget_pod(life.key)
+
+    def _started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
+        self.lives.container_started(record, body, state)
+        life = self.lives.of(state, body)
+        if life is not None:
+            life.written = max(life.written, 1)
+            self.deaths.started(body.container_id, record.seq, record.ts_ns, life.key)
+
+    def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:
+        life = self.lives.of(state, body)
+        if life is not None and body.container_id is not None:
+            life.running.add(body.container_id)
+            self.deaths.started(body.container_id, record.seq, record.ts_ns, life.key)
+
+    def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
+        self.lives.container_died(record, body, state)
+        self.deaths.ended(body.container_id, record.seq, record.ts_ns)
