@@ -222,12 +222,22 @@ def test_reserve_lines(assembler: CgroupAssembler, line: str) -> None:
     )
 
 
-def test_failures_are_understood_but_no_update(assembler: CgroupAssembler) -> None:
-    """A failed update, and a reserve that was not computed, are not recorded as done."""
-    text = klog(
-        "qos_container_manager_linux.go",
+@pytest.mark.parametrize(
+    "text",
+    [
         "[ContainerManager]: Failed to update QoS cgroup configuration",
-    ) + klog(
+        '"Failed to update QoS cgroup configuration" err="device or resource busy"',
+    ],
+)
+def test_a_failed_update(assembler: CgroupAssembler, text: str) -> None:
+    """The kernel did not take it: the write is recorded, and that it failed."""
+    (fact,) = feed_log(assembler, klog("qos_container_manager_linux.go", text))
+    assert fact.body == QOSCgroupsUpdated(failed=True)
+
+
+def test_what_was_not_computed_is_no_record(assembler: CgroupAssembler) -> None:
+    """The line is understood."""
+    text = klog(
         "qos_container_manager_linux.go",
         "[Container Manager] Allocatable memory value could not be determined.  "
         "Not setting QOS memory limts.",
