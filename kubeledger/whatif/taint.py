@@ -67,7 +67,7 @@ class Taint:
         return min(touched, default=None)
 
     def pass_by(self, finding: Finding) -> None:
-        """A finding is behind us: what was changed inside an image GC run is felt from its end on."""
+        """What was changed inside an image GC run is felt from the end of the run on."""
         if finding.kind == _RUN_END and self._run is not None:
             self._first.setdefault("images", self._run)
             self._run = None
