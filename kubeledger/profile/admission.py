@@ -30,6 +30,7 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
     predicate_reason_in_message: bool
     victims_counted_with_sidecars: bool
     qos_class_from_status: bool
+    terminating_pods_count: bool
 
 
 FACTS: tuple[Fact, ...] = (
@@ -171,6 +172,16 @@ FACTS: tuple[Fact, ...] = (
         since=29,
         says="The QoS class in a pod's status is taken as it stands.",
         source="pkg/apis/core/v1/helper/qos/qos.go GetPodQOS",
+        proof="source",
+    ),
+    Fact(
+        name="terminating_pods_count",
+        since=22,
+        says=(
+            "A pod that is killed or deleted counts on the node until its containers are down; "
+            "before, one whose phase had become final no longer did."
+        ),
+        source="pkg/kubelet/kubelet_pods.go filterOutInactivePods (1.22: filterOutTerminatedPods)",
         proof="source",
     ),
 )
