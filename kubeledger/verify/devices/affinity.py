@@ -347,7 +347,7 @@ def _why(policy: Policy, offered: HintsGenerated, hint: TopologyHint, admits: bo
     machine = nodes_text(mask_of(policy.numa_nodes))
     verb = "admits" if admits else "refuses"
     return (
-        f"{offers}: of {machine} of the machine this merges to {best}, with which policy "
+        f"{offers}: on a machine with {machine} this merges to {best}, which policy "
         f"{policy.name} {verb}"
     )
 

@@ -99,6 +99,16 @@ class Desk:
         """The pod object, as a list shows it."""
         return self.bench.pods.at(when[0], uid, namespace, name)
 
+    def misnamed(
+        self, listed: ListedPod | None, uid: str | None, namespace: str | None, name: str | None
+    ) -> dict[str, str] | None:
+        """The name that the pod of this UID has in the pod list, where a record has another."""
+        if listed is None or uid is None or listed.uid != uid or name is None:
+            return None
+        if (namespace, name) == (listed.namespace, listed.name):
+            return None
+        return {"namespace": listed.namespace, "pod": listed.name}
+
     def asks(self, listed: ListedPod | None, key: str) -> PodAsks | None:
         """What a listed pod asks for; None if it cannot be read, or is not listed."""
         if listed is None:

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kubeledger.devicemanager.records import DevicesAllocated
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
-from kubeledger.topologymanager.bitmask import bits_of
+from kubeledger.verify.devices.account import open_inputs, surroundings, taken
 from kubeledger.verify.devices.desk import Desk, Request, SetUp, when_of
 from kubeledger.verify.devices.foresight import Entry, Holder, When, all_ids
 from kubeledger.verify.devices.holdings import Held
-from kubeledger.verify.devices.words import joined, listing, nodes_text, times
-from kubeledger.verify.devices.worlds import Evidence, Judged, Topic, judge
+from kubeledger.verify.devices.releases import is_active
+from kubeledger.verify.devices.words import joined, listing
+from kubeledger.verify.devices.worlds import Judged, judge
 from kubeledger.verify.finding import Verdict
 from kubeledger.verify.pods import ListedPod
 
-__all__ = ["RULE", "Grants", "open_inputs", "surroundings"]
+__all__ = ["RULE", "Grants"]
 
 RULE = "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate"
 _SETTLING_NS = 2_000_000_000
-_SHOWN_MAX = 8
 
 
 class _Early(NamedTuple):
@@ -57,6 +59,7 @@ class Grants:
             body.resource,
         )
         devices = frozenset(body.device_ids)
+        stranded: list[str] = []
         early = self._early.pop((holder, record.seq), None)
         caused = desk.requests.get(record.cause or 0)
         request = caused if caused and caused.holder == holder else desk.request_of(holder)
@@ -66,6 +69,8 @@ class Grants:
         else:
             set_up = desk.set_up(state, when, holder, listed, request)
             judged = judge(set_up.evidence, devices) if set_up.evidence is not None else None
+            if judged is not None and judged.fits == "none":
+                stranded = self._stranded(set_up, devices, state)
         entry, disputed = (None, None)
         if body.told_by != "checkpoint":
             entry, disputed = self._checkpointed(holder, devices, when)
@@ -73,13 +78,43 @@ class Grants:
         found = found or self._told_twice(body, holder, set_up, entry, disputed)
         if found is None and body.told_by != "call" and early is None:
             found = _Verdict("unverifiable", "", None, (_when_missing(body),))
+        if found is None and stranded:
+            whose = joined(sorted(stranded))
+            found = _Verdict("unverifiable", "", None, (f"the release of the devices of {whose}",))
         found = found or self._by_rule(body, set_up, judged, devices, entry)
         if disputed is not None:
             self._contradict(record, body, disputed, state)
         self._tell(record, body, holder, state, found, set_up, entry or disputed)
+        if caused is not None and caused.holder != holder:
+            holder, disputed = caused.holder, None
+            entry, disputed = self._checkpointed(holder, devices, when)
+            found = found._replace(verdict="match")  # what is wrong is not the devices
+        if entry is not None:
+            found = found._replace(verdict="match")  # a checkpoint holds the same devices
         self._hold(holder, devices, record.seq, found, disputed, was_early=early is not None)
         if caused is not None:
             desk.requests.pop(caused.seq, None)
+
+    def _stranded(self, set_up: SetUp, devices: frozenset[str], state: NodeState) -> list[str]:
+        """Pods that had ended and held what was granted: that they were let go of is not told.
+
+        Empty when the grant does not fit even without them.
+        """
+        evidence = set_up.evidence
+        assert evidence is not None
+        taken = devices & evidence.in_use.certain - evidence.reuse
+        pods = {evidence.in_use.holders[device][0] for device in taken}
+        if not pods or any(is_active(state, pod)[0] is not False for pod in pods):
+            return []
+        in_use = msgspec.structs.replace(
+            evidence.in_use,
+            certain=evidence.in_use.certain - taken,
+            maybe=evidence.in_use.maybe | taken,
+        )
+        without = msgspec.structs.replace(evidence, in_use=in_use)
+        if judge(without, devices).fits == "none":
+            return []
+        return [self._desk.name(state, pod) for pod in pods]
 
     def _foreign(
         self,
@@ -98,11 +133,10 @@ class Grants:
                 f"so container {body.container} cannot have got {body.resource}"
             )
             return _Verdict("impossible", why, expected)
-        if listed is not None and listed.uid == body.pod_uid and body.pod is not None:
-            expected = {"namespace": listed.namespace, "pod": listed.name}
-            if expected != {"namespace": body.namespace, "pod": body.pod}:
-                why = f"pod {body.pod_uid} is {listed.namespace}/{listed.name} in the pod list"
-                return _Verdict("impossible", why, expected)
+        named = self._desk.misnamed(listed, body.pod_uid, body.namespace, body.pod)
+        if named is not None:
+            why = f"pod {body.pod_uid} is {named['namespace']}/{named['pod']} in the pod list"
+            return _Verdict("impossible", why, named)
         asks = set_up.asks
         if asks is not None and not (set_up.limit or 0):
             has = f"container {body.container} has no limit on {body.resource}"
@@ -124,7 +158,7 @@ class Grants:
         if request is not None and limit is not None and request.needed != limit:
             why = (
                 f"the log says that container {body.container} needs "
-                f"{times(request.needed, body.resource)}, its spec has a limit of {limit}"
+                f"{request.needed} {body.resource}, its spec has a limit of {limit}"
             )
             return _Verdict("impossible", why, None)
         if disputed is not None:
@@ -166,7 +200,7 @@ class Grants:
         same = judged.choice == devices
         if same and body.numa is not None and entry is not None:
             expected["numa"] = _plain(entry.numa)
-        why = _taken(evidence, devices, self._desk)
+        why = taken(evidence, devices, self._desk)
         return _Verdict("match" if same else "admissible", why, expected)
 
     def _tell(
@@ -299,83 +333,3 @@ def _field(body: DevicesAllocated, name: str) -> Any:  # noqa: ANN401 # any fiel
     if name == "numa" and value is not None:
         return _plain(value)
     return list(value) if isinstance(value, tuple) else value
-
-
-def open_inputs(
-    evidence: Evidence, topics: tuple[Topic, ...], devices: frozenset[str]
-) -> tuple[str, ...]:
-    """The open topics as inputs that are missing."""
-    resource = evidence.resource
-    unknown = sorted(
-        device for device in evidence.perhaps_free | devices if not evidence.nodes_of(device)[0]
-    )
-    phrases: dict[Topic, str] = {
-        "health": f"the healthy devices of {resource} at that time",
-        "use": f"all holders of {resource} at that time",
-        "numa": f"the NUMA nodes of {listing(unknown)} of {resource}",
-        "affinity": f"the affinity of container {evidence.container}",
-        "preferred": f"the answer to GetPreferredAllocation of the plugin of {resource}",
-        "registered": f"whether {resource} was registered at that time",
-    }
-    return tuple(phrases[topic] for topic in topics)
-
-
-def surroundings(evidence: Evidence, desk: Desk) -> str:
-    """Which devices were there, which were free, and who held the others."""
-    listed, in_use = evidence.listed, evidence.in_use
-    free = evidence.free if evidence.is_exact() else evidence.perhaps_free
-    perhaps = "" if evidence.is_exact() else "perhaps "
-    text = f"{times(len(free), f'{perhaps}free healthy device')}: {listing(free)}"
-    parts = [text]
-    by_holder: dict[str, list[str]] = {}
-    for device in sorted(in_use.certain | in_use.maybe):
-        holder = in_use.holders[device]
-        by_holder.setdefault(f"{desk.name_of(holder[0])}/{holder[1]}", []).append(device)
-    for name, ids in list(by_holder.items())[:_SHOWN_MAX]:
-        parts.append(f"{listing(ids)} held by {name}")
-    sick = listed.known - listed.maybe if listed.complete else frozenset()
-    if sick:
-        parts.append(f"{listing(sick)} not healthy")
-    return "; ".join(parts)
-
-
-def _taken(evidence: Evidence, devices: frozenset[str], desk: Desk) -> str:
-    """``gpu-1 was taken out of the 3 free healthy devices gpu-1, gpu-2, gpu-3; ...``."""
-    reused = devices & evidence.reuse
-    fresh = devices - reused
-    clauses = []
-    if reused:
-        clauses.append(
-            f"{joined(sorted(reused))} {'was' if len(reused) == 1 else 'were'} taken over from an "
-            "init container of the pod"
-        )
-    if fresh:
-        free = evidence.perhaps_free
-        clauses.append(
-            f"{joined(sorted(fresh))} {'was' if len(fresh) == 1 else 'were'} taken out of the "
-            f"{times(len(free), 'free healthy device')} {listing(free)}"
-        )
-    text = f"container {evidence.container} asks for {times(evidence.required, evidence.resource)}"
-    text = f"{text}: {' and '.join(clauses)}"
-    held = surroundings(evidence, desk).split("; ")[1:]
-    aligned = _aligned(evidence)
-    return "; ".join([text, *held, *([aligned] if aligned and fresh else [])])
-
-
-def _aligned(evidence: Evidence) -> str:
-    """What the stored affinity came to."""
-    masks = {mask for mask in evidence.affinities if mask is not None}
-    if len(masks) != 1 or None in evidence.affinities:
-        return ""
-    mask = masks.pop()
-    wanted = set(bits_of(mask))
-    on_it = [
-        device
-        for device in evidence.perhaps_free
-        if wanted.intersection(evidence.nodes_of(device)[1] or ())
-    ]
-    return f"the container is aligned to {nodes_text(mask)}, where {listing(on_it)} {_are(on_it)}"
-
-
-def _are(ids: list[str]) -> str:
-    return "is" if len(ids) == 1 else "are"

@@ -12,11 +12,13 @@ from typing import Any
 from kubeledger.devicemanager.records import AllocationFailed
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
+from kubeledger.verify.devices.account import open_inputs, surroundings
 from kubeledger.verify.devices.desk import Desk, SetUp, when_of
-from kubeledger.verify.devices.grants import RULE, open_inputs, surroundings
+from kubeledger.verify.devices.grants import RULE
 from kubeledger.verify.devices.words import times
 from kubeledger.verify.devices.worlds import Evidence, Topic, refusals
 from kubeledger.verify.finding import Verdict
+from kubeledger.verify.pods import ListedPod
 
 __all__ = ["Refusals"]
 
@@ -67,6 +69,7 @@ class Refusals:
         else:
             holder = (pod, container, body.resource)
             request = request or desk.request_of(holder)
+            case.listed = listed
             case.set_up = desk.set_up(state, when, holder, listed, request)
             self._judge(case, holder, state)
             if request is not None:
@@ -75,7 +78,11 @@ class Refusals:
     def _judge(self, case: _Case, holder: tuple[str, str, str], state: NodeState) -> None:
         body, set_up = case.body, case.set_up
         request = set_up.request
-        if request is not None and request.holder != holder:
+        named = self._desk.misnamed(case.listed, body.pod_uid, body.namespace, body.pod)
+        if named is not None:
+            name = f"{named['namespace']}/{named['pod']}"
+            self._impossible(case, f"pod {body.pod_uid} is {name} in the pod list", named)
+        elif request is not None and request.holder != holder:
             pod, asking, resource = request.holder
             expected = {"pod_uid": pod, "container": asking, "resource": resource}
             self._impossible(case, f"container {asking} asked for {resource} just then", expected)
@@ -120,7 +127,7 @@ class Refusals:
     ) -> None:
         body, resource = case.body, evidence.resource
         exact = low == high
-        there = f"{times(needed, resource)} {'is' if needed == 1 else 'are'} needed"
+        there = f"{needed} {resource} {'is' if needed == 1 else 'are'} needed"
         around = surroundings(evidence, self._desk)
         if exact and low >= needed:
             why = f"{there}, and enough are there, so the kubelet does not refuse: {around}"
@@ -140,7 +147,7 @@ class Refusals:
         elif not exact:
             self._unverifiable(case, *open_inputs(evidence, _open(evidence), frozenset()))
         else:
-            why = f"container {evidence.container} needs {times(needed, resource)}"
+            why = f"container {evidence.container} needs {needed} {resource}"
             why = f"{why}, more than the {around}"
             self._find(case, "match", why, expected, recorded)
 
@@ -188,6 +195,9 @@ class Refusals:
         expected: dict[str, Any] | None,
         recorded: dict[str, Any],
     ) -> None:
+        if case.body.told_by == "event" and verdict == "impossible":
+            self._unverifiable(case, "the instant of the refusal within its second")
+            return
         told = self._desk.foresight.rejections.get(case.body.pod_uid or "", ())
         error = case.body.error
         if told and error != _HINTS and not any(error in message for _, message in told):
@@ -225,6 +235,7 @@ class _Case:
         self.body = body
         self.subject = subject
         self.rule = RULE
+        self.listed: ListedPod | None = None
         self.set_up = SetUp(None, (), None, None, None, ())
 
 

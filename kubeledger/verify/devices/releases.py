@@ -9,7 +9,7 @@ from kubeledger.node.state import NodeState
 from kubeledger.verify.devices.desk import Desk, when_of
 from kubeledger.verify.devices.words import joined, listing
 
-__all__ = ["Releases"]
+__all__ = ["Releases", "is_active"]
 
 RULE = "pkg/kubelet/cm/devicemanager/manager.go UpdateAllocatedDevices"
 
@@ -24,8 +24,7 @@ class Releases:
         """Judge a release; what a living pod holds, it keeps."""
         desk, pod = self._desk, body.pod_uid
         holders = desk.holdings.of_pod(pod)
-        known = state.lifecycle.pods.get(pod)
-        alive, said = _alive(known, state)
+        alive, said = is_active(state, pod)
         subject = f"pod/{desk.name(state, pod)}"
         seqs = [held.seq for holder in holders if (held := desk.holdings.get(holder)) is not None]
         of_one = body.container is not None
@@ -34,6 +33,9 @@ class Releases:
             why = f"the device manager {what} only when the pod has ended, and {said}"
             self._find(record, body, subject, why, seqs, possible=False)
             self._doubt(state)
+            return
+        if (body.container or body.resource) is not None and holders:
+            self._part(record, body, subject, seqs)
             return
         if not holders:
             self._nothing_held(record, body, subject, state)
@@ -44,6 +46,19 @@ class Releases:
         else:
             why = f"{said}, and it held {self._held(pod)}, which no active pod needs any more"
             self._find(record, body, subject, why, seqs, possible=True)
+        self._release(body)
+
+    def _part(self, record: Record, body: DevicesReleased, subject: str, seqs: list[int]) -> None:
+        """Part of a pod's devices: all go at once."""
+        if not body.inferred:
+            why = "the device manager lets go of all that a pod holds at once, never of a part"
+            whole = {"pod_uid": body.pod_uid, "container": None, "resource": None}
+            self._find(record, body, subject, why, seqs, possible=False, expected=whole)
+            self._desk.holdings.release_pod(body.pod_uid)
+            return
+        # A static pod that came back has the UID of the one before.
+        missing = ("the log between the two checkpoints",)
+        self._desk.bench.unverifiable(record, subject=subject, missing=missing, rule=RULE)
         self._release(body)
 
     def _held(self, pod: str) -> str:
@@ -74,7 +89,7 @@ class Releases:
     def _doubt(self, state: NodeState) -> None:
         """Some other pod may have been let go of instead."""
         for holder, held in self._desk.holdings:
-            if not _alive(state.lifecycle.pods.get(holder[0]), state)[0]:
+            if not is_active(state, holder[0])[0]:
                 held.certain = False
 
     def _release(self, body: DevicesReleased) -> None:
@@ -95,6 +110,7 @@ class Releases:
         seqs: list[int],
         *,
         possible: bool,
+        expected: dict[str, str | None] | None = None,
     ) -> None:
         recorded = {"pod_uid": body.pod_uid, "container": body.container, "resource": body.resource}
         self._desk.bench.find(
@@ -102,15 +118,16 @@ class Releases:
             "match" if possible else "impossible",
             subject=subject,
             why=why,
-            expected=recorded if possible else None,
+            expected=recorded if possible else expected,
             recorded=recorded,
             rule=RULE,
             inputs=sorted(seqs),
         )
 
 
-def _alive(pod: PodState | None, state: NodeState) -> tuple[bool | None, str]:
-    """Whether a pod was active (None: not certain), and why so."""
+def is_active(state: NodeState, key: str) -> tuple[bool | None, str]:
+    """Whether the kubelet counted a pod as active (None: not certain), and why so."""
+    pod = state.lifecycle.pods.get(key)
     if pod is None:
         return False, "the pod was gone from the node"
     if pod.ended:

@@ -28,6 +28,7 @@ from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.devices.affinity import Affinities
 from kubeledger.verify.devices.desk import Desk, when_of
+from kubeledger.verify.devices.foresight import all_ids
 from kubeledger.verify.devices.grants import RULE, Grants
 from kubeledger.verify.devices.holdings import Held
 from kubeledger.verify.devices.refusals import Refusals
@@ -231,7 +232,7 @@ class DeviceVerifier(Verifier):
         self._begin()
         self._clash(record)
         if body.checksum_ok is False:
-            self._unsound(record, body.checksum, "kubelet_internal_checkpoint")
+            self._unsound(record, body.checksum, "kubelet_internal_checkpoint", *self._odd(body))
             return
         self._checkpoint = (record.seq, body)
         self._desk.holdings.complete = True
@@ -242,13 +243,27 @@ class DeviceVerifier(Verifier):
         if body.checksum_ok is False:
             self._unsound(record, body.checksum, "cpu_manager_state")
 
-    def _unsound(self, record: Record, checksum: int, file: str) -> None:
+    def _odd(self, body: CheckpointRead) -> list[tuple[int, str]]:
+        """Grants that a checkpoint which does not count tells otherwise."""
+        sides = []
+        for entry in body.entries:
+            holder = (entry.pod_uid, entry.container, entry.resource)
+            held = self._desk.holdings.get(holder)
+            if held is None or held.devices is None or held.devices == all_ids(entry.numa):
+                continue
+            name = f"container {entry.container} of {self._desk.name_of(entry.pod_uid)}"
+            got, other = listing(held.devices), listing(all_ids(entry.numa))
+            sides.append((held.seq, f"{name} got {got}, and that content says {other}"))
+        return sides
+
+    def _unsound(self, record: Record, checksum: int, file: str, *odd: tuple[int, str]) -> None:
         self.bench.contradict(
             record.ts_ns,
             "node",
             f"the checksum of {file} is not that of its content, which is not relied on",
             (record.seq, f"checksum {checksum} is stored"),
             (record.seq, "its content has another checksum"),
+            *odd,
         )
 
     def _clash(self, record: Record) -> None:

@@ -79,6 +79,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Nothing is open but the kubelet's own choice."""
         return self.listed.complete and not self.in_use.unknown and self.free == self.perhaps_free
 
+    def nodes_known(self) -> bool:
+        """NUMA nodes of all devices that could be had are known, or do not matter."""
+        if self.affinities == (None,):
+            return True
+        return bool(self.affinities) and all(
+            self.nodes_of(device)[0] for device in self.perhaps_free
+        )
+
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a claim.
@@ -114,7 +122,7 @@ class _Plugin:
 def judge(evidence: Evidence, claimed: frozenset[str]) -> Judged:
     """Whether the kubelet can have taken these devices."""
     fits, choice, why = _try(evidence, claimed, frozenset())
-    if fits and evidence.is_exact():
+    if fits and evidence.is_exact() and evidence.nodes_known():
         return Judged(fits="all", choice=choice)
     # What ``decide`` takes is told of the world that suits best, but for the plugin's wishes.
     _, likely, _ = _try(evidence, claimed, frozenset(OPEN) - {"preferred"})
