@@ -46,8 +46,8 @@ class Collection(msgspec.Struct, kw_only=True):
         previous_end_ns: end of the one before it in the same process.
         began_ns: start of the kubelet process; None when the records may begin later.
         last_ns: time of its newest record.
-        heard: other lines of the image or eviction manager followed soon.
-        outlived: the same process went on logging after it.
+        passes_seen: this process logs its detect passes.
+        outlived: the same process went on logging after it without a gap.
     """
 
     facts: ImageFacts | None = None
@@ -58,7 +58,7 @@ class Collection(msgspec.Struct, kw_only=True):
     previous_end_ns: int | None = None
     began_ns: int | None = None
     last_ns: int = 0
-    heard: bool = False
+    passes_seen: bool = False
     outlived: bool = False
 
 
@@ -271,6 +271,10 @@ def _absent(bench: Bench, case: Case) -> None:
         return
     if case.of.start is None and not case.start_missing:
         return
+    freed = [getattr(record.body, "size_bytes", None) for record in case.of.removals]
+    told = None if None in freed else sum(size or 0 for size in freed)
+    if len(case.left) > 1 and case.ending.freed not in {None, told}:
+        return  # more was freed than is recorded: lines are lost
     start = () if case.of.start is None else (case.of.start.seq,)
     for image_id in case.left:
         known = answer.known[image_id]

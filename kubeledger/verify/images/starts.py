@@ -22,11 +22,15 @@ _SLACK_NS = 2 * NS_PER_S
 """A clock that is being set right loses no more of a period."""
 
 
+_GAP_NS = 20 * NS_PER_S
+"""Nothing is heard of the disk for longer: the log may have a gap."""
+
+
 def judge_start(bench: Bench, disk: Disk, case: Case) -> None:
     """Give a start its finding."""
     start, body = case.of.start, case.start_body
     if start is None or body is None:
-        _absent(bench, case)
+        _absent(bench, disk, case)
         return
     _contradictions(bench, case, start, body)
     expected = _expected(case)
@@ -71,12 +75,15 @@ def judge_start(bench: Bench, disk: Disk, case: Case) -> None:
     )
 
 
-def _absent(bench: Bench, case: Case) -> None:
+def _absent(bench: Bench, disk: Disk, case: Case) -> None:
     """The end tells of a space pass: its start is logged at any verbosity."""
     end, options, expected = case.of.end, case.of.options, _expected(case)
     if not case.start_missing or not options or expected is None or end is None:
         return
     if case.runs is not True or case.policy.missing:
+        return
+    asked_ns, last = options[-1].record.ts_ns, disk.last
+    if last is None or asked_ns - last.ts_ns > _GAP_NS:
         return
     bench.absent(
         options[-1].record,

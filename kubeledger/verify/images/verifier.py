@@ -39,8 +39,11 @@ __all__ = ["ImagesVerifier"]
 _OWN_PASS_NS = 30 * NS_PER_S
 """A collection's own detect pass comes no longer than this before what it leads to."""
 
-_HEARD_NS = 60 * NS_PER_S
-"""With a sign of life in this time the log has no gap behind a collection."""
+_PULSE_NS = 30 * NS_PER_S
+"""The eviction manager and the snapshots are heard of more often; else there is a gap."""
+
+_REMOVAL_NS = 125 * NS_PER_S
+"""The runtime answers to a removal in less time than this."""
 
 _LONGEST_NS = 600 * NS_PER_S
 """A collection about which nothing was said for so long has ended unheard."""
@@ -58,6 +61,8 @@ class ImagesVerifier(Verifier):
         self._collection: Collection | None = None
         self._sweep: Sweep | None = None
         self._started_ns: int | None = None
+        self._unbroken_ns = 0
+        self._pulse_ns = 0
         self._previous_end: Record | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
@@ -108,7 +113,7 @@ class ImagesVerifier(Verifier):
             zero_time=facts is not None and facts.first_detect_time_zero,
             of_loop=self._collection is None and self._sweep is None,
         )
-        for image_id in odd:
+        for image_id in odd if last and last[0].record.ts_ns >= self._unbroken_ns else ():
             self.bench.contradict(
                 record.ts_ns,
                 f"image/{image_id}",
@@ -123,8 +128,7 @@ class ImagesVerifier(Verifier):
         collection = self._collection
         if collection is None or collection.start is not None:
             if collection is not None:
-                collection.outlived = collection.heard
-            self._close()
+                self._close_unheard(collection)
             collection = self._open(record)
         collection.start, collection.last_ns = record, record.ts_ns
         facts = self._facts
@@ -160,8 +164,7 @@ class ImagesVerifier(Verifier):
             and record.cause != collection.start.seq
         )
         if unheard and collection is not None:
-            collection.outlived = collection.heard
-            self._close()
+            self._close_unheard(collection)
             collection = None
         collection = collection or self._open(record)
         self._freeze(collection, record)
@@ -180,6 +183,7 @@ class ImagesVerifier(Verifier):
         before = self._previous_end
         self._collection = Collection(
             facts=self._facts,
+            passes_seen=self._passes.fresh is not None,
             previous_end_ns=None if before is None else before.ts_ns,
             began_ns=self._started_ns if self._passes.fresh else None,
             last_ns=record.ts_ns,
@@ -209,14 +213,20 @@ class ImagesVerifier(Verifier):
 
     def _expire(self, now_ns: int) -> None:
         """Time went on: a collection that nothing is heard of is over."""
+        if not 0 <= now_ns - self._pulse_ns <= _PULSE_NS:
+            self._unbroken_ns = now_ns
+        self._pulse_ns = now_ns
         collection = self._collection
-        if collection is None:
-            return
-        silent_ns = now_ns - collection.last_ns
-        collection.heard = collection.heard or silent_ns <= _HEARD_NS
-        if silent_ns > _LONGEST_NS:
-            collection.outlived = collection.heard
-            self._close()
+        if collection is not None and now_ns - collection.last_ns > _LONGEST_NS:
+            self._close_unheard(collection)
+
+    def _close_unheard(self, collection: Collection) -> None:
+        """It is over, and nothing told its end."""
+        last_ns = collection.last_ns
+        collection.outlived = (
+            self._unbroken_ns <= last_ns and self._pulse_ns - last_ns >= _REMOVAL_NS
+        )
+        self._close()
 
     def _close_all(self) -> None:
         self._close()

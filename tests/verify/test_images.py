@@ -1,0 +1,300 @@
+"""Image GC of the recordings, and of copies in which one thing is a lie."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeledger.images.records import (
+    GarbageCollected,
+    GarbageCollectionStarted,
+    ImageDeleted,
+    ImageFsObserved,
+    ImagesDetected,
+)
+from kubeledger.machine import Record
+from kubeledger.node.records import SettingsObserved
+from kubeledger.verify import Contradiction, Finding, Variant
+from tests.verify.histories import changed, findings, outcomes, recorded
+from tests.verify.image_scenes import alone
+
+__all__ = ["alone"]
+
+NODES = ("node-a", "node-b")
+DECISIONS = (GarbageCollectionStarted, ImageDeleted, GarbageCollected)
+KINDS = {kind.kind for kind in DECISIONS}
+
+
+def ours(
+    records: list[Record] | tuple[Record, ...], variant: Variant | None = None
+) -> list[Finding]:
+    """Findings about image GC."""
+    found = findings(records) if variant is None else findings(records, variant)
+    return [finding for finding in found if finding.kind in KINDS]
+
+
+def impossible(records: list[Record]) -> list[tuple[int, str, bool]]:
+    """Record, kind and whether it was recorded, of each impossible decision about images."""
+    return [
+        (f.seq, f.kind.split(".")[1], f.recorded is not None)
+        for f in ours(records)
+        if f.verdict == "impossible"
+    ]
+
+
+def nth(node: str, kind: type, index: int) -> Record:
+    """A record of a recording by its kind and place."""
+    return [record for record in recorded(node) if isinstance(record.body, kind)][index]
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ("node-a", {"GarbageCollectionStarted": 2, "ImageDeleted": 8, "GarbageCollected": 4}),
+        ("node-b", {"GarbageCollectionStarted": 2, "ImageDeleted": 3, "GarbageCollected": 2}),
+    ],
+)
+def test_all_of_the_recordings_is_verified(node: str, expected: dict[str, int]) -> None:
+    """Each decision is what the kubelet had to do, or one of the orders it leaves open."""
+    found = ours(recorded(node))
+    assert Counter(f.kind.split(".")[1] for f in found) == expected
+    assert {f.verdict for f in found} <= {"match", "admissible"}
+    assert all(f.why and f.rule and f.inputs for f in found)
+    assert all(f.expected == f.recorded for f in found)
+
+
+def test_what_was_kept_is_said() -> None:
+    """The end of a collection tells which images stayed, and why."""
+    end = nth("node-b", GarbageCollected, 1)
+    (finding,) = [f for f in ours(recorded("node-b")) if f.seq == end.seq]
+    assert "image 68d8e9110ca4 is in use" in finding.why
+    assert "image 5e3c775663b8 was detected less than 1s before (minimum age 10s)" in finding.why
+
+
+def test_open_orders_are_admissible() -> None:
+    """Six images of the same times: the kubelet may take them in any order."""
+    verdicts = [f.verdict for f in ours(recorded("node-a")) if f.kind == ImageDeleted.kind]
+    assert verdicts.count("admissible") == 5
+
+
+UNKNOWN_IMAGE = "sha256:" + "0" * 64
+USED = {
+    "node-a": "sha256:4de5e1e264f6f49d2fa35f0e0b7a8bf09b449c1ef07b6dd4a8a31bd45e5a05fe",
+    "node-b": "sha256:68d8e9110ca497ee3eb8e1264b28f47fa97dec63cbd657b2e38fe65b5e404236",
+}
+YOUNG = "sha256:5e3c775663b8edad90449cb2bf53ca9c503e3dc8bd8babe5bc984b8b6575c5a0"
+
+LIES: list[tuple[str, type, int, dict[str, Any]]] = [
+    *(
+        (node, GarbageCollectionStarted, index, change)
+        for node in NODES
+        for index in (0, 1)
+        for change in (
+            {"usage_percent": 73},
+            {"usage_percent": 3},
+            {"high_threshold_percent": 6},
+            {"high_threshold_percent": 80},
+            {"low_threshold_percent": 3},
+            {"bytes_to_free": 183562994320},
+            {"bytes_to_free": 18356299431},
+        )
+    ),
+    *(
+        (node, ImageDeleted, index, change)
+        for node in NODES
+        for index in range(3)
+        for change in (
+            {"image_id": UNKNOWN_IMAGE},
+            {"image_id": USED[node]},
+            {"size_bytes": 13998784},
+            {"pass_": "age"},
+            {"pass_": "all"},
+        )
+    ),
+    ("node-b", ImageDeleted, 1, {"image_id": YOUNG}),
+    *(
+        ("node-a", ImageDeleted, 0, {"image_id": nth("node-a", ImageDeleted, other).body.image_id})  # type: ignore[attr-defined] # the body is an ImageDeleted
+        for other in range(1, 6)
+    ),
+    *(
+        (node, GarbageCollected, index, change)
+        for node, indices in (("node-a", (1, 2)), ("node-b", (0, 1)))
+        for index in indices
+        for change in (
+            {"usage_percent": 71},
+            {"high_threshold_percent": 6},
+            {"low_threshold_percent": 5},
+            {"bytes_to_free": 1},
+            {"bytes_freed": 1},
+            {"images_removed": 7},
+            {"outcome": "freed"},
+            {"outcome": "below_threshold"},
+            {"error": ""},
+            {"error": "failed to collect garbage"},
+            {"error": "invalid capacity 0 on image filesystem"},
+        )
+        if (index, change) != (0, {"bytes_freed": 0})
+    ),
+    ("node-a", GarbageCollected, 0, {"error": "invalid capacity 1 on image filesystem"}),
+    ("node-a", GarbageCollected, 0, {"outcome": "below_threshold"}),
+    ("node-a", GarbageCollected, 0, {"images_removed": 1}),
+]
+
+
+@pytest.mark.parametrize(("node", "kind", "index", "change"), LIES)
+def test_a_lie_is_found_where_it_stands(
+    node: str, kind: type, index: int, change: dict[str, Any]
+) -> None:
+    """One value of one decision is changed: that decision is impossible, and nothing else."""
+    record = nth(node, kind, index)
+    lied = changed(recorded(node), record.seq, **change)
+    assert impossible(lied) == [(record.seq, kind.__name__, True)]
+
+
+def test_an_end_that_tells_another_error_is_no_end_of_the_run() -> None:
+    """An error from before a space pass: the collection with the start has no end then."""
+    end = nth("node-b", GarbageCollected, 1)
+    error = {"error": "invalid capacity 0 on image filesystem"}
+    lied = changed(recorded("node-b"), end.seq, **error)
+    assert [seq for seq, _, _ in impossible(lied)] == [end.seq]
+
+
+PASS_LIES: list[tuple[str, int, int, dict[str, Any], int, bool]] = [
+    ("node-a", 1, 1, {"in_use": True}, 517, True),
+    ("node-a", 1, 1, {"new": True}, 517, True),
+    ("node-a", 1, 1, {"size_bytes": 1}, 517, True),
+    ("node-a", 1, 5, {"in_use": False, "last_used_ts_ns": None}, 516, False),
+    ("node-b", 2, 0, {"in_use": True}, 1863, True),
+    ("node-b", 2, 0, {"new": True}, 1863, True),
+    ("node-b", 2, 0, {"size_bytes": 1}, 1863, True),
+    ("node-b", 2, 0, {"pinned": True}, 1863, True),
+    ("node-b", 2, 5, {"in_use": False, "last_used_ts_ns": None}, 1860, False),
+]
+
+
+@pytest.mark.parametrize(("node", "index", "image", "change", "due", "stands"), PASS_LIES)
+def test_a_lie_in_a_detect_pass_spoils_one_removal(
+    node: str, index: int, image: int, change: dict[str, Any], due: int, stands: bool
+) -> None:
+    """What a pass saw is changed: the one removal that rests on it is impossible, or missing."""
+    record = nth(node, ImagesDetected, index)
+    assert isinstance(record.body, ImagesDetected)
+    images = list(record.body.images)
+    images[image] = msgspec.structs.replace(images[image], **change)
+    lied = changed(recorded(node), record.seq, images=tuple(images))
+    assert impossible(lied) == [(due, "ImageDeleted", stands)]
+
+
+def test_another_capacity_makes_the_amount_impossible() -> None:
+    """The amount to free follows from the disk as it was read last."""
+    start = nth("node-b", GarbageCollectionStarted, 1)
+    sample = [
+        r for r in recorded("node-b") if isinstance(r.body, ImageFsObserved) and r.seq < start.seq
+    ][-1]
+    lied = changed(recorded("node-b"), sample.seq, capacity_bytes=269553174016)
+    assert impossible(lied) == [(start.seq, "GarbageCollectionStarted", True)]
+
+
+def test_other_thresholds_contradict_the_log() -> None:
+    """Settings that the starts do not agree with: both sides are shown."""
+    record = nth("node-b", SettingsObserved, 0)
+    assert isinstance(record.body, SettingsObserved)
+    name = "imageGCHighThresholdPercent"
+    setting = msgspec.structs.replace(record.body.settings[name], value="7")
+    lied = changed(recorded("node-b"), record.seq, settings={**record.body.settings, name: setting})
+    starts = [nth("node-b", GarbageCollectionStarted, i).seq for i in (0, 1)]
+    assert [seq for seq, _, _ in impossible(lied)] == starts
+    contradictions = [o for o in outcomes(lied) if isinstance(o, Contradiction)]
+    assert [c.sides[0].seq for c in contradictions if name in c.why] == [record.seq] * 2
+
+
+@pytest.mark.parametrize(
+    ("node", "kind", "index", "missed"),
+    [
+        ("node-a", ImageDeleted, 0, "ImageDeleted"),
+        ("node-b", ImageDeleted, 2, "ImageDeleted"),
+        ("node-a", GarbageCollected, 1, "GarbageCollected"),
+        ("node-b", GarbageCollected, 0, "GarbageCollected"),
+    ],
+)
+def test_what_is_missing_is_said(node: str, kind: type, index: int, missed: str) -> None:
+    """A decision that had to be taken is not recorded."""
+    record = nth(node, kind, index)
+    rest = [r for r in recorded(node) if r.seq != record.seq]
+    absent = [(name, there) for _, name, there in impossible(rest) if not there]
+    assert absent == [(missed, False)]
+
+
+def test_a_start_that_is_missing_is_said() -> None:
+    """The end tells that a space pass had begun."""
+    start = nth("node-b", GarbageCollectionStarted, 1)
+    rest = [
+        msgspec.structs.replace(r, cause=None if r.cause == start.seq else r.cause)
+        for r in recorded("node-b")
+        if r.seq != start.seq
+    ]
+    end = nth("node-b", GarbageCollected, 1)
+    bare = changed(
+        rest,
+        end.seq,
+        high_threshold_percent=None,
+        low_threshold_percent=None,
+        bytes_to_free=None,
+        images_removed=0,
+    )
+    found = [(name, there) for _, name, there in impossible(bare)]
+    assert found == [("GarbageCollectionStarted", False)]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "version", "kinds"),
+    [
+        ({"imageGCHighThresholdPercent": 80}, None, {"GarbageCollectionStarted": 2}),
+        ({"imageGCHighThresholdPercent": 100}, None, {"GarbageCollectionStarted": 2}),
+        ({"imageMinimumGCAge": "1h"}, None, {"ImageDeleted": 3, "GarbageCollected": 1}),
+        ({}, "1.31.0", {"GarbageCollected": 2}),
+    ],
+)
+def test_other_settings_decide_otherwise(
+    overrides: dict[str, Any], version: str | None, kinds: dict[str, int]
+) -> None:
+    """Under a variant the decisions are those of its settings."""
+    variant = Variant(name="other", settings=overrides, kubelet_version=version)
+    found = Counter(
+        f.kind.split(".")[1]
+        for f in ours(recorded("node-b"), variant)
+        if f.verdict == "impossible" and f.recorded is not None
+    )
+    assert kinds.items() <= found.items()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), node=st.sampled_from(NODES))
+def test_any_part_of_a_recording_gives_one_finding_a_decision(
+    data: st.DataObject, node: str
+) -> None:
+    """Whatever is missing, nothing is raised, and nothing is found twice or not at all."""
+    records = [r for r in recorded(node) if r.kind.startswith(("images.", "node."))]
+    begin = data.draw(st.integers(0, len(records)))
+    end = data.draw(st.integers(begin, len(records)))
+    left_out = data.draw(st.sets(st.sampled_from([r.kind for r in records]), max_size=4))
+    part = [r for r in records[begin:end] if r.kind not in left_out]
+    found = [f.seq for f in findings(part) if f.recorded is not None]
+    assert found == [r.seq for r in part if r.role == "decision"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), node=st.sampled_from(NODES))
+def test_a_log_that_is_cut_is_no_lie(data: st.DataObject, node: str) -> None:
+    """A recording that begins late or ends early holds nothing impossible."""
+    records = [r for r in recorded(node) if r.kind.startswith(("images.", "node."))]
+    head = [r for r in records[:40] if r.kind.startswith("node.")]
+    begin = data.draw(st.integers(0, len(records)))
+    end = data.draw(st.integers(begin, len(records)))
+    part = [r for r in records[begin:end] if r not in head]
+    assert impossible([*head, *part]) == []
