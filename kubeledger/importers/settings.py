@@ -32,6 +32,11 @@ _JSON = msgspec.json.Encoder(order="sorted")
 _MASKED = frozenset({"staticPodURLHeader"})
 """Fields whose values the dump hides."""
 
+_FLAGLESS_DEFAULTS: dict[str, tuple[int, Any]] = {
+    "crashLoopBackOff": (35, {"maxContainerRestartPeriod": "5m0s"}),
+}
+"""Field without a flag, which decisions need -> minor version from which on it has a default."""
+
 
 class Statement(msgspec.Struct):
     """Something a source says, and where."""
@@ -180,6 +185,11 @@ def _apply_defaults(sources: SettingsSources, file: dict[str, Any], chosen: _Cho
         # Which of several defaults holds is not known without a version.
         if len(texts) == 1:
             _set(chosen, row.field, _flag_value(row, texts.pop()), "default")
+    if file_missing or not (sources.files or sources.flags) or sources.minor is None:
+        return
+    for field, (since, default) in _FLAGLESS_DEFAULTS.items():
+        if sources.minor >= since and field not in file:
+            chosen.put(field, default, "default")
 
 
 def _apply_flags(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen) -> None:

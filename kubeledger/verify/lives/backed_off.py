@@ -35,11 +35,7 @@ def judge_backed_off(
     values = life.entry.at(record.ts_ns)
     entry = None if values is None else tuple(value for value in values if value)
     ended = life.now if life.now is not None and life.now.has_ended else life.before
-    inputs = tuple(
-        seq
-        for seq in (bench.settings.seq, *(_ends(ended)))
-        if seq is not None
-    )
+    inputs = tuple(seq for seq in (bench.settings.seq, *(_ends(ended))) if seq is not None)
     verdict: Verdict = "match"
     name = f"container {body.container}"
     if entry is None:
@@ -59,8 +55,10 @@ def judge_backed_off(
     if value_ns not in allowed:
         verdict = "impossible"
         why += f", not {body.back_off_s} s" if allowed else "; nothing held it back"
-    elif ended is not None and ended.died_ns is not None and (
-        record.ts_ns - ended.died_ns >= value_ns
+    elif (
+        ended is not None
+        and ended.died_ns is not None
+        and (record.ts_ns - ended.died_ns >= value_ns)
     ):
         verdict = "impossible"
         why = (

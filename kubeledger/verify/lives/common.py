@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from kubeledger.kube.keys import pod_key
 from kubeledger.lifecycle.presence import key_of
-from kubeledger.lifecycle.state import ContainerState, PodState
+from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields, Verdict
-from kubeledger.verify.lives.specs import PodAsk, SpecBook
+from kubeledger.verify.lives.specs import SpecBook
 
 __all__ = [
     "About",
+    "Causes",
     "Held",
     "Holding",
     "at",
     "compared",
-    "container_state",
+    "corrected",
     "key_for",
-    "misnamed",
+    "names_of",
     "pod_state",
     "seconds",
     "subject_of",
 ]
+
+
+B = TypeVar("B", bound=msgspec.Struct)
+
+_NAMES = ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
+_CAUSES_MAX = 512
 
 
 class About(Protocol):
@@ -61,12 +70,6 @@ def pod_state(state: NodeState, key: str) -> PodState | None:
     return state.lifecycle.pods.get(key)
 
 
-def container_state(state: NodeState, key: str, container: str | None) -> ContainerState | None:
-    """The container, if the pod is on the node and has had it."""
-    pod = state.lifecycle.pods.get(key)
-    return None if pod is None or container is None else pod.containers.get(container)
-
-
 def at(ts_ns: int) -> str:
     """An instant for people."""
     return format_ts(ts_ns)
@@ -84,14 +87,46 @@ def subject_of(body: About) -> str:
     return f"container/{body.namespace}/{body.pod}/{body.container}"
 
 
-def misnamed(book: SpecBook, body: About) -> PodAsk | None:
-    """The pod whose UID the record has, if that pod is called otherwise."""
-    if body.pod_uid is None:
-        return None
-    ask = book.find(body.pod_uid, "", "")
-    if ask is None or (ask.namespace, ask.name) == (body.namespace, body.pod):
-        return None
-    return ask
+def names_of(body: object) -> Fields:
+    """Who a body is about, as far as it tells."""
+    fields = {name: getattr(body, name, None) for name in _NAMES}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class Causes:
+    """Who the newest records that may lead to a decision were about."""
+
+    def __init__(self, book: SpecBook) -> None:
+        self._book = book
+        self._names: dict[int, Fields] = {}
+
+    def note(self, seq: int, names: Fields) -> None:
+        """Take one down."""
+        self._names[seq] = names
+        if len(self._names) > _CAUSES_MAX:
+            del self._names[next(iter(self._names))]
+
+    def wrong(self, record: Record, body: Any) -> Fields | None:  # noqa: ANN401 # any body
+        """Names that the record has wrong -> what they must be; None when none are.
+
+        They are those of what led to it, or those of the pod with its UID.
+        """
+        expected = dict(self._names.get(record.cause or 0, {}))
+        if not expected and (uid := getattr(body, "pod_uid", None)) is not None:
+            ask = self._book.find(uid, "", "")
+            if ask is not None:
+                expected = {"namespace": ask.namespace, "pod": ask.name}
+        wrong = {
+            name: value
+            for name, value in expected.items()
+            if getattr(body, name, None) not in (None, value)
+        }
+        return wrong or None
+
+
+def corrected(body: B, fields: Fields) -> B:
+    """The body as it must have been, where that is known."""
+    return msgspec.structs.replace(body, **fields)
 
 
 def compared(body: object, expected: Fields) -> tuple[Fields, list[str]]:

@@ -1,149 +1,159 @@
 """The kubelet's own count of a worker's ticks, against the ticks that the ledger holds.
 
-A reading is dated by its snapshot, in whole seconds, and was served a little later. So what
-was logged until then is a range, and two readings and the ticks between them agree when
-some pair of instants in these ranges makes the sums equal.
+All counts of one reading were taken at the same instant, which is not known exactly: the
+reading is dated by its snapshot, in whole seconds, and was served a little later. So the
+instant is sought at which most workers' ticks agree with their counts.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kubeledger.prober.records import ProbeCountersRead, ProbeResult
 from kubeledger.units import NS_PER_S
 
-__all__ = ["Counters", "Mismatch"]
+__all__ = ["SERVED_WITHIN_NS", "Counters", "Mismatch", "Reading", "agreed_instant"]
 
-_EARLY_NS = NS_PER_S
-_SERVED_WITHIN_NS = 5 * NS_PER_S
+EARLY_NS = NS_PER_S
+SERVED_WITHIN_NS = 5 * NS_PER_S
+_NEAR_NS = NS_PER_S // 5
+"""A tick is logged a moment before it is counted."""
+
+Counts = tuple[int, int]
+"""Successes and failures."""
+
+
+class Reading(NamedTuple):
+    """The counts of one worker in one reading."""
+
+    seq: int
+    ts_ns: int
+    counts: Counts
+
+    @classmethod
+    def of(cls, seq: int, ts_ns: int, body: ProbeCountersRead) -> Reading:
+        """From its record."""
+        return cls(seq, ts_ns, (body.successful, body.failed))
 
 
 class Mismatch(NamedTuple):
     """A reading that the ticks do not explain.
 
     Attributes:
-        seq: of the reading; ``since_seq`` of the one before, None for the worker's begin.
-        from_ts_ns: time of that one; ``to_ts_ns``: until when ticks can count.
-        successes, failures: what was counted between them; ``logged_*``: ticks recorded.
+        reading: it; ``since`` the one before, None for the worker's begin.
+        from_ts_ns, to_ts_ns: what was counted between these.
+        counted, logged: ticks between the two, by the kubelet and by the records.
         over: the result of which more was recorded than counted, when one tick with the
             other result would put both right; None otherwise.
     """
 
-    seq: int
-    since_seq: int | None
+    reading: Reading
+    since: Reading | None
     from_ts_ns: int
     to_ts_ns: int
-    successes: int
-    failures: int
-    logged_successes: int
-    logged_failures: int
+    counted: Counts
+    logged: Counts
     over: ProbeResult | None
-
-
-class _Reading:
-    """One reading: the counts, and the least and most ticks that were logged by then."""
-
-    __slots__ = ("failed", "high", "low", "seq", "successful", "ts_ns")
-
-    def __init__(
-        self, seq: int | None, ts_ns: int, successful: int, failed: int, low: tuple[int, int]
-    ) -> None:
-        self.seq = seq
-        self.ts_ns = ts_ns
-        self.successful = successful
-        self.failed = failed
-        self.low = low
-        self.high = low
 
 
 class Counters:
     """Counts of one worker.
 
     Attributes:
-        successes, failures: ticks recorded.
+        total: ticks recorded.
         read_ts_ns: time of the newest reading; None before the first.
     """
 
     def __init__(self) -> None:
-        self.successes = 0
-        self.failures = 0
+        self.total: Counts = (0, 0)
         self.read_ts_ns: int | None = None
-        self._early: list[tuple[int, ProbeResult]] = []
-        self._base: _Reading | None = None
-        self._open: _Reading | None = None
-        self._doubted: tuple[int, int] | None = None
+        self._recent: deque[tuple[int, ProbeResult]] = deque()
+        self._base: tuple[Reading | None, int, Counts, Counts] | None = None
+        self._doubted: Counts | None = None
 
     def begin(self, ts_ns: int) -> None:
         """All counts are 0: the worker is new, and all its ticks will be recorded."""
-        self._base = _Reading(None, ts_ns, 0, 0, (0, 0))
+        self._base = (None, ts_ns, (0, 0), (0, 0))
 
     def lose(self) -> None:
         """Ticks are missing: compare from the next reading on."""
-        self._base = self._open = None
+        self._base = None
 
     def tick(self, ts_ns: int, result: ProbeResult) -> None:
         """A tick that counts was recorded."""
-        if result == "success":
-            self.successes += 1
-        else:
-            self.failures += 1
-        self._early = [entry for entry in self._early if ts_ns - entry[0] <= _EARLY_NS]
-        self._early.append((ts_ns, result))
-        if self._open is not None and ts_ns <= self._open.ts_ns + _SERVED_WITHIN_NS:
-            self._open.high = (self.successes, self.failures)
+        good = result == "success"
+        self.total = (self.total[0] + good, self.total[1] + (not good))
+        while self._recent and ts_ns - self._recent[0][0] > EARLY_NS + 2 * SERVED_WITHIN_NS:
+            self._recent.popleft()
+        self._recent.append((ts_ns, result))
 
-    def read(self, seq: int, ts_ns: int, body: ProbeCountersRead) -> None:
-        """The kubelet told its counts."""
-        self.read_ts_ns = ts_ns
-        early = [result for at_ns, result in self._early if ts_ns - at_ns <= _EARLY_NS]
-        successes = early.count("success")
-        low = (self.successes - successes, self.failures - len(early) + successes)
-        reading = _Reading(seq, ts_ns, body.successful, body.failed, low)
-        reading.high = (self.successes, self.failures)
-        self._open = reading
+    def instants(self, from_ns: int, to_ns: int) -> Iterator[int]:
+        """Times of ticks in that span."""
+        return (ts_ns for ts_ns, _ in self._recent if from_ns <= ts_ns <= to_ns)
 
-    def check(self, now_ns: int, *, successes_logged: bool) -> Mismatch | None:
-        """Judge the last reading once no more tick can belong to it."""
-        reading = self._open
-        if reading is None or now_ns <= reading.ts_ns + _SERVED_WITHIN_NS:
-            return None
-        self._open = None
-        base, self._base = self._base, reading
-        if base is None:
-            return None
-        off = (
-            _off(reading.successful - base.successful, base, reading, 0),
-            _off(reading.failed - base.failed, base, reading, 1),
-        )
-        if not successes_logged:
-            off = (0, off[1])
-        if off == (0, 0):
+    def total_at(self, ts_ns: int) -> Counts:
+        """Ticks recorded until then."""
+        later = [result for at_ns, result in self._recent if at_ns > ts_ns]
+        good = later.count("success")
+        return (self.total[0] - good, self.total[1] - len(later) + good)
+
+    def off(self, reading: Reading, at_ns: int, *, successes_logged: bool) -> Counts:
+        """How many more were counted than recorded (negative: fewer)."""
+        if self._base is None:
+            return (0, 0)
+        _, _, counts, logged = self._base
+        now = self.total_at(at_ns)
+        off = tuple(reading.counts[i] - counts[i] - (now[i] - logged[i]) for i in (0, 1))
+        return (off[0] if successes_logged else 0, off[1])
+
+    def settle(self, reading: Reading, at_ns: int, *, successes_logged: bool) -> Mismatch | None:
+        """Compare at the instant that was found, and go on from this reading."""
+        self.read_ts_ns = reading.ts_ns
+        near = (at_ns, at_ns - _NEAR_NS, at_ns + _NEAR_NS)
+        offs = [self.off(reading, ns, successes_logged=successes_logged) for ns in near]
+        base, total = self._base, self.total_at(at_ns)
+        if (0, 0) in offs:
+            at_ns = near[offs.index((0, 0))]
+            self._base = (reading, at_ns, reading.counts, self.total_at(at_ns))
             self._doubted = None
             return None
-        if off == self._doubted:  # the same tick again: the readings agree with each other
+        if base is None or offs[0] == self._doubted:
+            # The readings agree with each other: it is the same tick again.
+            self._base = (reading, at_ns, reading.counts, total)
             self._doubted = None
             return None
-        self._doubted = off
-        self._base = base  # until the next reading tells which of the two is the odd one
-        assert reading.seq is not None
+        self._doubted = offs[0]  # the next reading tells which of the two is the odd one
+        since, from_ns, counts, logged = base
         over: ProbeResult | None = None
-        if sum(off) == 0:
-            over = "success" if off[0] < 0 else "failure"
+        if sum(offs[0]) == 0:
+            over = "success" if offs[0][0] < 0 else "failure"
         return Mismatch(
-            seq=reading.seq,
-            since_seq=base.seq,
-            from_ts_ns=base.ts_ns,
-            to_ts_ns=reading.ts_ns + _SERVED_WITHIN_NS,
-            successes=reading.successful - base.successful,
-            failures=reading.failed - base.failed,
-            logged_successes=reading.low[0] - base.low[0],
-            logged_failures=reading.low[1] - base.low[1],
+            reading=reading,
+            since=since,
+            from_ts_ns=from_ns,
+            to_ts_ns=at_ns,
+            counted=(reading.counts[0] - counts[0], reading.counts[1] - counts[1]),
+            logged=(total[0] - logged[0], total[1] - logged[1]),
             over=over,
         )
 
 
-def _off(counted: int, base: _Reading, reading: _Reading, index: int) -> int:
-    """How many more were counted than can have been recorded (negative: fewer); 0 when fine."""
-    least = reading.low[index] - base.high[index]
-    most = reading.high[index] - base.low[index]
-    return counted - most if counted > most else counted - least if counted < least else 0
+def agreed_instant(
+    readings: list[tuple[Counters, Reading]], ts_ns: int, *, successes_logged: bool
+) -> int:
+    """The instant at which most counts agree with the ticks; of equally good ones the first."""
+    first_ns, last_ns = ts_ns - EARLY_NS, ts_ns + SERVED_WITHIN_NS
+    candidates = {first_ns}
+    for counters, _ in readings:
+        candidates.update(counters.instants(first_ns, last_ns))
+    best_ns, best = first_ns, -1
+    for at_ns in sorted(candidates):
+        agree = sum(
+            counters.off(reading, at_ns, successes_logged=successes_logged) == (0, 0)
+            for counters, reading in readings
+        )
+        if agree > best:
+            best_ns, best = at_ns, agree
+    return best_ns

@@ -9,8 +9,13 @@ from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted, ProbeTra
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.common import Holding, at, seconds, subject_of
-from kubeledger.verify.lives.counters import Mismatch
-from kubeledger.verify.lives.specs import SpecBook
+from kubeledger.verify.lives.counters import (
+    SERVED_WITHIN_NS,
+    Mismatch,
+    Reading,
+    agreed_instant,
+)
+from kubeledger.verify.lives.specs import PodAsk, SpecBook
 from kubeledger.verify.lives.worker import RebuiltWorker
 from kubeledger.verify.lives.workers import Workers
 
@@ -26,6 +31,8 @@ class ProbeEvidence:
         self._bench = bench
         self._workers = workers
         self._holding = holding
+        self._readings: list[tuple[RebuiltWorker, Reading]] = []
+        self._read_ns = 0
         holding.before_release(self._doubt_silent)
 
     def tell_disagreements(self, book: SpecBook) -> None:
@@ -46,8 +53,7 @@ class ProbeEvidence:
         self, worker: RebuiltWorker, record: Record, body: ProbeExecuted, *, stepped: bool
     ) -> None:
         """A worker got a tick."""
-        self._check_counts(worker, record.ts_ns)
-        if not stepped:
+        if not stepped and worker.unanswered is None:
             self._held_back(worker, record, body)
         named = body.container_id
         if named is not None and worker.container_id not in (None, named):
@@ -111,42 +117,54 @@ class ProbeEvidence:
 
     def counted(self, worker: RebuiltWorker, record: Record, body: ProbeCountersRead) -> None:
         """The kubelet's counts were read."""
-        self._check_counts(worker, record.ts_ns)
+        if self._read_ns != record.ts_ns:
+            self.settle_counts(None)
+            self._read_ns = record.ts_ns
         if worker.has_begun:
-            worker.counters.read(record.seq, record.ts_ns, body)
+            self._readings.append((worker, Reading.of(record.seq, record.ts_ns, body)))
 
-    def _check_counts(self, worker: RebuiltWorker, now_ns: int) -> None:
-        logged = self._workers.successes_logged
-        found = worker.counters.check(now_ns, successes_logged=logged)
-        if found is None or worker.ask is None:
+    def forget(self) -> None:
+        """The kubelet process ended."""
+        self._readings.clear()
+
+    def settle_counts(self, now_ns: int | None) -> None:
+        """Compare the last reading once no more tick can belong to it; None: at once."""
+        if not self._readings or (
+            now_ns is not None and now_ns <= self._read_ns + SERVED_WITHIN_NS
+        ):
             return
-        since = "the worker's begin" if found.since_seq is None else at(found.from_ts_ns)
+        readings, self._readings = self._readings, []
+        logged = self._workers.successes_logged
+        pairs = [(worker.counters, reading) for worker, reading in readings]
+        at_ns = agreed_instant(pairs, self._read_ns, successes_logged=logged)
+        for worker, reading in readings:
+            found = worker.counters.settle(reading, at_ns, successes_logged=logged)
+            if found is not None and worker.ask is not None:
+                self._tell_mismatch(worker, worker.ask, found)
+
+    def _tell_mismatch(self, worker: RebuiltWorker, ask: PodAsk, found: Mismatch) -> None:
+        since = "the worker's begin" if found.since is None else at(found.from_ts_ns)
+        counted, logged = found.counted, found.logged
         self._bench.contradict(
-            now_ns,
-            f"container/{worker.ask.namespace}/{worker.ask.name}/{worker.container}",
-            f"since {since} the kubelet counted {found.successes} successes and "
-            f"{found.failures} failures of the {worker.probe_type} probe; ticks are recorded "
-            f"for {found.logged_successes} and {found.logged_failures}",
-            (found.seq, f"{found.successes} successes, {found.failures} failures"),
+            found.reading.ts_ns,
+            f"container/{ask.namespace}/{ask.name}/{worker.container}",
+            f"since {since} the kubelet counted {counted[0]} successes and {counted[1]} failures "
+            f"of the {worker.probe_type} probe; ticks are recorded for {logged[0]} and {logged[1]}",
+            (found.reading.seq, f"{counted[0]} successes, {counted[1]} failures"),
             (
-                worker.last.seq if worker.last is not None else found.seq,
-                f"{found.logged_successes} successes, {found.logged_failures} failures",
+                worker.last.seq if worker.last is not None else found.reading.seq,
+                f"{logged[0]} successes, {logged[1]} failures",
             ),
         )
-        self._doubt_counted(worker, found)
-
-    def _doubt_counted(self, worker: RebuiltWorker, found: Mismatch) -> None:
-        """A change to the result of which too many ticks are recorded, told by ticks only."""
         for held in self._holding.of(worker):
             body = held.record.body
             assert isinstance(body, ProbeTransitioned)
             inside = found.from_ts_ns <= held.record.ts_ns <= found.to_ts_ns
             if inside and body.inferred and body.to_result == found.over:
                 held.doom(
-                    f"no line tells of this change, and the ticks that it follows from are not "
-                    f"what the kubelet counted: {found.successes} successes and "
-                    f"{found.failures} failures",
-                    found.seq,
+                    "no line tells of this change, and the ticks that it follows from are not "
+                    f"what the kubelet counted: {counted[0]} successes and {counted[1]} failures",
+                    found.reading.seq,
                 )
 
     # -- events ------------------------------------------------------------------------------

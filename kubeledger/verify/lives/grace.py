@@ -40,8 +40,10 @@ class Grace(msgspec.Struct, frozen=True):
         """Whether the kubelet could have given that many."""
         if grace_s == self.exact or grace_s in self.others:
             return True
-        return self.least is not None and self.exact is not None and (
-            self.least <= grace_s <= self.exact
+        return (
+            self.least is not None
+            and self.exact is not None
+            and (self.least <= grace_s <= self.exact)
         )
 
 

@@ -26,16 +26,17 @@ from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields, Verdict
 from kubeledger.verify.lives.common import (
+    Causes,
     at,
     compared,
-    container_state,
+    corrected,
     key_for,
-    misnamed,
     pod_state,
     subject_of,
 )
 from kubeledger.verify.lives.grace import Grace, graces
 from kubeledger.verify.lives.killwords import kill_words
+from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.specs import PodAsk, SpecBook
 from kubeledger.verify.lives.workers import Workers
 
@@ -46,7 +47,6 @@ POD_RULE = "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer"
 _PROBES: dict[str, ProbeType] = {"liveness_probe": "liveness", "startup_probe": "startup"}
 _ABSENT_AFTER_NS = 300 * NS_PER_S
 _EVENT_WITHIN_NS = 5 * NS_PER_S
-_RECENT_MAX = 128
 
 
 class _Failure(msgspec.Struct, frozen=True):
@@ -71,12 +71,15 @@ class _Pod(msgspec.Struct):
 class KillJudge:
     """Judges kills of the present kubelet process."""
 
-    def __init__(self, bench: Bench, book: SpecBook, workers: Workers) -> None:
+    def __init__(
+        self, bench: Bench, book: SpecBook, workers: Workers, lives: Lives, causes: Causes
+    ) -> None:
         self._bench = bench
         self._book = book
         self._workers = workers
+        self._lives = lives
+        self._by = causes
         self._pods: dict[str, _Pod] = {}
-        self._causes: dict[int, Record] = {}
         self._awaited: deque[tuple[int, str, str, ProbeType, _Failure]] = deque()
         self._kubelet_began_again = False
 
@@ -119,8 +122,7 @@ class KillJudge:
         self._pod(key).victim = record.seq
 
     def transitioned(self, record: Record, body: ProbeTransitioned, key: str) -> None:
-        """A probe's cached result changed."""
-        self._remember(record)
+        """A probe's cached result changed, as far as that is believed."""
         if body.probe_type == "readiness":
             return
         pod, name = self._pod(key), (body.container, body.probe_type)
@@ -130,11 +132,6 @@ class KillJudge:
             self._awaited.append((due_ns, key, body.container, body.probe_type, failure))
         else:
             pod.failures.pop(name, None)
-
-    def _remember(self, record: Record) -> None:
-        self._causes[record.seq] = record
-        if len(self._causes) > _RECENT_MAX:
-            del self._causes[next(iter(self._causes))]
 
     def container_started(self, body: ContainerStarted, key: str) -> None:
         """Another instance runs: what failed the one before is over."""
@@ -215,43 +212,56 @@ class KillJudge:
 
     # -- kills ---------------------------------------------------------------------------
 
-    def killed(self, record: Record, body: ContainerKilled, state: NodeState) -> tuple[str, ...]:
-        """Judge one; the reasons that a restart after it may name."""
-        key = key_for(state, body)
-        pod = self._pod(key)
-        cause = self._causes.get(record.cause or 0)
-        self._answer_cause(body, pod, cause)
-        verdict, why, fields = self._judge(record, body, state, key)
-        reasons = [body.reason] if body.reason is not None else []
-        expected: Fields = fields.get("expected") or {}
-        if (named := expected.get("reason")) is not None and named not in reasons:
-            reasons.insert(0, named)
-        if verdict == "unverifiable":
-            self._bench.unverifiable(
-                record, subject=subject_of(body), missing=fields["missing"], rule=POD_RULE
-            )
-        else:
-            self._bench.find(record, verdict, subject=subject_of(body), why=why, **fields)
-        if body.container is not None:
-            pod.last_kill[body.container] = record
-        return tuple(reasons)
+    def killed(
+        self, record: Record, body: ContainerKilled, state: NodeState
+    ) -> tuple[ContainerKilled, tuple[str, ...]]:
+        """Judge one.
 
-    def _answer_cause(self, body: ContainerKilled, pod: _Pod, cause: Record | None) -> None:
-        """A failed probe has got its kill, also one that a record tells wrongly."""
-        if cause is not None:
-            self._awaited = deque(e for e in self._awaited if e[4].record is not cause)
-        for name in {body.container} if body.container is not None else {c for c, _ in pod.failures}:
-            self._answer(pod, name)
+        Returns:
+            the kill as it is believed, and the reasons that a restart after it may name.
+        """
+        wrong = self._by.wrong(record, body) or self._other_id(body, key_for(state, body))
+        believed = body if wrong is None else corrected(body, wrong)
+        key = key_for(state, believed)
+        subject = subject_of(body)
+        fields: Fields = {}
+        if wrong is not None:
+            told = " and ".join(f"{name} {value}" for name, value in wrong.items())
+            recorded, _ = compared(body, wrong)
+            self._bench.find(
+                record, "impossible", subject=subject,
+                why=f"what the kubelet had to kill was {told}", expected=wrong,
+                recorded=recorded, rule=RULE,
+                inputs=() if record.cause is None else (record.cause,),
+            )  # fmt: skip
+        else:
+            verdict, why, fields = self._judge(body, state, key)
+            if verdict == "unverifiable":
+                missing = fields["missing"]
+                self._bench.unverifiable(record, subject=subject, missing=missing, rule=POD_RULE)
+            else:
+                self._bench.find(record, verdict, subject=subject, why=why, **fields)
+        reasons = [] if body.reason is None else [body.reason]
+        named = (fields.get("expected") or {}).get("reason")
+        if named is not None and named not in reasons:
+            reasons.insert(0, named)
+        self._note(record, believed, self._pod(key))
+        return believed, tuple(reasons)
+
+    def _note(self, record: Record, body: ContainerKilled, pod: _Pod) -> None:
+        """A kill was found: nothing waits for it any more."""
+        if body.container is None:
+            for name in {container for container, _ in pod.failures}:
+                self._answer(pod, name)
+            return
+        self._answer(pod, body.container)
+        pod.last_kill[body.container] = record
 
     def _judge(
-        self, record: Record, body: ContainerKilled, state: NodeState, key: str
+        self, body: ContainerKilled, state: NodeState, key: str
     ) -> tuple[Verdict, str, Fields]:
-        profile = self._bench.profile
-        if profile is None:
+        if self._bench.profile is None:
             return _lacks(self._bench.missing_profile)
-        wrong = self._identity(record, body, state, key)
-        if wrong is not None:
-            return wrong
         ask = self._book.find(body.pod_uid, body.namespace, body.pod)
         if ask is None:
             return _lacks("the pod's spec")
@@ -261,41 +271,22 @@ class KillJudge:
             return _lacks("the name of the container")
         if ask.container(body.container) is None:
             why = f"the pod's spec has no container {body.container}"
-            return "impossible", why, {"expected": {}, "rule": POD_RULE, "inputs": (ask.seq,)}
+            return "impossible", why, {"rule": POD_RULE, "inputs": (ask.seq,)}
         if body.reason is None:
             return _lacks("the reason of the kill")
-        return self._judge_reason(record, body, state, key, ask)
+        return self._judge_reason(body, state, key, ask)
 
-    def _identity(
-        self, record: Record, body: ContainerKilled, state: NodeState, key: str
-    ) -> tuple[Verdict, str, Fields] | None:
-        """Whether the record names another container than what led to it, or one not there."""
-        expected: Fields = {}
-        ask = misnamed(self._book, body)
-        cause = self._causes.get(record.cause or 0)
-        running = container_state(state, key, body.container)
-        if ask is not None:
-            expected = {"namespace": ask.namespace, "pod": ask.name}
-        elif cause is not None:
-            told = cause.body
-            assert isinstance(told, ProbeTransitioned)
-            names = ["namespace", "pod", "pod_uid", "container"]
-            if told.container_id is not None and body.container_id is not None:
-                names.append("container_id")
-            expected = {name: getattr(told, name) for name in names}
-        elif running is not None and running.container_id and body.container_id is not None:
-            expected = {"container_id": running.container_id}
-        recorded, differ = compared(body, expected)
-        if not differ:
+    def _other_id(self, body: ContainerKilled, key: str) -> Fields | None:
+        """The ID that runs, if the record has another."""
+        now = self._lives.running(key, body.container)
+        if now is None or body.container_id is None or now.started_ns is None:
             return None
-        told_as = " and ".join(f"{name} {expected[name]}" for name in differ)
-        why = f"what the kubelet had to kill was {told_as}"
-        inputs = () if record.cause is None else (record.cause,)
-        fields = {"expected": expected, "recorded": recorded, "rule": RULE, "inputs": inputs}
-        return "impossible", why, fields
+        if now.container_id in (None, body.container_id):
+            return None
+        return {"container_id": now.container_id}
 
     def _judge_reason(
-        self, record: Record, body: ContainerKilled, state: NodeState, key: str, ask: PodAsk
+        self, body: ContainerKilled, state: NodeState, key: str, ask: PodAsk
     ) -> tuple[Verdict, str, Fields]:
         pod = self._pod(key)
         assert body.reason is not None
@@ -409,5 +400,3 @@ def _with_grace(body: ContainerKilled, grace: Grace) -> str:
 
 def _lacks(*missing: str) -> tuple[Verdict, str, Fields]:
     return "unverifiable", "", {"missing": list(missing)}
-
-

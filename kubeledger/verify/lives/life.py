@@ -10,9 +10,11 @@ from kubeledger.lifecycle.backoff import (
     next_back_off,
     series,
 )
+from kubeledger.lifecycle.records import ContainerDied, ContainerStarted
+from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S
 
-__all__ = ["Entry", "Instance", "Life"]
+__all__ = ["Entry", "Instance", "Life", "Lives"]
 
 _FORGOTTEN_SURELY_NS = FORGOTTEN_AFTER_NS + 120 * NS_PER_S
 """Housekeeping drops old entries every two seconds, unless something holds it up."""
@@ -39,6 +41,12 @@ class Instance(msgspec.Struct):
     died_ns: int | None = None
     died_seq: int | None = None
     exit_code: int | None = None
+
+    def die(self, record: Record, exit_code: int | None) -> None:
+        """It was seen to have ended; told again, nothing changes."""
+        if self.died_ns is None:
+            self.died_ns, self.died_seq, self.exit_code = record.ts_ns, record.seq, exit_code
+            self.reasons = self.reasons or ("exited",)
 
     @property
     def has_ended(self) -> bool:
@@ -114,6 +122,91 @@ class Life(msgspec.Struct):
     def start(self, instance: Instance) -> None:
         """Another instance runs."""
         self.earlier, self.before, self.now = self.before, self.now, instance
+
+
+class Lives:
+    """The containers of all pods on the node, as starts and ends that were seen tell of them."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, Life]] = {}
+        self._added: set[str] = set()
+        self._sandboxes: dict[str, int] = {}
+
+    def all_of(self, key: str) -> dict[str, Life]:
+        """Container -> its life, of one pod."""
+        return self._pods.get(key, {})
+
+    def find(self, key: str, container: str | None) -> Life | None:
+        """The life of a container that was seen."""
+        return self._pods.get(key, {}).get(container or "")
+
+    def of(self, key: str, container: str) -> Life:
+        """The life of a container, made when it is seen first."""
+        lives = self._pods.setdefault(key, {})
+        life = lives.get(container)
+        if life is None:
+            life = lives[container] = Life(is_first=key in self._added)
+            if key in self._added:
+                life.entry.values = (0,)
+        return life
+
+    def running(self, key: str, container: str | None) -> Instance | None:
+        """The newest instance."""
+        life = self.find(key, container)
+        return None if life is None else life.now
+
+    def kubelet_started(self) -> None:
+        """Back-offs were in the memory of the process before."""
+        self._added.clear()
+        for lives in self._pods.values():
+            for life in lives.values():
+                life.entry.values = life.entry.raised_ns = None
+                life.in_other_process = True
+                life.held_back = life.failed_start = False
+
+    def pod_added(self, key: str) -> None:
+        """The first that a kubelet process knows of a pod; it has no back-off yet."""
+        self._added.add(key)
+        for life in self.all_of(key).values():
+            life.entry.values = (0,)
+
+    def pod_updated(self, key: str) -> None:
+        """Another definition may have another back-off."""
+        for life in self.all_of(key).values():
+            life.failed_start = True
+
+    def pod_gone(self, key: str) -> None:
+        """The pod left the node."""
+        self._pods.pop(key, None)
+        self._sandboxes.pop(key, None)
+        self._added.discard(key)
+
+    def started(self, record: Record, body: ContainerStarted, key: str) -> None:
+        """An instance runs; the same one again is nothing new."""
+        if body.sandbox:
+            self._sandboxes[key] = record.ts_ns
+        if body.sandbox or body.container is None:
+            return
+        life = self.of(key, body.container)
+        if life.now is None or life.now.container_id != body.container_id:
+            life.start(Instance(body.container_id, record.ts_ns, record.seq))
+
+    def died(self, record: Record, body: ContainerDied, key: str) -> None:
+        """An instance ended."""
+        if body.container is None or body.sandbox:
+            return
+        life = self.of(key, body.container)
+        if life.now is None:
+            life.now = Instance(body.container_id)
+        for instance in (life.now, life.before):
+            if instance is not None and instance.container_id == body.container_id:
+                instance.die(record, body.exit_code)
+                return
+
+    def remade_since(self, key: str, ts_ns: int) -> bool:
+        """Whether the pod got a new sandbox after that."""
+        made_ns = self._sandboxes.get(key)
+        return made_ns is not None and made_ns > ts_ns
 
 
 def _union(*groups: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ impossible, where no tick can be missing; a change that no record tells is absen
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
@@ -17,16 +16,16 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields, Verdict
 from kubeledger.verify.lives import words
 from kubeledger.verify.lives.common import (
+    Causes,
     Held,
     Holding,
     at,
     compared,
-    container_state,
-    misnamed,
+    corrected,
     seconds,
     subject_of,
 )
-from kubeledger.verify.lives.specs import SpecBook
+from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.worker import Change, RebuiltWorker
 from kubeledger.verify.lives.workers import Workers
 
@@ -40,61 +39,67 @@ _READ_OFTEN_NS = 120 * NS_PER_S
 _HOLD_MAX_NS = 90 * NS_PER_S
 
 
-class _Awaited(NamedTuple):
-    due_ns: int
-    worker: RebuiltWorker
-    change: Change
-
-
 class TransitionJudge:
     """Judges what the prober cached."""
 
-    def __init__(self, bench: Bench, book: SpecBook, workers: Workers, holding: Holding) -> None:
+    def __init__(
+        self, bench: Bench, workers: Workers, lives: Lives, holding: Holding, causes: Causes
+    ) -> None:
         self._bench = bench
-        self._book = book
         self._workers = workers
+        self._lives = lives
         self._holding = holding
-        self._awaited: deque[_Awaited] = deque()
+        self._causes = causes
+        self._awaited: deque[tuple[int, RebuiltWorker, Change]] = deque()
 
     # -- changes that no record tells ----------------------------------------------------
 
     def ticked(self, worker: RebuiltWorker) -> None:
         """A tick was taken in: wait for the record of what it changed."""
-        if worker.change is not None:
-            due_ns = worker.change.tick.ts_ns + _ABSENT_AFTER_NS
-            self._awaited.append(_Awaited(due_ns, worker, worker.change))
+        change, missed = worker.change, worker.unanswered
+        if change is None or change.before == change.after or not change.is_sure:
+            return
+        if missed is not None:
+            self._miss(worker)
+            if change.after == missed.before:
+                worker.believe(change.after, change.run)
+                return
+        worker.unanswered, worker.ticks_unanswered = change, 0
+        wait_ns = max(_ABSENT_AFTER_NS, (change.threshold + 2) * worker.period_ns)
+        self._awaited.append((change.tick.ts_ns + wait_ns, worker, change))
 
     def before_tick(self, worker: RebuiltWorker) -> None:
-        """The next tick comes: what the last one changed has been told, or never will be."""
-        if worker.change is not None:
-            self._miss(worker, worker.change)
+        """Another tick comes; one wrong tick shifts a change by no more than a threshold."""
+        missed = worker.unanswered
+        if missed is not None:
+            worker.ticks_unanswered += 1
+            if worker.ticks_unanswered > missed.threshold:
+                self._miss(worker)
 
     def pass_time(self, now_ns: int) -> None:
         """What was awaited for long enough is absent."""
-        while self._awaited and self._awaited[0].due_ns < now_ns:
+        while self._awaited and self._awaited[0][0] < now_ns:
             _, worker, change = self._awaited.popleft()
-            if worker.change is change:
-                self._miss(worker, change)
+            if worker.unanswered is change:
+                self._miss(worker)
 
     def forget(self) -> None:
         """The kubelet process ended."""
         self._awaited.clear()
 
-    def _miss(self, worker: RebuiltWorker, change: Change) -> None:
-        worker.change = None
-        if not change.is_sure or change.before == change.after:
-            return
+    def _miss(self, worker: RebuiltWorker) -> None:
+        change, worker.unanswered = worker.unanswered, None
+        assert change is not None
         body = change.tick.body
         assert isinstance(body, ProbeExecuted)
-        if not self._workers.tells_changes(worker, change.after):
-            return
         worker.believe(change.before, None)
-        assert worker.ask is not None
+        if worker.ask is None or not self._workers.tells_changes(worker, change.after):
+            return
         self._bench.absent(
             change.tick,
             ProbeTransitioned.kind,
             subject=subject_of(body),
-            expected=_expected(worker, change),
+            expected=_expected(change),
             why=f"{words.run_reached(worker, change)}, so the cached result had to go from "
             f"{change.before} to {change.after}; no record says that it did",
             rule=RULE,
@@ -103,18 +108,37 @@ class TransitionJudge:
 
     # -- records of changes --------------------------------------------------------------
 
-    def transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
-        """Judge one record."""
-        subject = subject_of(body)
+    def transitioned(
+        self, record: Record, body: ProbeTransitioned, state: NodeState
+    ) -> ProbeTransitioned:
+        """Judge one record; returns the change as it is believed."""
         if self._bench.profile is None:
-            self._bench.unverifiable(
-                record, subject=subject, missing=[self._bench.missing_profile], rule=RULE
-            )
-            return
-        worker = self._workers.find(body, state, record.ts_ns)
-        other = self._workers.of_tick(record.cause)
-        if self._is_of_another(record, body, worker, other):
-            return
+            missing = [self._bench.missing_profile]
+            self._bench.unverifiable(record, subject=subject_of(body), missing=missing, rule=RULE)
+            return body
+        wrong = self._causes.wrong(record, body)
+        believed = body if wrong is None else corrected(body, wrong)
+        worker = self._workers.find(believed, state, record.ts_ns)
+        if wrong is None:
+            return self._judge(record, body, worker)
+        told = " and ".join(f"{name} {value}" for name, value in wrong.items())
+        recorded, _ = compared(body, wrong)
+        self._bench.find(
+            record, "impossible", subject=subject_of(body), expected=wrong, recorded=recorded,
+            why=f"what led to this change was of {told}", rule=RULE,
+            inputs=() if record.cause is None else (record.cause,),
+        )  # fmt: skip
+        if worker.change is not None or worker.unanswered is not None:
+            worker.change = worker.unanswered = None
+        else:
+            worker.believe(believed.to_result, believed.run)
+        return believed
+
+    def _judge(
+        self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker
+    ) -> ProbeTransitioned:
+        change, missed = worker.change, worker.unanswered
+        worker.unanswered = None
         if worker.ask is None:
             self._give(record, worker, "unverifiable", missing=["the pod's spec"])
         elif worker.ask.spec is None:
@@ -122,67 +146,25 @@ class TransitionJudge:
         elif worker.probe is None:
             why = f"container {body.container} has no {body.probe_type} probe in the pod's spec"
             self._give(record, worker, "impossible", why=why)
-        elif worker.change is not None and self._is_meant(record, worker.change):
-            self._judge_change(record, body, worker, worker.change)
+        elif change is not None and _is_meant(record, change):
+            return self._judge_change(record, body, worker, change)
+        elif missed is not None and missed.after == body.to_result:
+            self._judge_late(record, body, worker, missed)
         elif body.to_result == "unknown" or body.from_result == body.to_result:
             why = f"a change from {body.from_result} to {body.to_result} is none a worker makes"
             self._give(record, worker, "impossible", why=why)
-        elif record.cause is not None and self._is_last(record, worker):
+        elif record.cause is not None and _is_last(record, worker):
             self._judge_idle_tick(record, body, worker)
         else:
-            self._judge_told(record, body, worker, state)
-
-    def _is_of_another(
-        self,
-        record: Record,
-        body: ProbeTransitioned,
-        worker: RebuiltWorker,
-        other: RebuiltWorker | None,
-    ) -> bool:
-        """Whether the record names another worker than the tick that led to it."""
-        ask = misnamed(self._book, body)
-        if ask is not None:
-            expected: Fields = {"namespace": ask.namespace, "pod": ask.name}
-        elif other is not None and other is not worker and other.last is not None:
-            tick = other.last.body
-            assert isinstance(tick, ProbeExecuted)
-            names = ("namespace", "pod", "pod_uid", "container", "probe_type")
-            full = {name: getattr(tick, name) for name in names}
-            expected = {n: v for n, v in full.items() if getattr(body, n) != v}
-        else:
-            return False
-        if other is not None:
-            other.change = None
-        recorded, differ = compared(body, expected)
-        if not differ:
-            return False
-        told = " and ".join(f"{name} {expected[name]}" for name in differ)
-        self._bench.find(
-            record,
-            "impossible",
-            subject=subject_of(body),
-            why=f"what led to this change was of {told}",
-            expected=expected,
-            recorded=recorded,
-            rule=RULE,
-            inputs=() if record.cause is None else (record.cause,),
-        )
-        return True
-
-    def _is_meant(self, record: Record, change: Change) -> bool:
-        return record.cause == change.tick.seq or (
-            0 <= record.ts_ns - change.tick.ts_ns <= _ABSENT_AFTER_NS
-        )
-
-    def _is_last(self, record: Record, worker: RebuiltWorker) -> bool:
-        return worker.last is not None and record.cause == worker.last.seq
+            self._judge_told(record, body, worker)
+        return body
 
     def _judge_change(
         self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker, change: Change
-    ) -> None:
+    ) -> ProbeTransitioned:
         """A tick led to a change, and this record is about it."""
         worker.change = None
-        expected = _expected(worker, change)
+        expected = _expected(change)
         for name in ("run", "threshold", "container_id"):
             if getattr(body, name) is None:
                 expected.pop(name, None)
@@ -195,49 +177,63 @@ class TransitionJudge:
         elif not change.is_sure:
             missing = [self._workers.missing_ticks(worker)]
             self._give(record, worker, "unverifiable", missing=missing)
-            return
+            return body
         else:
             verdict = "match"
             why = f"{reached}, so the cached result went from {change.before} to {change.after}"
-        if differ and not change.is_sure:
-            worker.believe(body.to_result, body.run)
         self._give(
             record, worker, verdict, why=why, expected=expected, recorded=recorded,
             ticks=change.ticks,
+        )  # fmt: skip
+        return corrected(body, expected)
+
+    def _judge_late(
+        self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker, missed: Change
+    ) -> None:
+        """The change had to come on an earlier tick."""
+        expected = _expected(missed)
+        recorded, _ = compared(body, expected)
+        why = (
+            f"{words.run_reached(worker, missed)}, so the cached result had to become "
+            f"{missed.after} then, and could not become it at {at(record.ts_ns)}"
+        )
+        worker.believe(body.to_result, body.run)
+        self._give(
+            record, worker, "impossible", why=why, expected=expected, recorded=recorded,
+            ticks=missed.ticks,
         )  # fmt: skip
 
     def _judge_idle_tick(
         self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker
     ) -> None:
         """The record names a tick that changed nothing here."""
-        assert worker.last is not None
         why = words.idle_tick(worker, body.to_result)
         sure = worker.cache_is_sure and (worker.run_is_sure or body.to_result != worker.last_result)
         ticks = tuple(worker.streak)
         missing = self._workers.missing_ticks(worker)
         worker.believe(body.to_result, body.run)
         if sure:
-            self._give(record, worker, "impossible", why=why, expected={}, ticks=ticks)
+            self._give(record, worker, "impossible", why=why, ticks=ticks)
         else:
             self._give(record, worker, "unverifiable", missing=[missing])
 
-    def _judge_told(
-        self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker, state: NodeState
-    ) -> None:
+    def _judge_told(self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker) -> None:
         """No tick is known to have led to the change."""
         cached, cache_is_sure = worker.cached, worker.cache_is_sure
-        verdict, why, missing = self._told(record, body, worker, state)
+        verdict, why, missing = self._told(record, body, worker)
         expected: Fields = {"to_result": body.to_result}
         if verdict in ("match", "admissible"):
-            if not cache_is_sure and self._workers.missing_ticks(worker):
+            if cache_is_sure:
+                expected["from_result"] = cached
+            else:
                 missing = [self._workers.missing_ticks(worker)]
                 verdict = "unverifiable"
-            else:
-                expected["from_result"] = cached
         recorded, differ = compared(body, expected)
         if differ and verdict != "unverifiable":
             verdict, missing = "impossible", []
-            why = f"the cached result was {cached}, so it cannot have changed from {body.from_result}"
+            why = (
+                f"the cached result was {cached}, so it cannot have changed from {body.from_result}"
+            )
         worker.believe(body.to_result, body.run)
         self._give(
             record, worker, verdict, why=why, missing=missing, expected=expected,
@@ -245,36 +241,37 @@ class TransitionJudge:
         )  # fmt: skip
 
     def _told(
-        self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker, state: NodeState
+        self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker
     ) -> tuple[Verdict, str, list[str]]:
         """Whether a change without a tick could have been: verdict, why, what is missing."""
-        container = container_state(state, worker.key, body.container)
-        stopped = container is not None and (
-            container.kill_reason is not None
-            or (not container.running and container.finished_ts_ns is not None)
-        )
-        if stopped and body.to_result == "failure":
+        running = self._lives.running(worker.key, body.container)
+        if running is not None and running.has_ended and body.to_result == "failure":
             return "match", "a probe worker caches a failure for a container that does not run", []
         since_ns = None if worker.last is None else record.ts_ns - worker.last.ts_ns
         if body.to_result == "success" and not self._workers.successes_logged:
-            needed_ns = (worker.threshold("success") - 1) * worker.period_ns
-            if worker.last is not None and since_ns is not None and since_ns < needed_ns * 4 // 5:
-                why = (
-                    f"{body.probe_type} needs {worker.threshold('success')} successes in a row, "
-                    f"one every {seconds(worker.period_ns)}, and failed {seconds(since_ns)} before"
-                )
-                return "impossible", why, []
-            why = (
-                f"the kubelet told of the change; the {body.probe_type} probe's successes are not "
-                f"logged at this verbosity, and since its last failure there was time for "
-                f"{worker.threshold('success')} of them"
-            )
-            return "admissible", why, []
+            return self._told_success(worker, since_ns)
         if worker.last is None or since_ns is None or not self._workers.is_gapless(worker):
             return "unverifiable", "", [self._workers.missing_ticks(worker)]
         if since_ns > worker.period_ns * 13 // 10:
             return "unverifiable", "", [f"a {body.probe_type} tick after {at(worker.last.ts_ns)}"]
         return "impossible", words.idle_tick(worker, body.to_result), []
+
+    def _told_success(
+        self, worker: RebuiltWorker, since_ns: int | None
+    ) -> tuple[Verdict, str, list[str]]:
+        """A success in a log that leaves out successful ticks: was there time for them?"""
+        needed = worker.threshold("success")
+        if since_ns is not None and since_ns < (needed - 1) * worker.period_ns * 4 // 5:
+            why = (
+                f"{worker.probe_type} needs {needed} successes in a row, one every "
+                f"{seconds(worker.period_ns)}, and failed {seconds(since_ns)} before"
+            )
+            return "impossible", why, []
+        why = (
+            f"the kubelet told of the change; the {worker.probe_type} probe's successes are not "
+            f"logged at this verbosity, and there was time for {needed} of them since it failed"
+        )
+        return "admissible", why, []
 
     # -- findings ------------------------------------------------------------------------
 
@@ -320,7 +317,17 @@ class TransitionJudge:
         return record.ts_ns + min(wait_ns, _HOLD_MAX_NS)
 
 
-def _expected(worker: RebuiltWorker, change: Change) -> Fields:
+def _is_meant(record: Record, change: Change) -> bool:
+    return record.cause == change.tick.seq or (
+        0 <= record.ts_ns - change.tick.ts_ns <= _ABSENT_AFTER_NS
+    )
+
+
+def _is_last(record: Record, worker: RebuiltWorker) -> bool:
+    return worker.last is not None and record.cause == worker.last.seq
+
+
+def _expected(change: Change) -> Fields:
     """What the record of a change must say, by the names of its fields."""
     expected: Fields = {"to_result": change.after, "threshold": change.threshold}
     if change.is_sure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from kubeledger.lifecycle.records import (
     ContainerDied,
@@ -22,9 +23,10 @@ from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted, ProbeTransitioned
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.lives.common import Holding, key_for
+from kubeledger.verify.lives.common import Causes, Holding, key_for, names_of
 from kubeledger.verify.lives.evidence import ProbeEvidence
 from kubeledger.verify.lives.kills import KillJudge
+from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.restarts import RestartJudge
 from kubeledger.verify.lives.specs import SpecBook
 from kubeledger.verify.lives.transitions import TransitionJudge
@@ -43,11 +45,15 @@ class LivesVerifier(Verifier):
         super().__init__(bench)
         self._book = SpecBook()
         self._holding = Holding(bench)
-        self._workers = Workers(bench, self._book)
-        self._transitions = TransitionJudge(bench, self._book, self._workers, self._holding)
+        self._lives = Lives()
+        self._causes = Causes(self._book)
+        self._workers = Workers(bench, self._book, self._lives)
+        self._transitions = TransitionJudge(
+            bench, self._workers, self._lives, self._holding, self._causes
+        )
         self._evidence = ProbeEvidence(bench, self._workers, self._holding)
-        self._kills = KillJudge(bench, self._book, self._workers)
-        self._restarts = RestartJudge(bench, self._book)
+        self._kills = KillJudge(bench, self._book, self._workers, self._lives, self._causes)
+        self._restarts = RestartJudge(bench, self._book, self._lives, self._causes)
         self._began = False
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
@@ -79,12 +85,14 @@ class LivesVerifier(Verifier):
 
     def settle(self, state: NodeState) -> None:
         """The ledger ended."""
+        self._evidence.settle_counts(None)
         self._holding.release(None)
 
     def _pass_time(self, record: Record) -> None:
         if not self._began:
             self._began = True
             self._evidence.tell_disagreements(self._book)
+        self._evidence.settle_counts(record.ts_ns)
         self._transitions.pass_time(record.ts_ns)
         self._kills.pass_time(record.ts_ns)
         self._holding.release(record.ts_ns)
@@ -98,7 +106,8 @@ class LivesVerifier(Verifier):
             return  # another source tells of the same process
         self._transitions.forget()
         self._kills.kubelet_started()
-        self._restarts.kubelet_started(record.ts_ns)
+        self._evidence.forget()
+        self._lives.kubelet_started()
         self._workers.kubelet_started(record.ts_ns)
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
@@ -106,8 +115,11 @@ class LivesVerifier(Verifier):
         key = key_for(state, body)
         if body.operation == "ADD":
             self._workers.pod_added(key)
+            self._lives.pod_added(key)
+        elif body.operation == "UPDATE":
+            self._lives.pod_updated(key)
         self._kills.config_changed(record, body, key)
-        self._restarts.config_changed(record, body, key)
+        self._causes.note(record.seq, names_of(body))
 
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         self._pass_time(record)
@@ -115,7 +127,7 @@ class LivesVerifier(Verifier):
         if body.gone and body.listed_by == "kubelet":
             self._workers.pod_gone(key)
             self._kills.pod_gone(key)
-            self._restarts.pod_gone(key)
+            self._lives.pod_gone(key)
         elif not body.gone:
             self._restarts.listed(record, body, key)
 
@@ -124,13 +136,17 @@ class LivesVerifier(Verifier):
         key = key_for(state, body)
         self._workers.pod_gone(key)
         self._kills.pod_gone(key)
-        self._restarts.pod_gone(key)
+        self._lives.pod_gone(key)
 
     def _evicted(self, record: Record, body: PodEvicted, state: NodeState) -> None:
         self._kills.evicted(record, key_for(state, body))
+        self._causes.note(record.seq, names_of(body))
 
     def _preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
         self._kills.preempted(record, body, state)
+        victim = {"namespace": body.victim_namespace, "pod": body.victim_pod}
+        uid = {} if body.victim_uid is None else {"pod_uid": body.victim_uid}
+        self._causes.note(record.seq, victim | uid)
 
     # -- containers --------------------------------------------------------------------------
 
@@ -139,13 +155,14 @@ class LivesVerifier(Verifier):
         key = key_for(state, body)
         self._workers.container_started(record.seq, key, body.container)
         self._kills.container_started(body, key)
-        self._restarts.started(record, body, key)
+        self._lives.started(record, body, key)
 
     def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         self._pass_time(record)
         key = key_for(state, body)
         self._kills.container_died(body, key)
-        self._restarts.died(record, body, key)
+        self._lives.died(record, body, key)
+        self._causes.note(record.seq, _pod_and_container(body))
 
     # -- probes ------------------------------------------------------------------------------
 
@@ -155,9 +172,12 @@ class LivesVerifier(Verifier):
             return
         worker = self._workers.find(body, state, record.ts_ns)
         self._transitions.before_tick(worker)
-        stepped = self._workers.tick(worker, record, body, state)
+        stepped = self._workers.tick(worker, record, body)
         self._evidence.ticked(worker, record, body, stepped=stepped)
         self._transitions.ticked(worker)
+        names = names_of(body)
+        names.pop("container_id", None)
+        self._causes.note(record.seq, names)
 
     def _counted(self, record: Record, body: ProbeCountersRead, state: NodeState) -> None:
         self._pass_time(record)
@@ -178,13 +198,17 @@ class LivesVerifier(Verifier):
 
     def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
         self._pass_time(record)
-        self._transitions.transitioned(record, body, state)
-        self._kills.transitioned(record, body, key_for(state, body))
+        believed = self._transitions.transitioned(record, body, state)
+        self._kills.transitioned(record, believed, key_for(state, believed))
+        names = names_of(believed)
+        del names["probe_type"]
+        self._causes.note(record.seq, names)
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         self._pass_time(record)
-        reasons = self._kills.killed(record, body, state)
-        self._restarts.killed(record, body, key_for(state, body), reasons)
+        believed, reasons = self._kills.killed(record, body, state)
+        self._restarts.killed(record, believed, key_for(state, believed), reasons)
+        self._causes.note(record.seq, _pod_and_container(believed))
 
     def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:
         self._pass_time(record)
@@ -193,3 +217,10 @@ class LivesVerifier(Verifier):
     def _backed_off(self, record: Record, body: RestartBackedOff, state: NodeState) -> None:
         self._pass_time(record)
         self._restarts.backed_off(record, body, state)
+
+
+def _pod_and_container(body: ContainerKilled | ContainerDied) -> dict[str, Any]:
+    """Who a restart that follows is about; it has another container ID."""
+    names = names_of(body)
+    names.pop("container_id", None)
+    return names

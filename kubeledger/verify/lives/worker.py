@@ -84,13 +84,13 @@ class RebuiltWorker:
         last_gap_ns: between the last two ticks; ``gap_before_ns`` between those before.
         confirmed: (<= 32,) seqs of ticks of which an event tells the same.
         container_seq: record that told of the container.
-        change: what the last tick that stored a result had to change and no record told yet.
+        change: what the newest tick had to change; None when nothing, or when a record told it.
+        unanswered: a change of an earlier tick or this one that no record has told;
+            ``ticks_unanswered`` ticks ago.
         streak: (<= 32,) seqs of the ticks of the present run, newest last.
     """
 
-    def __init__(
-        self, key: str, container: str, probe_type: ProbeType, ask: PodAsk | None
-    ) -> None:
+    def __init__(self, key: str, container: str, probe_type: ProbeType, ask: PodAsk | None) -> None:
         self.key = key
         self.container = container
         self.probe_type = probe_type
@@ -104,6 +104,8 @@ class RebuiltWorker:
         self.confirmed: deque[int] = deque(maxlen=_STREAK_MAX)
         self.container_seq: int | None = None
         self.change: Change | None = None
+        self.unanswered: Change | None = None
+        self.ticks_unanswered = 0
         self.streak: deque[int] = deque(maxlen=_STREAK_MAX)
         self.run_is_sure = self.cache_is_sure = False
         self.gaps = 0
@@ -183,9 +185,11 @@ class RebuiltWorker:
         return SAYS[self._cached()]
 
     def _cached(self) -> Result:
-        step = self._step
-        if step is None:
+        step, status = self._step, self._status
+        if step is None or status is None:
             return _ABSENT[self.probe_type]
+        if step.container_id != _id_of(status):
+            return self._initial  # it will take up the container at its next tick
         return step.results.cache.get(step.container_id, _ABSENT[self.probe_type])
 
     # -- what happens to it ------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from kubeledger.lifecycle.records import ReasonReported
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
@@ -16,7 +14,8 @@ from kubeledger.prober.records import (
 )
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.lives.common import container_state, key_for
+from kubeledger.verify.lives.common import key_for
+from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.specs import SpecBook
 from kubeledger.verify.lives.worker import RebuiltWorker, counts_as
 
@@ -25,7 +24,6 @@ __all__ = ["Workers"]
 About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead
 WorkerKey = tuple[str, ProbeType]
 
-_RECENT_MAX = 256
 _RESTART_GRACE_NS = 10 * NS_PER_S
 _EVENT_WITHIN_NS = NS_PER_S // 2
 
@@ -38,13 +36,12 @@ class Workers:
         events_matched: failing ticks of the process that had their event beside them.
     """
 
-    def __init__(self, bench: Bench, book: SpecBook) -> None:
+    def __init__(self, bench: Bench, book: SpecBook, lives: Lives) -> None:
         self._bench = bench
         self._book = book
+        self._lives = lives
         self._pods: dict[str, dict[WorkerKey, RebuiltWorker]] = {}
         self._added: set[str] = set()
-        self._recent: dict[int, RebuiltWorker] = {}
-        self._order: deque[int] = deque()
         self._with_thresholds: set[str] = set()
         self._kubelet_started_ns = 0
         self.successes_logged = False
@@ -63,8 +60,6 @@ class Workers:
         self._kubelet_started_ns = ts_ns
         self._pods.clear()
         self._added.clear()
-        self._recent.clear()
-        self._order.clear()
         self.successes_logged = False
         self.events_matched = 0
 
@@ -97,7 +92,7 @@ class Workers:
             if profile is not None:
                 fresh = key in self._added
                 worker.begin(profile.prober, self._kubelet_started_ns, fresh=fresh)
-                self._follow(worker, state, None, ts_ns)
+                self._follow(worker, None, ts_ns)
                 if fresh:
                     worker.counters.begin(self._kubelet_started_ns)
         return worker
@@ -106,21 +101,14 @@ class Workers:
         """A worker of which a record told."""
         return self._pods.get(key, {}).get((container, probe_type))
 
-    def of_tick(self, seq: int | None) -> RebuiltWorker | None:
-        """The worker of a recent tick."""
-        return None if seq is None else self._recent.get(seq)
-
     # -- ticks -----------------------------------------------------------------------------
 
-    def tick(
-        self, worker: RebuiltWorker, record: Record, body: ProbeExecuted, state: NodeState
-    ) -> bool:
+    def tick(self, worker: RebuiltWorker, record: Record, body: ProbeExecuted) -> bool:
         """Give a worker its tick; False when it was on hold and cannot have probed."""
-        self._remember(record.seq, worker)
         result = counts_as(body.result)
         if result == "success":
             self.successes_logged = True
-        followed = self._follow(worker, state, body.container_id, record.ts_ns)
+        followed = self._follow(worker, body.container_id, record.ts_ns)
         last = worker.last
         if worker.probe is not None and last is not None:
             missed = record.ts_ns - last.ts_ns > worker.break_ns
@@ -133,18 +121,10 @@ class Workers:
             worker.counters.tick(record.ts_ns, result)
         return stepped
 
-    def _remember(self, seq: int, worker: RebuiltWorker) -> None:
-        self._recent[seq] = worker
-        self._order.append(seq)
-        if len(self._order) > _RECENT_MAX:
-            del self._recent[self._order.popleft()]
-
-    def _follow(
-        self, worker: RebuiltWorker, state: NodeState, told_id: str | None, ts_ns: int
-    ) -> bool:
+    def _follow(self, worker: RebuiltWorker, told_id: str | None, ts_ns: int) -> bool:
         """Let a worker take up the container that runs now; True when it is another one."""
-        container = container_state(state, worker.key, worker.container)
-        running_id = None if container is None else container.container_id
+        running = self._lives.running(worker.key, worker.container)
+        running_id = None if running is None else running.container_id
         container_id = told_id or running_id
         if told_id is not None and running_id is not None and told_id != running_id:
             # A worker lags behind the PLEG, but it never probes what never ran.
@@ -156,11 +136,9 @@ class Workers:
             worker.container_id = container_id  # the same one, only now known by its ID
             return False
         told = started_ns = self._book.started_ns(worker.ask, container_id)
-        if started_ns is None and container is not None and container_id == running_id:
-            started_ns = container.started_ts_ns
-        older = (
-            started_ns is not None and started_ns < self._kubelet_started_ns - _RESTART_GRACE_NS
-        )
+        if started_ns is None and running is not None and container_id == running_id:
+            started_ns = running.started_ns
+        older = started_ns is not None and started_ns < self._kubelet_started_ns - _RESTART_GRACE_NS
         sure = worker.is_following or (worker.key in self._added and not self._may_be_older(told))
         worker.follow(container_id, ts_ns, older_than_kubelet=older, sure=sure)
         return True
@@ -194,13 +172,15 @@ class Workers:
 
     # -- events ------------------------------------------------------------------------------
 
-    def told_by(self, record: Record, body: ReasonReported, state: NodeState) -> RebuiltWorker | None:
+    def told_by(
+        self, record: Record, body: ReasonReported, state: NodeState
+    ) -> RebuiltWorker | None:
         """The worker whose newest tick an ``Unhealthy`` event is about."""
         word, _, rest = body.message.partition(" probe ")
         probe_type = word.lower()
         if not rest.startswith(("failed", "errored")) or body.count != 1:
             return None
-        pod = self._pods.get(key_for_event(state, body), {})
+        pod = self._pods.get(key_for(state, body), {})
         found = [
             worker
             for (container, kind), worker in pod.items()
@@ -210,8 +190,3 @@ class Workers:
             and 0 <= record.ts_ns - worker.last.ts_ns <= _EVENT_WITHIN_NS
         ]
         return found[0] if len(found) == 1 else None
-
-
-def key_for_event(state: NodeState, body: ReasonReported) -> str:
-    """Key of the pod of an event."""
-    return key_for(state, body)
