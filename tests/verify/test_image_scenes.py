@@ -1,0 +1,386 @@
+"""Image GC in small scenes: one for each branch of the rule, and each input that can miss."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.images.records import GarbageCollected, ImagesDetected
+from kubeledger.images.texts import space_removal_error
+from kubeledger.machine import Body, Record
+from kubeledger.node.records import ClockStepped
+from kubeledger.verify import Finding, Verdict
+from tests.verify.histories import findings
+from tests.verify.image_scenes import (
+    CAPACITY,
+    alone,
+    collected,
+    deleted,
+    detected,
+    disk,
+    history,
+    kubelet,
+    settings,
+    signal,
+    started,
+)
+
+__all__ = ["alone"]
+
+Step = tuple[float, Body]
+
+BEGIN: list[Step] = [(0, kubelet()), (0.1, settings())]
+SEEN: list[Step] = [
+    *BEGIN,
+    (1, detected("abcd", used="a", new="abcd")),
+    (301, detected("abcd", used="b")),
+]
+"""Images that one after the other fell out of use: c and d never used, then a, then b."""
+
+
+def verdicts(records: list[Record]) -> list[tuple[str, Verdict]]:
+    """Kind and verdict of each finding."""
+    return [(f.kind.split(".")[1], f.verdict) for f in findings(records)]
+
+
+def of_image(records: list[Record], name: str) -> Finding:
+    """The finding about the removal of an image."""
+    return next(f for f in findings(records) if f.subject == f"image/{name}")
+
+
+def run_of(*removals: str, end: GarbageCollected | None, at: float = 601) -> list[Step]:
+    """A collection that begins at 85 % and removes images."""
+    steps: list[Step] = [(at, disk(15)), (at, detected("abcd")), (at + 0.1, started())]
+    steps += [(at + 0.2 + i / 10, deleted(name)) for i, name in enumerate(removals)]
+    return steps if end is None else [*steps, (at + 2, end)]
+
+
+def test_the_order_of_use() -> None:
+    """Never used first (in any order), then by last use."""
+    whole = [*SEEN, *run_of("d", "c", "a", "b", end=collected(4))]
+    assert verdicts(history(*whole)) == [
+        ("GarbageCollectionStarted", "match"),
+        ("ImageDeleted", "admissible"),
+        ("ImageDeleted", "admissible"),
+        ("ImageDeleted", "match"),
+        ("ImageDeleted", "match"),
+        ("GarbageCollected", "match"),
+    ]
+
+
+def test_out_of_order() -> None:
+    """An image that was used later went first."""
+    records = history(*SEEN, *run_of("c", "d", "b", "a", end=collected(4)))
+    assert [v for _, v in verdicts(records)].count("impossible") == 1
+
+
+def test_enough_is_enough() -> None:
+    """The pass stops at the removal that reaches the amount."""
+    image = CAPACITY * 8 // 100
+    seen: list[Step] = [
+        *BEGIN,
+        (1, detected("abc", used="a", new="abc", size=image)),
+        (301, detected("abc", used="b", size=image)),
+        (601, disk(15)),
+        (601, detected("abc", size=image)),
+        (601.1, started()),
+        (601.2, deleted("c", size=image)),
+        (601.3, deleted("a", size=image)),
+    ]
+    end = (602.0, collected(2, 2 * image, error=""))
+    assert {v for _, v in verdicts(history(*seen, end))} == {"match"}
+    more = (601.4, deleted("b", size=image))
+    records = history(*seen, more, (602, collected(3, 3 * image, error="")))
+    found = of_image(records, "b")
+    assert found.verdict == "impossible"
+    assert "had been freed before its turn" in found.why
+    other = history(*seen[:-1], (601.3, deleted("b", size=image)), end)
+    found = of_image(other, "b")
+    assert found.verdict == "impossible"
+    assert "image a, used longer ago, was left" in found.why
+    assert found.expected == {"image_id": "a", "size_bytes": image, "pass": "space"}
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        (detected("abcd", used="c"), "it is in use"),
+        (detected("abcd", pinned="c"), "it is pinned"),
+        (detected("abcd", new="c"), "was detected less than 1s before (minimum age 2m0s)"),
+        (detected("abd"), "the runtime did not list it"),
+    ],
+)
+def test_what_may_not_go(own: ImagesDetected, why: str) -> None:
+    """In use, pinned, too young, not listed."""
+    steps: list[Step] = [(601, disk(15)), (601, own), (601.1, started())]
+    steps += [(601.2 + i / 10, deleted(name)) for i, name in enumerate("dcab")]
+    records = history(*SEEN, *steps, (602, collected(4)))
+    found = of_image(records, "c")
+    assert found.verdict == "impossible"
+    assert why in found.why
+    assert [v for _, v in verdicts(records)].count("impossible") == 1
+
+
+def test_an_age_near_the_least_age_is_open() -> None:
+    """The clock was read before the pass was logged: both courses are possible."""
+    early: list[Step] = [(0, kubelet()), (0.1, settings(imageMinimumGCAge="5m0s"))]
+    early += [(301, detected("abcd", new="abcd"))]
+    for removals in ("abcd", ""):
+        records = history(*early, *run_of(*removals, end=collected(len(removals))))
+        assert "impossible" not in {v for _, v in verdicts(records)}
+
+
+def test_old_kubelets_detect_inside_of_the_space_pass() -> None:
+    """Until 1.28 the pass that counts comes behind the start, with the words of that time."""
+    error = (
+        "failed to garbage collect required amount of images. "
+        f"Wanted to free {CAPACITY * 15 // 100} bytes, but freed 3000000 bytes"
+    )
+    steps: list[Step] = [
+        (0, kubelet("1.20.2")),
+        (0.1, settings(imageMaximumGCAge=None)),
+        (1, detected("abcd", used="a", new="abcd")),
+        (301, disk(15)),
+        (301, started()),
+        (301.1, detected("abcd", used="b")),
+        (301.2, deleted("c")),
+        (301.3, deleted("d")),
+        (301.4, deleted("a")),
+        (302, collected(3, error=error)),
+    ]
+    assert {v for _, v in verdicts(history(*steps))} == {"match"}
+    # The zero time of the first pass of all: no image is too young.
+    early = [(at - 250 if at > 300 else at, body) for at, body in steps]
+    assert {v for _, v in verdicts(history(*early))} == {"match"}
+
+
+def test_removals_that_failed() -> None:
+    """The runtime refused one: it is no missing removal, and the text names both numbers."""
+    wanted = CAPACITY * 15 // 100
+    error = space_removal_error(wanted, 3_000_000, ["image is in use by a snapshot"])
+    records = history(*SEEN, *run_of("c", "a", "b", end=collected(3, error=error)))
+    assert {v for _, v in verdicts(records)} <= {"match", "admissible"}
+    lied = space_removal_error(wanted, 3_000_001, ["image is in use by a snapshot"])
+    records = history(*SEEN, *run_of("c", "a", "b", end=collected(3, 3_000_001, error=lied)))
+    assert ("GarbageCollected", "impossible") in verdicts(records)
+
+
+AGED: list[Step] = [(0, kubelet()), (0.1, settings(imageMaximumGCAge="10m0s")), *SEEN[2:]]
+
+
+def test_the_age_pass() -> None:
+    """Unused for longer than the maximum age, whatever the disk holds."""
+    end = collected(0, usage=None)
+    freed = GarbageCollected(outcome="freed", images_removed=2, bytes_freed=2_000_000)
+    steps: list[Step] = [
+        *AGED,
+        (800, disk(50)),
+        (801, detected("abcd")),
+        (801.1, deleted("c", "age")),
+        (801.2, deleted("d", "age")),
+        (801.3, deleted("a", "age")),
+        (802, freed),
+    ]
+    assert end.outcome == "failed"
+    records = history(*steps)
+    found = {f.subject: f.verdict for f in findings(records)}
+    assert found["image/c"] == "match"
+    assert found["image/d"] == "match"
+    assert found["image/a"] == "match"
+
+
+def test_the_age_pass_waits() -> None:
+    """Not before the kubelet has run for the maximum age."""
+    steps: list[Step] = [*AGED, (401, detected("abcd")), (401.1, deleted("c", "age"))]
+    found = of_image(history(*steps), "c")
+    assert found.verdict == "impossible"
+
+
+def test_no_age_pass_without_a_maximum_age() -> None:
+    """The setting is 0."""
+    steps: list[Step] = [*SEEN, (801, detected("abcd")), (801.1, deleted("c", "age"))]
+    assert of_image(history(*steps), "c").verdict == "impossible"
+
+
+BELOW = GarbageCollected(outcome="below_threshold")
+
+
+@pytest.mark.parametrize(
+    ("steps", "verdict"),
+    [
+        ([(600, disk(50))], "match"),
+        ([(600, disk(20))], "unverifiable"),
+        ([(600, disk(15)), (700, disk(30))], "unverifiable"),
+        ([(600, disk(15)), (700, disk(14))], "impossible"),
+        ([(500, disk(50))], "unverifiable"),
+        ([], "unverifiable"),
+    ],
+)
+def test_below_the_threshold(steps: list[Step], verdict: Verdict) -> None:
+    """Nothing to do: so the disk was under the high threshold, if it was read near enough."""
+    records = history(*BEGIN, *sorted([*steps, (601.0, BELOW)], key=lambda step: step[0]))
+    assert verdicts(records) == [("GarbageCollected", verdict)]
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        (GarbageCollected(outcome="below_threshold", images_removed=1), "impossible"),
+        (GarbageCollected(outcome="freed", images_removed=1, bytes_freed=1), "impossible"),
+        (GarbageCollected(outcome="failed"), "impossible"),
+        (GarbageCollected(outcome="failed", error="rpc error: code = Unknown"), "unverifiable"),
+        (GarbageCollected(outcome="freed", error="rpc error"), "impossible"),
+        (
+            GarbageCollected(outcome="failed", error="failed to get image stats: no data"),
+            "unverifiable",
+        ),
+        (collected(0), "unverifiable"),
+    ],
+)
+def test_ends_without_a_start(body: GarbageCollected, verdict: Verdict) -> None:
+    """Errors of the runtime tell themselves; removals must be there."""
+    assert verdicts(history(*BEGIN, (600, disk(50)), (601, body))) == [
+        ("GarbageCollected", verdict)
+    ]
+
+
+def test_no_capacity() -> None:
+    """The first collection comes before the first reading of the disk."""
+    error = "invalid capacity 0 on image filesystem"
+    end = GarbageCollected(outcome="failed", error=error)
+    assert verdicts(history(*BEGIN, (1, end))) == [("GarbageCollected", "match")]
+    late = history(*BEGIN, (1, disk(50)), (2, end))
+    assert verdicts(late) == [("GarbageCollected", "unverifiable")]
+
+
+def test_a_disabled_loop_collects_nothing() -> None:
+    """A high threshold of 100."""
+    steps: list[Step] = [(0, kubelet()), (0.1, settings(imageGCHighThresholdPercent=100))]
+    records = history(*steps, *SEEN[2:], *run_of("c", end=collected(1)))
+    found = findings(records)
+    assert {f.verdict for f in found} == {"impossible"}
+    assert all("Disable image GC" in f.why for f in found)
+
+
+def test_the_loop_waits() -> None:
+    """Five minutes from end to start, unless the clock was set."""
+    first = run_of("c", "d", "a", "b", end=collected(4))
+    again: list[Step] = [
+        (701, disk(15)),
+        (701, detected("")),
+        (701.1, started()),
+        (702, collected()),
+    ]
+    records = history(*SEEN, *first, *again)
+    start = [f for f in findings(records) if f.kind == "images.GarbageCollectionStarted"][1]
+    assert start.verdict == "impossible"
+    assert "waits 300 s" in start.why
+    step = ClockStepped(from_ts_ns=2, to_ts_ns=1)
+    stepped = history(*SEEN, *first, (610, step), *again)
+    assert "impossible" not in {v for _, v in verdicts(stepped)}
+
+
+@pytest.mark.parametrize(
+    ("begin", "kinds", "missing"),
+    [
+        ([(0.0, kubelet(None)), (0.1, settings())], None, "the kubelet's version"),
+        ([(0.0, kubelet("1.99.0")), (0.1, settings())], None, "the rules of kubelet 1.99.0"),
+        (
+            [(0.0, kubelet()), (0.1, settings(imageGCHighThresholdPercent=None))],
+            {"GarbageCollectionStarted", "ImageDeleted"},
+            "the setting imageGCHighThresholdPercent",
+        ),
+        (
+            [(0.0, kubelet()), (0.1, settings(imageMinimumGCAge="soon"))],
+            {"ImageDeleted"},
+            "a readable value of the setting imageMinimumGCAge",
+        ),
+        (
+            [(0.0, kubelet()), (0.1, settings(imageMaximumGCAge=None))],
+            {"ImageDeleted"},
+            "the setting imageMaximumGCAge",
+        ),
+    ],
+)
+def test_missing_rules_and_settings(
+    begin: list[Step], kinds: set[str] | None, missing: str
+) -> None:
+    """Each is named, and nothing is impossible for the lack of it."""
+    records = history(*begin, *SEEN[2:], *run_of("c", "d", "a", "b", end=collected(4)))
+    found = findings(records)
+    assert "impossible" not in {f.verdict for f in found}
+    lacking = {f.kind.split(".")[1] for f in found if missing in f.missing}
+    assert lacking == (kinds or {"GarbageCollectionStarted", "ImageDeleted", "GarbageCollected"})
+
+
+def test_missing_passes_and_disk() -> None:
+    """Without verbosity 5, and without any size of the disk."""
+    bare = [*BEGIN, (601.0, started()), (601.1, deleted("c")), (602.0, collected(1))]
+    found = {f.kind.split(".")[1]: f for f in findings(history(*bare))}
+    assert found["GarbageCollectionStarted"].missing == ("the size of the image filesystem",)
+    assert "the detect pass before the removal" in found["ImageDeleted"].missing[0]
+    twice = history(*bare[:-1], (601.2, deleted("c")), (602, collected(2)))
+    assert [f.verdict for f in findings(twice) if f.subject == "image/c"] == [
+        "unverifiable",
+        "impossible",
+    ]
+
+
+def test_a_log_that_begins_late() -> None:
+    """When images were used before is not known: their order cannot be told."""
+    steps = [*BEGIN, (301.0, detected("abcd")), *run_of("c", "d", "a", "b", end=collected(4))]
+    found = findings(history(*steps))
+    removals = [f for f in found if f.kind == "images.ImageDeleted"]
+    assert {f.verdict for f in removals} == {"unverifiable"}
+    assert {f.missing for f in removals} == {("the use of the image before the first record",)}
+    assert "impossible" not in {f.verdict for f in found}
+
+
+def test_a_restart_ends_a_collection() -> None:
+    """What had begun is judged by the rules of its own process."""
+    steps = [*SEEN, *run_of("c", end=None), (603.0, kubelet("1.20.2")), (603.1, settings())]
+    assert verdicts(history(*steps)) == [
+        ("GarbageCollectionStarted", "match"),
+        ("ImageDeleted", "match"),
+    ]
+
+
+SHORT: list[Step] = [*SEEN, (600, signal(4)), (601, detected("abcd", used="b"))]
+
+
+def test_deletion_of_unused_images() -> None:
+    """The eviction manager's: the disk is short, everything unused goes."""
+    steps = [*SHORT, *((602 + i, deleted(n, "all")) for i, n in enumerate("cda"))]
+    found = findings(history(*steps, (610, signal(20))))
+    assert [f.verdict for f in found] == ["match"] * 3
+    assert "imagefs.available was 40960000, the threshold is 51200001" in found[0].why
+    wrong = [*SHORT, *((602 + i, deleted(n, "all")) for i, n in enumerate("cdb"))]
+    assert of_image(history(*wrong), "b").verdict == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("steps", "verdict"),
+    [
+        ([(600, signal(20)), (601, detected("abcd"))], "impossible"),
+        ([(601, detected("abcd"))], "unverifiable"),
+        ([(500, signal(20)), (601, detected("abcd"))], "unverifiable"),
+        ([(600, signal(4, "memory.available")), (601, detected("abcd"))], "unverifiable"),
+        ([(600, signal(4))], "unverifiable"),
+    ],
+)
+def test_the_trigger_of_the_eviction_manager(steps: list[Step], verdict: Verdict) -> None:
+    """A disk must be short; signals of other things, or long past, tell nothing."""
+    seen = SEEN[:3] if len(steps) == 1 and steps[0][0] == 600 else SEEN
+    records = history(*seen, *steps, (602, deleted("c", "all")))
+    assert of_image(records, "c").verdict == verdict
+
+
+def test_an_odd_pass_is_a_contradiction() -> None:
+    """An image that is no new one, and was not there in the pass before."""
+    from kubeledger.verify import Contradiction
+    from tests.verify.histories import outcomes
+
+    beat = [(float(at), signal(50)) for at in range(10, 300, 10)]
+    steps = [*BEGIN, (1.0, detected("ab", new="ab")), *beat, (301.0, detected("abc"))]
+    (odd,) = [o for o in outcomes(history(*steps)) if isinstance(o, Contradiction)]
+    assert odd.subject == "image/c"
+    assert outcomes(history(*steps[:3], *steps[-1:])) == []
