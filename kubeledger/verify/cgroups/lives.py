@@ -40,6 +40,8 @@ SETTLING_NS: Final = 30 * NS_PER_S
 """After this long the kubelet has come to every pod that a config source brought."""
 _LATE_NS: Final = NS_PER_S
 """The kubelet acts on an end within this time of the line that tells of it."""
+WARMING_NS: Final = 62 * NS_PER_S
+"""After this long what a log that began late did not tell is past."""
 KEPT_NS: Final = 150 * NS_PER_S
 """How long an ended life is remembered."""
 
@@ -109,18 +111,34 @@ class Lives:
 
     Attributes:
         current: pod key -> its life in the process that runs.
-        started_ns: start of that process; None before one was recorded.
-        configured: a config line of this process was seen, so that all its pods are told.
-        listed_ns: time of the last pod list of the kubelet itself; None before one.
+        started_ns: start of that process; None where its log does not begin with one.
     """
 
     def __init__(self) -> None:
         self.current: dict[str, Life] = {}
         self._past: deque[Life] = deque()
         self.started_ns: int | None = None
-        self.configured = False
-        self.listed_ns: int | None = None
+        self._configured_ns: int | None = None
+        self._listed_ns: int | None = None
         self._listed_before_ns: int | None = None
+        self._first_listed_ns: int | None = None
+        self._holed = False
+
+    def complete(self, ts_ns: int) -> bool:
+        """Whether every pod that counted at a time is known.
+
+        Config lines tell of all pods that come; of those that were there before the log
+        began, a pod list does.
+        """
+        if self._holed:
+            return False
+        if self._configured_ns is None:
+            return self.started_ns is not None and not self.current
+        if self.started_ns is not None:
+            return True
+        listed = self._first_listed_ns
+        seen_all = self._configured_ns if listed is None else max(listed, self._configured_ns)
+        return listed is not None and seen_all + WARMING_NS <= ts_ns
 
     def all(self) -> Iterator[Life]:
         """Lives of now and of the last minutes."""
@@ -151,20 +169,33 @@ class Lives:
 
     # Records ----------------------------------------------------------------------------
 
-    def kubelet_started(self, ts_ns: int) -> None:
-        """A process begins and knows no pod."""
+    def kubelet_started(self, ts_ns: int, *, restart: bool) -> None:
+        """The log of a process begins; it is another process than before if ``restart``."""
+        self.started_ns = self._configured_ns = None
+        if restart:
+            self._end_all(ts_ns)
+
+    def start_seen(self, ts_ns: int) -> None:
+        """The log shows the process from its start on, when it knew no pod."""
+        self.started_ns, self._holed = ts_ns, False
+        self._end_all(ts_ns)
+
+    def holed(self) -> None:
+        """A piece of the log is missing: from now on pods may count that nothing told of."""
+        self._holed = True
+
+    def _end_all(self, ts_ns: int) -> None:
         for life in self.current.values():
             life.ending = min(ts_ns, ts_ns if life.ending is None else life.ending)
             life.ended = ts_ns if life.ended is None else min(life.ended, ts_ns)
             self._past.append(life)
         self.current.clear()
-        self.started_ns = ts_ns
-        self.configured = False
         self.forget(ts_ns)
 
     def config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         """A config source brings a pod, changes it or takes it away."""
-        self.configured = True
+        if self._configured_ns is None:
+            self._configured_ns = record.ts_ns
         life = self.of(state, body)
         if body.operation == "ADD":
             if life is None or life.ended is not None:
@@ -200,8 +231,10 @@ class Lives:
         """A list shows a pod, or no longer."""
         if body.listed_by == "manifest":
             return
-        if body.listed_by == "kubelet" and record.ts_ns != self.listed_ns:
-            self._listed_before_ns, self.listed_ns = self.listed_ns, record.ts_ns
+        if body.listed_by == "kubelet" and record.ts_ns != self._listed_ns:
+            self._listed_before_ns, self._listed_ns = self._listed_ns, record.ts_ns
+            if self._first_listed_ns is None:
+                self._first_listed_ns = record.ts_ns
         life = self.of(state, body)
         final = (body.status or {}).get("phase") in TERMINAL_PHASES
         if body.gone or final:
@@ -216,7 +249,7 @@ class Lives:
 
     def _appear(self, record: Record, body: PodListed, state: NodeState) -> Life | None:
         """A pod that no line told of: it came before the records, or the log tells no pods."""
-        if self.configured and body.listed_by == "api":
+        if self._configured_ns is not None and body.listed_by == "api":
             return None
         life = self._begin(record, body, state)
         if life is not None:

@@ -19,9 +19,10 @@ from kubeledger.verify.cgroups.qos_level import UNWRITTEN, Kept, qos_options
 from kubeledger.verify.cgroups.settings import NO_RESERVE
 from kubeledger.verify.cgroups.speech import Speaker
 from kubeledger.verify.cgroups.sums import Sums, sums_between
+from kubeledger.verify.cgroups.timing import WHOLE_LOG, WriteJudge
 from kubeledger.verify.cgroups.values import recorded_of
 from kubeledger.verify.cgroups.window import READ_NS
-from kubeledger.verify.cgroups.writes import PERIOD_NS, Write, Writes
+from kubeledger.verify.cgroups.writes import PERIOD_NS, Write
 
 __all__ = ["QOSLevels"]
 
@@ -49,13 +50,14 @@ class QOSLevels:
     """Judges ``burstable`` and ``besteffort``."""
 
     def __init__(
-        self, bench: Bench, speaker: Speaker, machine: Machine, lives: Lives, writes: Writes
+        self, bench: Bench, speaker: Speaker, machine: Machine, lives: Lives, judge: WriteJudge
     ) -> None:
         self._bench = bench
         self._speaker = speaker
         self._machine = machine
         self._lives = lives
-        self._writes = writes
+        self._judge = judge
+        self._writes = judge.writes
         self._kept: dict[str, Kept] = {}
 
     def find(self, record: Record, rules: Rules) -> None:
@@ -76,7 +78,13 @@ class QOSLevels:
                 self._speaker.unverifiable(record, body, [reason])
                 return
         self._keep(body, rules)
-        self._speaker.say(record, body, judged)
+        if judged.verdict != "impossible":
+            self._speaker.say(record, body, judged)
+            return
+        self._judge.hold(
+            sure=lambda: self._speaker.say(record, body, judged),
+            doubtful=lambda: self._speaker.unverifiable(record, body, [WHOLE_LOG]),
+        )
 
     def _qos_options(
         self, record: Record, body: CgroupUpdated, writings: Sequence[_Writing]
@@ -101,8 +109,8 @@ class QOSLevels:
         self, record: Record, body: CgroupUpdated, rules: Rules, judged: Judged
     ) -> str | None:
         """Why a value that no known write gives may be right all the same."""
-        if reason := self._incomplete():
-            return reason
+        if not self._lives.complete(record.ts_ns):
+            return "the pods that were active"
         if reason := _by_usage(body, judged, self._machine.at(record.ts_ns)):
             return reason
         options, _ = self._qos_options(record, body, [self._unseen(record, rules)])
@@ -165,15 +173,6 @@ class QOSLevels:
                 agreeing, key=lambda r: abs(r.burstable_milli_cpu - usual.burstable_milli_cpu)
             )
         return msgspec.structs.replace(sums, usual=usual, possible=frozenset(agreeing))
-
-    def _incomplete(self) -> str | None:
-        """Why pods may have counted that no record tells of."""
-        lives = self._lives
-        if lives.configured or (lives.started_ns is not None and self._writes.logged):
-            return None
-        if lives.listed_ns is None:
-            return "the pods that were active"
-        return "the pods that came and went between two lists"
 
     def _keep(self, body: CgroupUpdated, rules: Rules) -> None:
         """Remember what stands in the files of a level that are not written."""

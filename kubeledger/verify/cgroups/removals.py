@@ -30,8 +30,8 @@ class Deaths:
         self.shown: set[str] = set()
         self.logged = False
 
-    def kubelet_started(self) -> None:
-        """What ran may have died while no kubelet watched."""
+    def unwatched(self) -> None:
+        """What ran may have died while no kubelet, or no log, told of it."""
         self.running.clear()
         self.logged = False
 

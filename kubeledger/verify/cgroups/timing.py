@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from kubeledger.cgroups.records import QOSCgroupsUpdated, QOSReserveComputed
@@ -14,12 +15,16 @@ from kubeledger.verify.cgroups.settings import NO_RESERVE
 from kubeledger.verify.cgroups.sums import sums_between
 from kubeledger.verify.cgroups.writes import PERIOD_NS, Write, Writes
 
-__all__ = ["WriteJudge"]
+__all__ = ["WHOLE_LOG", "WriteJudge"]
 
+WHOLE_LOG: Final = "the whole log, of which a piece with a beat of the minute timer is not there"
+
+Say = Callable[[], None]
 _RULE: Final = "pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups"
 _SUBJECT: Final = "node"
 _SPAN_NS: Final = 10 * NS_PER_S
 _SPANS: Final = 40
+_SILENT_NS: Final = 25 * NS_PER_S
 _ODD_MAX: Final = 8
 _NEAR_NS: Final = 500_000_000
 _ORPHANS_NS: Final = 60 * NS_PER_S
@@ -29,14 +34,35 @@ _ORPHANS_NS: Final = 60 * NS_PER_S
 class WriteJudge:
     """Judges one write after the other; one that nothing explains waits for the next beat."""
 
-    def __init__(self, bench: Bench, lives: Lives, writes: Writes) -> None:
+    def __init__(
+        self, bench: Bench, lives: Lives, writes: Writes, on_hole: Callable[[], None]
+    ) -> None:
         self._bench = bench
         self._lives = lives
-        self._writes = writes
+        self.writes = writes
         self._reserves: dict[str, tuple[int, int, int]] = {}
         self._odd: list[Write] = []
         self._spans: dict[int, None] = {}
         self._began_with_pods = False
+        self._held: list[tuple[Say, Say]] = []
+        self._on_hole = on_hole
+        self._started_ns: int | None = None
+        self._alive_ns: int | None = None
+
+    def hold(self, *, sure: Say, doubtful: Say) -> None:
+        """Something cannot be as it is told: say so at the next beat, if that is in time.
+
+        A beat that is not there shows that a piece of the log is not, either.
+        """
+        if self.writes.timer.beats:
+            self._held.append((sure, doubtful))
+        else:
+            sure()
+
+    def _release(self, *, whole: bool) -> None:
+        held, self._held = self._held, []
+        for sure, doubtful in held:
+            (sure if whole else doubtful)()
 
     def active(self, ts_ns: int) -> None:
         """The log goes on: something was told at this time."""
@@ -45,17 +71,40 @@ class WriteJudge:
             self._spans[span] = None
             if len(self._spans) > _SPANS:
                 del self._spans[next(iter(self._spans))]
+        if self._alive_ns is not None and ts_ns - self._alive_ns > _SILENT_NS:
+            self._hole()
 
-    def kubelet_started(self, ts_ns: int) -> None:
-        """A process begins, with a timer of its own."""
+    def alive(self, ts_ns: int) -> None:
+        """The eviction manager told of its signals, as it does every ten seconds."""
+        self._alive_ns = ts_ns
+
+    def _hole(self) -> None:
+        """A piece of the log is missing."""
+        self._alive_ns = None
+        self._release(whole=False)
+        odd, self._odd = self._odd, []
+        for write in odd:
+            self._unknown(write, WHOLE_LOG)
+        self._on_hole()
+
+    def kubelet_started(self) -> None:
+        """The log of a process begins, which has a timer of its own."""
         self._give_up()
+        self._release(whole=True)
         self._reserves.clear()
+        self._alive_ns = None
         self._began_with_pods = next(self._lives.all(), None) is not None
-        self._writes.kubelet_started()
+        self.writes.kubelet_started()
+
+    def start_seen(self, ts_ns: int) -> None:
+        """It begins with the start of the process."""
+        self._started_ns = ts_ns
+        self.writes.start_seen()
 
     def settle(self) -> None:
         """The ledger ended."""
         self._give_up()
+        self._release(whole=True)
 
     def reserve(self, record: Record, body: QOSReserveComputed) -> None:
         """What the write that follows reckons with."""
@@ -63,18 +112,22 @@ class WriteJudge:
 
     def written(self, record: Record, rules: Rules | None) -> None:
         """A write."""
-        write = Write(record, rules, self._reserves, self._writes.run)
+        write = Write(record, rules, self._reserves, self.writes.run)
         self._reserves = {}
         if rules is None:
-            self._writes.add(write)
+            self.writes.add(write)
             self._bench.unverifiable(
                 record, subject=_SUBJECT, missing=[self._bench.missing_profile], rule=_RULE
             )
             return
-        last = self._writes.timer.beats[-1:]
-        self._writes.explain(write, self._lives)
+        timer = self.writes.timer
+        if timer.first and not timer.beats and self._late(write):
+            timer.first = False
+            self._hole()
+        last = timer.beats[-1:]
+        self.writes.explain(write, self._lives)
         wrong = self._reckoning(write, rules)
-        self._writes.add(write)
+        self.writes.add(write)
         if write.cause is None:
             self._odd_one(write)
             return
@@ -82,7 +135,15 @@ class WriteJudge:
             self._on_beat(write, last)
         if not rules.settings.per_qos:
             wrong = "cgroupsPerQOS is off, so there are no QoS cgroups to write"
-        self._say(write, wrong)
+        if wrong is None:
+            self._say(write)
+        elif not self._lives.complete(write.ts_ns):
+            self._unknown(write, "the pods that were active")
+        else:
+            self.hold(
+                sure=lambda: self._say(write, wrong),
+                doubtful=lambda: self._unknown(write, WHOLE_LOG),
+            )
 
     # What it reckoned with --------------------------------------------------------------
 
@@ -124,30 +185,41 @@ class WriteJudge:
 
     def _on_beat(self, write: Write, last: list[int]) -> None:
         """A beat settles what came off the beat before it, and shows beats that are missing."""
+        minutes = round((write.ts_ns - last[0]) / PERIOD_NS) if last else 1
+        missed = [last[0] + n * PERIOD_NS for n in range(1, minutes)] if last else []
+        if not all(self._told_around(due) for due in missed):
+            self._hole()
+            return
         odd, self._odd = self._odd, []
         for other in odd:
             self._judge_odd(other, write)
-        recent = self._writes.recent
-        if not last or odd or any(other.ts_ns > last[0] and other is not write for other in recent):
-            return
-        minutes = round((write.ts_ns - last[0]) / PERIOD_NS)
-        missed = [last[0] + n * PERIOD_NS for n in range(1, minutes)]
-        for due in missed[:1]:
-            if all((due + d * _SPAN_NS) // _SPAN_NS in self._spans for d in (-1, 0, 1)):
-                self._bench.absent(
-                    write.record,
-                    QOSCgroupsUpdated.kind,
-                    subject=_SUBJECT,
-                    expected={},
-                    why=f"the QoS cgroups had to be written at {format_ts(due)}, one minute after "
-                    f"the write at {format_ts(last[0])}, and the log that goes on tells of none",
-                    rule=_RULE,
-                    inputs=(write.record.seq,),
-                )
+        self._release(whole=True)
+        between = [w for w in self.writes.recent if w is not write and last and w.ts_ns > last[0]]
+        if missed and not odd and not between:
+            self._absent(write, missed[0], last[0])
+
+    def _late(self, write: Write) -> bool:
+        """Whether the first write that is told comes too late to be the first one."""
+        return self._started_ns is not None and write.ts_ns > self._started_ns + PERIOD_NS
+
+    def _told_around(self, ts_ns: int) -> bool:
+        """Whether the log tells of something right before and after a time."""
+        return all((ts_ns + n * _SPAN_NS) // _SPAN_NS in self._spans for n in (-1, 0, 1))
+
+    def _absent(self, write: Write, due: int, last: int) -> None:
+        self._bench.absent(
+            write.record,
+            QOSCgroupsUpdated.kind,
+            subject=_SUBJECT,
+            expected={},
+            why=f"the QoS cgroups had to be written at {format_ts(due)}, one minute after the "
+            f"write at {format_ts(last)}, and the log, which goes on, tells of none",
+            rule=_RULE,
+            inputs=(write.record.seq,),
+        )
 
     def _odd_one(self, write: Write) -> None:
         """Neither on a beat nor explained by a pod."""
-        timer = self._writes.timer
         for other in self._odd:
             minutes = round((write.ts_ns - other.ts_ns) / PERIOD_NS)
             late = write.ts_ns - other.ts_ns - minutes * PERIOD_NS
@@ -155,12 +227,12 @@ class WriteJudge:
                 self._rebase(other, write)
                 return
         self._odd.append(write)
-        if len(self._odd) > _ODD_MAX or (not timer.beats and not self._odd):
+        if len(self._odd) > _ODD_MAX:
             self._unknown(self._odd.pop(0))
 
     def _rebase(self, first: Write, second: Write) -> None:
         """Two writes a whole number of minutes apart: that is the timer."""
-        timer = self._writes.timer
+        timer = self.writes.timer
         stepped = bool(timer.beats)
         timer.beats = [second.ts_ns]
         self._odd.remove(first)
@@ -170,7 +242,7 @@ class WriteJudge:
                 "it and the writes whole minutes from it are beats of the minute timer"
                 + (", whose beat the node's clock moved" if stepped else "")
             )
-            self._say(write, None)
+            self._say(write)
         odd, self._odd = self._odd, []
         for other in odd:
             self._judge_odd(other, second)
@@ -193,29 +265,26 @@ class WriteJudge:
 
     def _complete(self, write: Write) -> bool:
         """Whether every reason for a write would have been told."""
-        lives, started = self._lives, self._lives.started_ns
-        if not (lives.configured or started is not None):
+        started = self._lives.started_ns
+        if not self._lives.complete(write.ts_ns):
             return False
         if started is None:
             return True
         return not self._began_with_pods or write.ts_ns > started + _ORPHANS_NS
 
     def _give_up(self) -> None:
-        for write in self._odd:
+        odd, self._odd = self._odd, []
+        for write in odd:
             self._unknown(write)
-        self._odd.clear()
 
-    def _unknown(self, write: Write) -> None:
-        missing = (
-            ["the next beat of the minute timer"]
-            if self._writes.timer.beats
-            else ["the start of the minute timer"]
-        )
-        self._bench.unverifiable(write.record, subject=_SUBJECT, missing=missing, rule=_RULE)
+    def _unknown(self, write: Write, missing: str | None = None) -> None:
+        if missing is None:
+            known = bool(self.writes.timer.beats)
+            missing = f"the {'next beat' if known else 'start'} of the minute timer"
+        self._bench.unverifiable(write.record, subject=_SUBJECT, missing=[missing], rule=_RULE)
 
-    def _say(self, write: Write, wrong: str | None) -> None:
+    def _say(self, write: Write, wrong: str | None = None) -> None:
         logged = tuple(seq for seq, _, _ in write.reserves.values())
-        inputs = (*write.inputs, *logged)
         self._bench.find(
             write.record,
             "match" if wrong is None else "impossible",
@@ -224,5 +293,5 @@ class WriteJudge:
             expected={},
             recorded={},
             rule=_RULE,
-            inputs=inputs,
+            inputs=(*write.inputs, *logged),
         )

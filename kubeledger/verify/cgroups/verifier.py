@@ -13,6 +13,7 @@ from kubeledger.cgroups.records import (
     QOSCgroupsUpdated,
     QOSReserveComputed,
 )
+from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import (
     ContainerDied,
     ContainerRestarted,
@@ -23,12 +24,14 @@ from kubeledger.lifecycle.records import (
     PodListed,
     PodRejected,
     PodTerminated,
+    ReasonReported,
 )
 from kubeledger.machine import Body, Decision, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.prober.records import ProbeExecuted
+from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.levels import Levels
 from kubeledger.verify.cgroups.lives import Lives
@@ -38,7 +41,7 @@ from kubeledger.verify.cgroups.qos_findings import QOSLevels
 from kubeledger.verify.cgroups.removals import Deaths, Removal, judge_removal
 from kubeledger.verify.cgroups.settings import CgroupSettings, read_settings
 from kubeledger.verify.cgroups.speech import Speaker
-from kubeledger.verify.cgroups.timing import WriteJudge
+from kubeledger.verify.cgroups.timing import WHOLE_LOG, WriteJudge
 from kubeledger.verify.cgroups.window import READ_NS, Snapshot
 from kubeledger.verify.cgroups.writes import Writes
 from kubeledger.verify.verifier import Foresee, See, Verifier
@@ -46,6 +49,7 @@ from kubeledger.verify.verifier import Foresee, See, Verifier
 __all__ = ["CgroupVerifier"]
 
 _REMOVAL_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
+_STARTING_NS: Final = 60 * NS_PER_S
 _MANY: Final = 3
 """So many cgroups of one snapshot that cannot have gone: it was not read as a whole."""
 
@@ -65,13 +69,14 @@ class CgroupVerifier(Verifier):
         self.deaths = Deaths()
         self.writes = Writes()
         self.machine = Machine()
+        self.judge = WriteJudge(bench, self.lives, self.writes, self._holed)
         speaker = Speaker(bench)
         self.levels = Levels(bench, speaker, self.machine)
-        self.qos_levels = QOSLevels(bench, speaker, self.machine, self.lives, self.writes)
-        self.judge = WriteJudge(bench, self.lives, self.writes)
+        self.qos_levels = QOSLevels(bench, speaker, self.machine, self.lives, self.judge)
         self._snapshots: deque[Snapshot] = deque()
         self._pod_cgroups: set[str] = set()
         self._settings: CgroupSettings | None = None
+        self._begun_ns: int | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """The machine's capacity."""
@@ -94,7 +99,9 @@ class CgroupVerifier(Verifier):
             PodPreempted: self._doomed,
             PodRejected: lambda record, body, state: self.lives.rejected(record, body, state),
             PodTerminated: self._terminated,
+            EvictionSignalObserved: lambda record, body, state: self.judge.alive(record.ts_ns),
             ProbeExecuted: lambda record, body, state: None,
+            ReasonReported: lambda record, body, state: None,
             QOSCgroupsUpdated: self._written,
             QOSReserveComputed: lambda record, body, state: self.judge.reserve(record, body),
             SettingsObserved: self._settings_observed,
@@ -118,6 +125,10 @@ class CgroupVerifier(Verifier):
             handler(record, body, state)
 
         return see
+
+    def _holed(self) -> None:
+        self.lives.holed()
+        self.deaths.unwatched()
 
     def _rules(self) -> Rules | None:
         if self.bench.profile is None:
@@ -178,7 +189,17 @@ class CgroupVerifier(Verifier):
             if removal.verdict == "impossible" and len(wrong) >= _MANY:
                 missing = "the whole of the cgroup files, for several running cgroups are not there"
                 removal = Removal("unverifiable", missing=(missing,))
-            self._find_removal(record, removal)
+            if removal.verdict == "impossible":
+                self._hold_removal(record, removal)
+            else:
+                self._find_removal(record, removal)
+
+    def _hold_removal(self, record: Record, removal: Removal) -> None:
+        doubtful = Removal("unverifiable", missing=(WHOLE_LOG,))
+        self.judge.hold(
+            sure=lambda: self._find_removal(record, removal),
+            doubtful=lambda: self._find_removal(record, doubtful),
+        )
 
     def _find_removal(self, record: Record, removal: Removal) -> None:
         body = record.body
@@ -206,13 +227,20 @@ class CgroupVerifier(Verifier):
     # What they rest on ------------------------------------------------------------------
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self.lives.kubelet_started(record.ts_ns)
-        self.deaths.kubelet_started()
-        self.judge.kubelet_started(record.ts_ns)
+        self.lives.kubelet_started(record.ts_ns, restart=body.restart)
+        self.deaths.unwatched()
+        self.judge.kubelet_started()
+        self._begun_ns = record.ts_ns
         self._settings = None
 
     def _settings_observed(self, record: Record, body: SettingsObserved, state: NodeState) -> None:
         self._settings = None
+        # Only a process that is seen from its start on tells its flags.
+        told = any(setting.source in ("flag", "default") for setting in body.settings.values())
+        if told and self._begun_ns is not None and record.ts_ns - self._begun_ns <= _STARTING_NS:
+            self.lives.start_seen(self._begun_ns)
+            self.judge.start_seen(self._begun_ns)
+            self._begun_ns = None
 
     def _node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
         self.machine.compare(record, body, state, self.bench)

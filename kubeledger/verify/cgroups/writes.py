@@ -102,25 +102,25 @@ class Writes:
 
     Attributes:
         recent: writes, oldest first.
-        logged: the process that runs logs its writes.
     """
 
     def __init__(self) -> None:
         self.recent: deque[Write] = deque()
-        self.logged = False
         self.timer = Timer(first=False)
         self.run = 0
 
     def kubelet_started(self) -> None:
-        """A process begins."""
+        """The log of a process begins."""
         self.run += 1
-        self.logged = False
+        self.timer = Timer(first=False)
+
+    def start_seen(self) -> None:
+        """It begins with the start, so that the first write is the first beat."""
         self.timer = Timer(first=True)
 
     def add(self, write: Write) -> None:
         """Take in one."""
         self.recent.append(write)
-        self.logged = True
 
     def forget(self, before_ns: int) -> None:
         """Drop writes that no snapshot can show any more, except for the last one before."""
