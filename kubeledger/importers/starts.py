@@ -16,6 +16,10 @@ __all__ = ["StartAssembler"]
 
 _FLAG = re.compile(r"FLAG: --")
 _VERSION = re.compile(r"Version: v\d")
+_FIRST = re.compile(r"FLAG: --|\bVersion: v|Kubelet version|feature gates: |Flag --")
+"""What a kubelet logs first, by verbosity and version."""
+
+_FIRST_FILES = frozenset({"flags.go", "feature_gate.go", "envvar.go"})
 
 
 class StartAssembler(Assembler):
@@ -50,7 +54,8 @@ class StartAssembler(Assembler):
         """The first line of a log or of another process ID."""
         if self._started and (line.pid is None or line.pid == self._pid):
             return ()
-        return self._start(line)
+        is_first = line.file in _FIRST_FILES or _FIRST.search(line.message) is not None
+        return self._start(line, from_start=is_first)
 
     def _flag(self, line: LogLine) -> Facts:
         return self._start(line) if self._versioned else ()
@@ -60,7 +65,7 @@ class StartAssembler(Assembler):
         self._versioned = True
         return facts
 
-    def _start(self, line: LogLine) -> Facts:
+    def _start(self, line: LogLine, *, from_start: bool = True) -> Facts:
         version = self._version_at(line)
         body = KubeletStarted(
             pid=line.pid,
@@ -68,6 +73,7 @@ class StartAssembler(Assembler):
             version_source=version.source,
             version_text=version.text,
             restart=self._started,
+            from_start=from_start,
         )
         self._started, self._pid, self._versioned = True, line.pid, False
         return (Fact(line.ts_ns, body, (line.evidence,)),)

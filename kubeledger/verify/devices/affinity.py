@@ -13,6 +13,7 @@ from kubeledger.topologymanager.hint import Hints, ProviderHints, TopologyHint
 from kubeledger.topologymanager.options import PREFER_CLOSEST
 from kubeledger.topologymanager.policies import Policy, PolicyName
 from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.units import NS_PER_S
 from kubeledger.verify.devices.desk import Affinity, Desk, when_of
 from kubeledger.verify.devices.hints import wrong_hints
 from kubeledger.verify.devices.words import joined, nodes_text
@@ -82,6 +83,8 @@ class Affinities:
             return
         if before.evidence[0].file != record.evidence[0].file:
             return
+        if record.ts_ns - before.ts_ns > NS_PER_S:
+            return  # lines may be missing between them
         body = offer.body
         name = f"{body.namespace}/{body.pod}"
         self._desk.bench.absent(

@@ -61,6 +61,8 @@ class Foresight:
         lists: device lists over time.
         entries: holder -> (n,) what checkpoints hold for it, in order, changes only.
         late: pod -> holder -> (n,) grants that only a checkpoint shows, in order.
+        granted: pods that got devices as the log, or a restore, tells.
+        let_go: pod -> when the log first tells that its devices were given back.
         added: pod -> first time that it was added.
         rejections: pod -> seq and message of refusals for what a manager could not allocate.
         numa_nodes: of the machine, where records agree on them; None when not known.
@@ -71,6 +73,8 @@ class Foresight:
         self.lists = DeviceLists()
         self.entries: dict[Holder, list[Entry]] = {}
         self.late: dict[str, Late] = {}
+        self.granted: set[str] = set()
+        self.let_go: dict[str, When] = {}
         self.added: dict[str, When] = {}
         self.rejections: dict[str, list[tuple[int, str]]] = {}
         self.numa_nodes: tuple[int, ...] | None = None
@@ -90,25 +94,45 @@ class Foresight:
         elif isinstance(body, EndpointStopped):
             self.lists.stopped(when, body.resource)
         elif isinstance(body, KubeletStarted):
-            self.lists.started(when)
+            self.lists.started(when, from_start=body.from_start)
         elif isinstance(body, AllocationRequested):
             self.lists.asked(when)
         elif isinstance(body, DevicesReleased):
             if not body.inferred:
                 self.lists.asked(when)
+                let_go = self.let_go
+                let_go[body.pod_uid] = min(let_go.get(body.pod_uid, when), when)
         elif isinstance(body, DevicesAllocated):
-            if body.told_by == "checkpoint":
-                pod = body.pod_uid or f"{body.namespace}/{body.pod}"
-                holder = (pod, body.container, body.resource)
-                self.late.setdefault(pod, {}).setdefault(holder, []).append((when, body))
+            self._allocated(when, body)
         elif isinstance(body, NodeObserved):
             if body.numa_nodes:
                 self._machines.add(body.numa_nodes)
         else:
             self._of_pods(record, when)
 
+    def _allocated(self, when: When, body: DevicesAllocated) -> None:
+        pod = body.pod_uid or f"{body.namespace}/{body.pod}"
+        if body.told_by == "checkpoint":
+            holder = (pod, body.container, body.resource)
+            self.late.setdefault(pod, {}).setdefault(holder, []).append((when, body))
+        else:
+            self.granted.add(pod)
+
+    def shows_all(self, when: When) -> bool:
+        """Whether what was held when a log begins shows later, in what it tells and checkpoints.
+
+        It does if a checkpoint follows in the same process, whose grants and releases are told,
+        and until then no pod was let go of that nothing else tells of.
+        """
+        read = self.lists.next_reading(when)
+        if read is None or not self.lists.tells_requests(when):
+            return False
+        known = self.late.keys() | self.granted
+        return all(pod in known or not when < at < read for pod, at in self.let_go.items())
+
     def _of_pods(self, record: Record, when: When) -> None:
         body = record.body
+        self.lists.logged(when[0])
         if isinstance(body, PodConfigChanged):
             if body.operation == "ADD":
                 pod = body.pod_uid or f"{body.namespace}/{body.pod}"

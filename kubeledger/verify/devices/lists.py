@@ -25,6 +25,7 @@ _SNAPSHOT_NS = 2 * NS_PER_S
 """A snapshot is named by a whole second and takes a moment to be made."""
 
 _GRACE_NS = 5 * 60 * NS_PER_S
+_READS_MAX = 4096
 _BEGIN: When = (-(1 << 62), 0)
 
 Cause = Literal["unseen", "start", "sent", "stopped"]
@@ -94,20 +95,32 @@ class DeviceLists:
         self._spans: dict[str, list[_Span]] = {}
         self._readings: dict[str, list[_Reading]] = {}
         self._read_at: set[int] = set()
+        self._reads: list[When] = []
         self._known: dict[str, set[str]] = {}
         self._starts: list[When] = []
+        self._cut: set[When] = set()
+        self._logged = (1 << 62, -(1 << 62))
         self._asked: list[When] = []
         self._asked_of = 0
         self._settled: dict[str, tuple[list[When], list[Listed]]] = {}
         self._told: list[bool] = []
         self._sent: list[bool] = []
 
-    def started(self, when: When) -> None:
-        """A kubelet process began."""
+    def started(self, when: When, *, from_start: bool) -> None:
+        """A kubelet process began, or (not ``from_start``) the log begins within one."""
         self._starts.append(when)
+        if not from_start:
+            self._cut.add(when)
+        self.logged(when[0])
+
+    def logged(self, ts_ns: int) -> None:
+        """A line of the log: what plugins sent is told between the first and the last one."""
+        first, last = self._logged
+        self._logged = (min(first, ts_ns), max(last, ts_ns))
 
     def asked(self, when: When) -> None:
         """A line of verbosity 3 shows that such lines are in the log of its process."""
+        self.logged(when[0])
         if not self._asked or self._asked_of != len(self._starts):
             self._asked_of = len(self._starts)
             self._asked.append(when)
@@ -115,6 +128,7 @@ class DeviceLists:
     def stopped(self, when: When, resource: str) -> None:
         """A plugin's stream ended."""
         self._spans.setdefault(resource, []).append(_Span(when, "stopped"))
+        self.logged(when[0])
 
     def reported(self, when: When, body: DevicesReported) -> None:
         """A plugin sent its list, or a checkpoint showed one."""
@@ -129,10 +143,30 @@ class DeviceLists:
     def listed(self, when: When, registered: dict[str, tuple[str, ...]]) -> None:
         """A sound checkpoint was read."""
         self._read_at.add(when[0])
+        self._first_reading(when)
         for resource, ids in registered.items():
             self.exists(resource, ids)
             readings = self._readings.setdefault(resource, [])
             readings.append(_Reading(when, frozenset(ids)))
+
+    def _first_reading(self, when: When) -> None:
+        """Keep the first reading of each process, once starts are known."""
+        self._reads.append(when)
+        if len(self._reads) > _READS_MAX:
+            self._thin()
+
+    def _thin(self) -> None:
+        first: dict[int, When] = {}
+        starts = sorted(self._starts)
+        for read in sorted(self._reads):
+            first.setdefault(bisect_right(starts, read), read)
+        self._reads = sorted(first.values())
+
+    def next_reading(self, when: When) -> When | None:
+        """The first checkpoint that was read behind the first line of a log, in its process."""
+        process = bisect_right(self._starts, when)
+        within = (read for read in self._reads if read > when and read[0] <= self._logged[1])
+        return next((r for r in within if bisect_right(self._starts, r) == process), None)
 
     def exists(self, resource: str, ids: Collection[str]) -> None:
         """A source that is no decision names devices."""
@@ -141,6 +175,7 @@ class DeviceLists:
     def settle(self) -> None:
         """All is noted: find what holds in each span."""
         self._starts.sort()
+        self._reads.sort()
         self._told = self._processes(self._asked)
         sent = [
             span.begin
@@ -192,11 +227,14 @@ class DeviceLists:
         return self._settled.keys()
 
     def _settle(self, resource: str) -> None:
+        first_ns, last_ns = self._logged
         readings = sorted(self._readings.get(resource, ()))
         spans = self._spans_of(resource, bool(readings))
         ends = [span.begin for span in spans[1:]]
         for reading in readings:
-            self._place(reading, spans, ends)
+            # Outside of the log, a message of the plugin may have come unseen.
+            if first_ns <= reading.when[0] <= last_ns:
+                self._place(reading, spans, ends)
         known = frozenset(self._known.get(resource, ()))
         begins: list[When] = []
         values: list[Listed] = []
@@ -216,7 +254,9 @@ class DeviceLists:
             for span in self._spans.get(resource, ())
             if not (read and span.cause == "sent" and span.begin[0] in self._read_at)
         ]
-        starts = [_Span(start, "start") for start in self._starts]
+        starts = [
+            _Span(start, "unseen" if start in self._cut else "start") for start in self._starts
+        ]
         return sorted([_Span(_BEGIN, "unseen"), *told, *starts], key=lambda span: span.begin)
 
     def _place(self, reading: _Reading, spans: list[_Span], ends: list[When]) -> None:
@@ -243,7 +283,7 @@ class DeviceLists:
                 seqs=seqs,
             )
         ids = self._agreed(resource, span)
-        told = self.tells_lists(span.begin) if span.cause == "sent" else self._sent[0]
+        told = self.tells_lists(span.begin)
         listed = Listed(
             known=known,
             maybe=known,

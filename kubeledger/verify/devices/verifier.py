@@ -15,6 +15,7 @@ from kubeledger.devicemanager.records import (
     DevicesReported,
     EndpointStopped,
 )
+from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import (
     ContainerStarted,
     PodAdmitted,
@@ -28,7 +29,7 @@ from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.devices.affinity import Affinities
 from kubeledger.verify.devices.desk import Desk, when_of
-from kubeledger.verify.devices.foresight import all_ids
+from kubeledger.verify.devices.foresight import When, all_ids
 from kubeledger.verify.devices.grants import RULE, Grants
 from kubeledger.verify.devices.holdings import Held
 from kubeledger.verify.devices.refusals import Refusals
@@ -66,10 +67,12 @@ class DeviceVerifier(Verifier):
             AffinityDecided,
             AllocationRequested,
             CheckpointRead,
+            ContainerStarted,
             DevicesAllocated,
             DevicesReleased,
             DevicesReported,
             EndpointStopped,
+            EvictionSignalObserved,
             HintsGenerated,
             KubeletStarted,
             NodeObserved,
@@ -120,9 +123,25 @@ class DeviceVerifier(Verifier):
         desk.affinities.clear()
         self._affinities.restarted()
         self._calls_told = False
-        if desk.foresight.lists.tells_lists(when_of(record)):
-            # What it restores from its checkpoint is told at the same verbosity.
-            desk.holdings.complete = True
+        when = when_of(record)
+        if body.from_start:
+            # What it restores from its checkpoint is told at the verbosity of device lists.
+            desk.holdings.complete = desk.foresight.lists.tells_lists(when)
+        else:
+            self._log_begins(when)
+
+    def _log_begins(self, when: When) -> None:
+        """The log begins within a process: what was held then shows in the next checkpoint."""
+        desk = self._desk
+        desk.holdings.complete = desk.foresight.shows_all(when)
+        if not desk.holdings.complete:
+            return
+        for pod, late in sorted(desk.foresight.late.items()):
+            added = desk.foresight.added.get(pod)
+            if added is None or added < when:
+                for holder, grants in late.items():
+                    (_, seq), body = grants[0]
+                    desk.holdings.take(holder, Held(frozenset(body.device_ids), seq))
 
     def _decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
         self._begin()
