@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kubeledger.prober.records import ProbeCountersRead, ProbeResult
 from kubeledger.units import NS_PER_S
 
-__all__ = ["SERVED_WITHIN_NS", "Counters", "Mismatch", "Reading", "agreed_instant"]
+__all__ = ["SERVED_WITHIN_NS", "Counters", "Mismatch", "Reading", "agreed_instants"]
 
 EARLY_NS = NS_PER_S
 SERVED_WITHIN_NS = 5 * NS_PER_S
@@ -108,27 +108,36 @@ class Counters:
         off = tuple(reading.counts[i] - counts[i] - (now[i] - logged[i]) for i in (0, 1))
         return (off[0] if successes_logged else 0, off[1])
 
-    def settle(self, reading: Reading, at_ns: int, *, successes_logged: bool) -> Mismatch | None:
-        """Compare at the instant that was found, and go on from this reading."""
+    def settle(
+        self, reading: Reading, instants: list[int], *, successes_logged: bool
+    ) -> Mismatch | None:
+        """Compare at the instants that were found, and go on from this reading."""
         self.read_ts_ns = reading.ts_ns
-        near = (at_ns, at_ns - _NEAR_NS, at_ns + _NEAR_NS)
-        offs = [self.off(reading, ns, successes_logged=successes_logged) for ns in near]
-        base, total = self._base, self.total_at(at_ns)
-        if (0, 0) in offs:
-            at_ns = near[offs.index((0, 0))]
+        offs = {
+            ns: self.off(reading, ns, successes_logged=successes_logged)
+            for at_ns in instants
+            for ns in (at_ns, at_ns - _NEAR_NS, at_ns + _NEAR_NS)
+        }
+        base = self._base
+        fits = next((ns for ns, off in offs.items() if off == (0, 0)), None)
+        if fits is None:
+            # The readings agree with each other when it is the same tick again.
+            fits = next((ns for ns, off in offs.items() if off == self._doubted), None)
+        if fits is None and base is None:
+            fits = instants[0]
+        if fits is not None or base is None:
+            at_ns = instants[0] if fits is None else fits
             self._base = (reading, at_ns, reading.counts, self.total_at(at_ns))
             self._doubted = None
             return None
-        if base is None or offs[0] == self._doubted:
-            # The readings agree with each other: it is the same tick again.
-            self._base = (reading, at_ns, reading.counts, total)
-            self._doubted = None
-            return None
-        self._doubted = offs[0]  # the next reading tells which of the two is the odd one
+        # The next reading tells which of the two is the odd one.
+        at_ns = next((ns for ns, off in offs.items() if sum(off) == 0), instants[0])
+        off = self._doubted = offs[at_ns]
         since, from_ns, counts, logged = base
         over: ProbeResult | None = None
-        if sum(offs[0]) == 0:
-            over = "success" if offs[0][0] < 0 else "failure"
+        if sum(off) == 0:
+            over = "success" if off[0] < 0 else "failure"
+        total = self.total_at(at_ns)
         return Mismatch(
             reading=reading,
             since=since,
@@ -140,20 +149,23 @@ class Counters:
         )
 
 
-def agreed_instant(
+def agreed_instants(
     readings: list[tuple[Counters, Reading]], ts_ns: int, *, successes_logged: bool
-) -> int:
-    """The instant at which most counts agree with the ticks; of equally good ones the first."""
+) -> list[int]:
+    """Instants, in order, at which most counts agree with the ticks."""
     first_ns, last_ns = ts_ns - EARLY_NS, ts_ns + SERVED_WITHIN_NS
     candidates = {first_ns}
     for counters, _ in readings:
         candidates.update(counters.instants(first_ns, last_ns))
-    best_ns, best = first_ns, -1
+    found: list[int] = []
+    best = 0
     for at_ns in sorted(candidates):
         agree = sum(
             counters.off(reading, at_ns, successes_logged=successes_logged) == (0, 0)
             for counters, reading in readings
         )
-        if agree > best:
-            best_ns, best = at_ns, agree
-    return best_ns
+        if not found or agree > best:
+            found, best = [at_ns], agree
+        elif agree == best:
+            found.append(at_ns)
+    return found

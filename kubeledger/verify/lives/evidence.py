@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from kubeledger.lifecycle.records import ReasonReported
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
@@ -13,7 +15,7 @@ from kubeledger.verify.lives.counters import (
     SERVED_WITHIN_NS,
     Mismatch,
     Reading,
-    agreed_instant,
+    agreed_instants,
 )
 from kubeledger.verify.lives.specs import PodAsk, SpecBook
 from kubeledger.verify.lives.worker import RebuiltWorker
@@ -22,6 +24,7 @@ from kubeledger.verify.lives.workers import Workers
 __all__ = ["ProbeEvidence"]
 
 _EVENTS_ENOUGH = 3
+_EVENT_WITHIN_NS = 2 * NS_PER_S
 
 
 class ProbeEvidence:
@@ -33,6 +36,7 @@ class ProbeEvidence:
         self._holding = holding
         self._readings: list[tuple[RebuiltWorker, Reading]] = []
         self._read_ns = 0
+        self._unconfirmed: deque[tuple[Record, RebuiltWorker]] = deque()
         holding.before_release(self._doubt_silent)
 
     def tell_disagreements(self, book: SpecBook) -> None:
@@ -53,6 +57,8 @@ class ProbeEvidence:
         self, worker: RebuiltWorker, record: Record, body: ProbeExecuted, *, stepped: bool
     ) -> None:
         """A worker got a tick."""
+        if body.result == "failure":
+            self._unconfirmed.append((record, worker))
         if not stepped and worker.unanswered is None:
             self._held_back(worker, record, body)
         named = body.container_id
@@ -126,6 +132,7 @@ class ProbeEvidence:
     def forget(self) -> None:
         """The kubelet process ended."""
         self._readings.clear()
+        self._unconfirmed.clear()
 
     def settle_counts(self, now_ns: int | None) -> None:
         """Compare the last reading once no more tick can belong to it; None: at once."""
@@ -136,9 +143,9 @@ class ProbeEvidence:
         readings, self._readings = self._readings, []
         logged = self._workers.successes_logged
         pairs = [(worker.counters, reading) for worker, reading in readings]
-        at_ns = agreed_instant(pairs, self._read_ns, successes_logged=logged)
+        instants = agreed_instants(pairs, self._read_ns, successes_logged=logged)
         for worker, reading in readings:
-            found = worker.counters.settle(reading, at_ns, successes_logged=logged)
+            found = worker.counters.settle(reading, instants, successes_logged=logged)
             if found is not None and worker.ask is not None:
                 self._tell_mismatch(worker, worker.ask, found)
 
@@ -156,16 +163,27 @@ class ProbeEvidence:
                 f"{logged[0]} successes, {logged[1]} failures",
             ),
         )
+        self._doubt_counted(worker, found)
+
+    def _doubt_counted(self, worker: RebuiltWorker, found: Mismatch) -> None:
+        """The one change that only ticks tell of, to the result with too many ticks."""
+        from_ns, to_ns = found.from_ts_ns, found.to_ts_ns
+        if worker.impossible_ns is not None and worker.impossible_ns >= from_ns:
+            return  # the wrong tick has been found
+        suspects = []
         for held in self._holding.of(worker):
             body = held.record.body
             assert isinstance(body, ProbeTransitioned)
-            inside = found.from_ts_ns <= held.record.ts_ns <= found.to_ts_ns
+            inside = from_ns <= held.record.ts_ns <= to_ns
             if inside and body.inferred and body.to_result == found.over:
-                held.doom(
-                    "no line tells of this change, and the ticks that it follows from are not "
-                    f"what the kubelet counted: {counted[0]} successes and {counted[1]} failures",
-                    found.reading.seq,
-                )
+                suspects.append(held)
+        if len(suspects) == 1:
+            suspects[0].doom(
+                "no line tells of this change, and the ticks that it follows from are not what "
+                f"the kubelet counted: {found.counted[0]} successes and {found.counted[1]} "
+                "failures",
+                found.reading.seq,
+            )
 
     # -- events ------------------------------------------------------------------------------
 
@@ -196,6 +214,23 @@ class ProbeEvidence:
                     "event says",
                     record.seq,
                 )
+
+    def pass_time(self, now_ns: int) -> None:
+        """Every failed probe leaves an event in a log that holds events."""
+        while self._unconfirmed and self._unconfirmed[0][0].ts_ns < now_ns - _EVENT_WITHIN_NS:
+            record, worker = self._unconfirmed.popleft()
+            if record.seq in worker.confirmed or self._workers.events_matched < _EVENTS_ENOUGH:
+                continue
+            body = record.body
+            assert isinstance(body, ProbeExecuted)
+            self._bench.contradict(
+                record.ts_ns,
+                subject_of(body),
+                f"the {worker.probe_type} probe failed at {at(record.ts_ns)}, and the kubelet "
+                "sent no event, as it does for each failed probe",
+                (record.seq, "failure"),
+                (record.seq, "no event beside it"),
+            )
 
     def _doubt_silent(self) -> None:
         """Failures that only ticks tell of need the events that failed probes leave."""

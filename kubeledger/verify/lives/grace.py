@@ -49,7 +49,7 @@ class Grace(msgspec.Struct, frozen=True):
 
 def graces(bench: Bench, ask: PodAsk, body: ContainerKilled, *, is_deleted: bool) -> Grace:
     """Seconds for a kill of which the reason is known."""
-    assert bench.profile is not None and body.container is not None
+    assert bench.profile is not None
     facts = bench.profile.lifecycle
     if body.reason == "evicted":
         return _evicted(bench, facts, ask)

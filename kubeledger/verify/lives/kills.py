@@ -45,6 +45,7 @@ __all__ = ["RULE", "KillJudge"]
 RULE = "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions"
 POD_RULE = "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer"
 _PROBES: dict[str, ProbeType] = {"liveness_probe": "liveness", "startup_probe": "startup"}
+_REASONS = frozenset({*_PROBES, "preempted", "evicted", "pod_deleted", "spec_changed"})
 _ABSENT_AFTER_NS = 300 * NS_PER_S
 _EVENT_WITHIN_NS = 5 * NS_PER_S
 
@@ -290,6 +291,9 @@ class KillJudge:
     ) -> tuple[Verdict, str, Fields]:
         pod = self._pod(key)
         assert body.reason is not None
+        wrong = self._wrong_words(body, pod, ask)
+        if wrong is not None:
+            return wrong
         seq, why, missing = self._reason(body, pod, state, key, ask)
         if missing is not None:
             return _lacks(missing)
@@ -355,6 +359,26 @@ class KillJudge:
         why = f"the cached result of the {probe_type} probe was {worker.cached}"
         return None, f"{why}, and only a failure kills", None
 
+    def _wrong_words(
+        self, body: ContainerKilled, pod: _Pod, ask: PodAsk
+    ) -> tuple[Verdict, str, Fields] | None:
+        """Whether the message is one of another reason."""
+        profile = self._bench.profile
+        assert profile is not None
+        if body.message is None or body.container is None or body.reason not in _REASONS:
+            return None
+        words = kill_words(profile, ask, body.container, body.reason)
+        if words == body.message:
+            return None
+        fields: Fields = {"rule": RULE, "inputs": (ask.seq,)}
+        other = self._other_reason(body, pod)
+        if other is not None and kill_words(profile, ask, body.container, other) == body.message:
+            fields["expected"], fields["recorded"] = {"reason": other}, {"reason": body.reason}
+        else:
+            fields["expected"] = {"message": words}
+            fields["recorded"] = {"message": body.message}
+        return "impossible", f"for {body.reason} the kubelet writes {words!r}", fields
+
     def _other_reason(self, body: ContainerKilled, pod: _Pod) -> str | None:
         """What does lead to a kill of the container."""
         for reason, probe_type in _PROBES.items():
@@ -368,11 +392,12 @@ class KillJudge:
     ) -> tuple[Verdict, str, Fields]:
         """The cause is there: compare the message and the grace period."""
         profile = self._bench.profile
-        assert profile is not None and body.reason is not None and body.container is not None
-        message = kill_words(profile, ask, body.container, body.reason)
+        assert profile is not None
+        assert body.container is not None
+        assert body.reason is not None
         expected: Fields = {"reason": body.reason}
         if body.message is not None:
-            expected["message"] = message
+            expected["message"] = kill_words(profile, ask, body.container, body.reason)
         grace = graces(self._bench, ask, body, is_deleted=pod.deleted is not None)
         if body.grace_period_s is not None and grace.exact is not None:
             expected["grace_period_s"] = grace.exact
@@ -382,8 +407,6 @@ class KillJudge:
                 return _lacks(grace.missing)
             verdict = "admissible" if grace.allows(body.grace_period_s) else "impossible"
         recorded, differ = compared(body, expected)
-        if "message" in differ:
-            verdict = "impossible"
         rule = RULE if body.reason in _PROBES else POD_RULE
         fields = {"expected": expected, "recorded": recorded, "rule": rule, "inputs": inputs}
         if verdict == "impossible":

@@ -195,7 +195,8 @@ class RestartJudge:
     ) -> tuple[Verdict, str]:
         """By the restart policy and by the back-off."""
         profile, before = self._bench.profile, life.before
-        assert profile is not None and before is not None
+        assert profile is not None
+        assert before is not None
         if not self._lives.remade_since(key, before.started_ns or 0):
             final = ends_for_good(profile, ask, body.container, before)
             if final is not None:

@@ -62,19 +62,17 @@ class TransitionJudge:
         if missed is not None:
             self._miss(worker)
             if change.after == missed.before:
-                worker.believe(change.after, change.run)
-                return
-        worker.unanswered, worker.ticks_unanswered = change, 0
+                return  # the wrong tick is over
+        worker.keep_back()
+        worker.unanswered = change
         wait_ns = max(_ABSENT_AFTER_NS, (change.threshold + 2) * worker.period_ns)
         self._awaited.append((change.tick.ts_ns + wait_ns, worker, change))
 
     def before_tick(self, worker: RebuiltWorker) -> None:
         """Another tick comes; one wrong tick shifts a change by no more than a threshold."""
         missed = worker.unanswered
-        if missed is not None:
-            worker.ticks_unanswered += 1
-            if worker.ticks_unanswered > missed.threshold:
-                self._miss(worker)
+        if missed is not None and len(worker.results_since) > missed.threshold:
+            self._miss(worker)
 
     def pass_time(self, now_ns: int) -> None:
         """What was awaited for long enough is absent."""
@@ -88,11 +86,13 @@ class TransitionJudge:
         self._awaited.clear()
 
     def _miss(self, worker: RebuiltWorker) -> None:
-        change, worker.unanswered = worker.unanswered, None
+        change = worker.unanswered
         assert change is not None
         body = change.tick.body
         assert isinstance(body, ProbeExecuted)
-        worker.believe(change.before, None)
+        worker.impossible_ns = change.tick.ts_ns
+        worker.take_back(change.before)
+        worker.unanswered = None
         if worker.ask is None or not self._workers.tells_changes(worker, change.after):
             return
         self._bench.absent(
@@ -185,6 +185,10 @@ class TransitionJudge:
             record, worker, verdict, why=why, expected=expected, recorded=recorded,
             ticks=change.ticks,
         )  # fmt: skip
+        same = (body.run, body.threshold) == (change.run, change.threshold)
+        if body.to_result != change.after and not same:
+            worker.believe(body.to_result, body.run)  # rather the tick is wrong
+            return body
         return corrected(body, expected)
 
     def _judge_late(
@@ -299,6 +303,8 @@ class TransitionJudge:
             "inputs": (*spec, *ticks),
         }  # fmt: skip
         due_ns = record.ts_ns
+        if verdict == "impossible":
+            worker.impossible_ns = record.ts_ns
         if verdict in ("match", "admissible"):
             due_ns = self._due_ns(record, body, worker)
         held = Held(record, due_ns, fields, worker, ticks)

@@ -93,6 +93,7 @@ class LivesVerifier(Verifier):
             self._began = True
             self._evidence.tell_disagreements(self._book)
         self._evidence.settle_counts(record.ts_ns)
+        self._evidence.pass_time(record.ts_ns)
         self._transitions.pass_time(record.ts_ns)
         self._kills.pass_time(record.ts_ns)
         self._holding.release(record.ts_ns)

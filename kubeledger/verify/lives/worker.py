@@ -84,9 +84,10 @@ class RebuiltWorker:
         last_gap_ns: between the last two ticks; ``gap_before_ns`` between those before.
         confirmed: (<= 32,) seqs of ticks of which an event tells the same.
         container_seq: record that told of the container.
+        impossible_ns: when something about it was last found impossible.
         change: what the newest tick had to change; None when nothing, or when a record told it.
         unanswered: a change of an earlier tick or this one that no record has told;
-            ``ticks_unanswered`` ticks ago.
+            ``results_since``: of the ticks since then.
         streak: (<= 32,) seqs of the ticks of the present run, newest last.
     """
 
@@ -103,9 +104,11 @@ class RebuiltWorker:
         self.gap_before_ns: int | None = None
         self.confirmed: deque[int] = deque(maxlen=_STREAK_MAX)
         self.container_seq: int | None = None
+        self.impossible_ns: int | None = None
         self.change: Change | None = None
         self.unanswered: Change | None = None
-        self.ticks_unanswered = 0
+        self.results_since: list[Result] = []
+        self._kept: tuple[Result, int, bool] = (SUCCESS, 0, False)
         self.streak: deque[int] = deque(maxlen=_STREAK_MAX)
         self.run_is_sure = self.cache_is_sure = False
         self.gaps = 0
@@ -114,6 +117,7 @@ class RebuiltWorker:
         self._status: objects.PodStatus | None = None
         self._unnamed = 0
         self._initial: Result = INITIAL[probe_type]
+        self._before: tuple[Result, int, bool] = (SUCCESS, 0, False)
         self.container_id: str | None = None
 
     # -- what it is --------------------------------------------------------------------
@@ -222,6 +226,8 @@ class RebuiltWorker:
         self.last_gap_ns = None if self.last is None else record.ts_ns - self.last.ts_ns
         self.last = record
         self.change = None
+        if self.unanswered is not None and (counted := COUNTS_AS.get(body.result)) is not None:
+            self.results_since.append(counted)
         step, status = self._step, self._status
         if step is None or status is None:
             return True
@@ -230,6 +236,7 @@ class RebuiltWorker:
             return False
         before = self._initial if is_new else self._cached()
         last_result, run = step.last_result, step.result_run
+        self._before = (last_result, run, self.run_is_sure)
         do_probe(step, status, record.ts_ns, _ATTEMPTS[body.result])
         step.results.take_updates()
         result = COUNTS_AS.get(body.result)
@@ -264,6 +271,31 @@ class RebuiltWorker:
             is_sure=was_sure,
             run_is_sure=self.run_is_sure,
         )
+
+    def keep_back(self) -> None:
+        """Remember what was before the newest tick, in case it proves wrong."""
+        self._kept = self._before
+        self.results_since = []
+
+    def take_back(self, result: ProbeResult) -> None:
+        """The tick of :meth:`keep_back` was of the other result, as what followed tells.
+
+        Args:
+            result: what was cached before it, and stayed.
+        """
+        step = self._step
+        if step is None:
+            return
+        last, run, sure = self._kept
+        wrong = self.unanswered.after if self.unanswered is not None else result
+        other = SUCCESS if wrong == "failure" else FAILURE
+        results = [other, *self.results_since]
+        self.believe(result, None)
+        step.on_hold = False
+        for each in results:
+            sure = sure or (last != each and run > 0)
+            last, run = each, run + 1 if last == each and run else 1
+        step.last_result, step.result_run, self.run_is_sure = last, run, sure
 
     def breaks(self) -> None:
         """A tick is missing: the run may be longer, and the cached result another."""
