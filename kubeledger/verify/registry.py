@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubeledger.verify.admission.verifier import AdmissionVerifier
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from kubeledger.verify.devices.verifier import DeviceVerifier
 from kubeledger.verify.images.evictions import EvictionVerifier
@@ -12,6 +13,7 @@ from kubeledger.verify.verifier import Verifier
 __all__ = ["VERIFIERS"]
 
 VERIFIERS: tuple[type[Verifier], ...] = (
+    AdmissionVerifier,
     CgroupVerifier,
     DeviceVerifier,
     ImagesVerifier,

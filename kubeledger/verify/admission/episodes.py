@@ -1,0 +1,152 @@
+"""Preemptions that are under way or whose victims' end is still awaited.
+
+A victim's containers die while the preemptor's admission waits, and the PLEG tells of it a
+little later: its events pass through the loop that waits. So the victims are judged some
+seconds after the preemptor was decided.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeledger.errors import BadInputError
+from kubeledger.lifecycle.presence import known
+from kubeledger.lifecycle.state import PodState
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.preemption.records import PodPreempted
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.admission.judgement import RULE_PREEMPTION, unverifiable
+from kubeledger.verify.admission.offers import Offer
+from kubeledger.verify.admission.preempted import Kill, judge_victims
+from kubeledger.verify.admission.question import Question
+from kubeledger.verify.bench import Bench
+
+__all__ = ["Episode", "Episodes"]
+
+_AWAITED_NS: Final = 12 * NS_PER_S
+_KILL_WAIT_S: Final = 10
+"""The kubelet waits for a kill this long at least, and half as long again as its grace."""
+_MARGIN_NS: Final = 10 * NS_PER_S
+"""A death is told this late at most."""
+
+
+class Episode:
+    """One preemption.
+
+    Attributes:
+        question: the admission it was for, or what is missing of it.
+        kills: victims' records, in order.
+        decided: place and time of the preemptor's own decision; None before it.
+    """
+
+    def __init__(self, question: Question | tuple[str, ...]) -> None:
+        self.question = question
+        self.kills: list[tuple[Record, PodPreempted]] = []
+        self.decided: tuple[int, int] | None = None
+
+
+class Episodes:
+    """All that are open; there is hardly ever more than one."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._open: dict[Offer, Episode] = {}
+
+    def add(
+        self,
+        offer: Offer,
+        question: Question | tuple[str, ...],
+        record: Record,
+        body: PodPreempted,
+    ) -> None:
+        """A victim was killed for an offer."""
+        episode = self._open.get(offer)
+        if episode is None:
+            episode = self._open[offer] = Episode(question)
+        episode.kills.append((record, body))
+
+    def victims_of(self, offer: Offer) -> list[str]:
+        """Names of those killed for an offer."""
+        episode = self._open.get(offer)
+        kills = episode.kills if episode is not None else []
+        return [f"{body.victim_namespace}/{body.victim_pod}" for _, body in kills]
+
+    def decided(self, offer: Offer, record: Record) -> None:
+        """The preemptor's own admission is over."""
+        episode = self._open.get(offer)
+        if episode is not None:
+            episode.decided = (record.seq, record.ts_ns)
+
+    def pass_time(self, now_ns: int, state: NodeState) -> None:
+        """Judge what is no longer awaited."""
+        if not self._open:
+            return
+        for offer, episode in list(self._open.items()):
+            since_ns = episode.decided[1] if episode.decided else offer.turn_ns
+            if since_ns is not None and now_ns > since_ns + _AWAITED_NS:
+                del self._open[offer]
+                self._judge(episode, now_ns, state)
+
+    def close_all(self, state: NodeState) -> None:
+        """The records, or the kubelet, end."""
+        episodes = list(self._open.values())
+        self._open.clear()
+        for episode in episodes:
+            self._judge(episode, None, state)
+
+    def _judge(self, episode: Episode, now_ns: int | None, state: NodeState) -> None:
+        kills = [self._kill(episode, record, body, now_ns, state) for record, body in episode.kills]
+        question = episode.question
+        if isinstance(question, Question):
+            try:
+                judged = judge_victims(question, kills)
+            except BadInputError:
+                judged = [unverifiable("readable quantities of all pods", rule=RULE_PREEMPTION)]
+                judged *= len(kills)
+        else:
+            judged = [unverifiable(*question, rule=RULE_PREEMPTION)] * len(kills)
+        for (record, body), verdict in zip(episode.kills, judged, strict=True):
+            self._bench.find(
+                record,
+                verdict.verdict,
+                subject=f"pod/{body.victim_namespace}/{body.victim_pod}",
+                why=verdict.why,
+                expected=verdict.expected,
+                recorded=verdict.recorded,
+                missing=verdict.missing,
+                rule=verdict.rule,
+                inputs=verdict.inputs,
+            )
+
+    def _kill(
+        self,
+        episode: Episode,
+        record: Record,
+        body: PodPreempted,
+        now_ns: int | None,
+        state: NodeState,
+    ) -> Kill:
+        """What must have come of a kill, by the time it took and the victim's containers."""
+        if episode.decided is None or body.evicted is None:
+            return Kill(body)
+        seq, decided_ns = episode.decided
+        took_ns = decided_ns - record.ts_ns
+        pod = known(state.lifecycle, body.victim_uid, body.victim_namespace, body.victim_pod)
+        name = f"{body.victim_namespace}/{body.victim_pod}"
+        if not body.evicted and took_ns < _KILL_WAIT_S * NS_PER_S and not _failed(pod):
+            why = (
+                f"the kill of {name} cannot have failed: its wait does not run out in "
+                f"{took_ns / NS_PER_S:.1f} s, and the kubelet reported no error"
+            )
+            return Kill(body, True, why, (seq,))
+        ran_on = now_ns is not None and now_ns > decided_ns + _MARGIN_NS
+        if body.evicted and ran_on and pod is not None and pod.runs() and pod.sandbox_id:
+            why = f"the kill of {name} did not succeed: its containers ran on"
+            return Kill(body, False, why, (seq,))
+        return Kill(body)
+
+
+def _failed(pod: PodState | None) -> bool:
+    """Whether an event tells of an error while the pod was killed."""
+    return pod is None or bool({"FailedKillPod", "ExceededGracePeriod"} & pod.reasons.keys())

@@ -1,0 +1,156 @@
+"""What later records tell of earlier admissions: how each ADD was decided, how old pods are.
+
+That a pod was admitted shows only when something of it is heard, which may be after the
+kubelet has admitted others. Whether a pod counts for those is asked of this index.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.kube.critical import CONFIG_MIRROR
+from kubeledger.kube.keys import name_key, pod_key
+from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodListed, PodRejected
+from kubeledger.lifecycle.state import TERMINAL_PHASES
+from kubeledger.machine import Record
+
+__all__ = ["Decided", "Foresight", "ListedFacts", "Place"]
+
+Place = tuple[int, int]
+"""Time and number of a record: the order in which things happened."""
+
+_END: Final[Place] = (1 << 63, 0)
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """How an admission was decided."""
+
+    at: Place
+    admitted: bool
+
+
+class ListedFacts(msgspec.Struct):
+    """What lists tell of a pod, besides its spec.
+
+    Attributes:
+        created_ns: when the API server made it; None for a pod of a manifest.
+        mirror: it is the API's image of a static pod.
+        ended: some list shows it in a final phase.
+        since_ns: the first list that shows it.
+        node: the node it is bound to; None when no list tells.
+        rejection: reason and message of its status, and the list's record, if it failed.
+    """
+
+    created_ns: int | None = None
+    mirror: bool = False
+    ended: bool = False
+    since_ns: int = 0
+    node: str | None = None
+    rejection: tuple[str, str, int] | None = None
+
+
+class Foresight:
+    """The index; it grows with admissions and pods, not with records."""
+
+    def __init__(self) -> None:
+        self.listed: dict[str, ListedFacts] = {}
+        self._adds: dict[str, list[tuple[int, int, str | None]]] = {}
+        self._decided: dict[str, list[tuple[int, int, str | None, bool]]] = {}
+        self._starts: list[Place] = []
+        self._sorted = False
+
+    def config_changed(self, record: Record) -> None:
+        """Take in an ADD."""
+        body = record.body
+        assert isinstance(body, PodConfigChanged)
+        if body.operation == "ADD":
+            entry = (record.ts_ns, record.seq, body.pod_uid)
+            self._adds.setdefault(name_key(body.namespace, body.pod), []).append(entry)
+
+    def decided(self, record: Record) -> None:
+        """Take in a decision."""
+        body = record.body
+        assert isinstance(body, PodAdmitted | PodRejected)
+        entry = (record.ts_ns, record.seq, body.pod_uid, isinstance(body, PodAdmitted))
+        self._decided.setdefault(name_key(body.namespace, body.pod), []).append(entry)
+
+    def started(self, record: Record) -> None:
+        """Take in the start of a kubelet: what was undecided stays so."""
+        self._starts.append((record.ts_ns, record.seq))
+
+    def pod_listed(self, record: Record) -> None:
+        """Take in an entry of a list."""
+        body = record.body
+        assert isinstance(body, PodListed)
+        key = pod_key(body.pod_uid, body.namespace, body.pod)
+        if body.gone or body.listed_by == "manifest" or key is None:
+            return
+        facts = self.listed.get(key)
+        if facts is None:
+            facts = self.listed[key] = ListedFacts(since_ns=record.ts_ns)
+        facts.since_ns = min(facts.since_ns, record.ts_ns)
+        if body.created_ts_ns is not None:
+            facts.created_ns = body.created_ts_ns
+        facts.mirror = facts.mirror or CONFIG_MIRROR in body.annotations
+        node = (body.spec or {}).get("nodeName")
+        if isinstance(node, str) and node:
+            facts.node = node
+        _note_status(facts, body.status or {}, record.seq)
+
+    def answer(self, at: Place, namespace: str, pod: str, uid: str | None) -> Decided | None:
+        """How the ADD at a place was decided; None when no record tells."""
+        self._sort()
+        name = name_key(namespace, pod)
+        until = min(self._next_add(name, at, uid), self._next_start(at))
+        decided = self._decided.get(name, [])
+        for index in range(_behind(decided, at), len(decided)):
+            ts_ns, seq, decided_uid, admitted = decided[index]
+            if (ts_ns, seq) >= until:
+                break
+            if not _differ(uid, decided_uid):
+                return Decided((ts_ns, seq), admitted)
+        return None
+
+    def _next_add(self, name: str, at: Place, uid: str | None) -> Place:
+        adds = self._adds.get(name, [])
+        for index in range(_behind(adds, at), len(adds)):
+            ts_ns, seq, added_uid = adds[index]
+            if not _differ(uid, added_uid):
+                return (ts_ns, seq)
+        return _END
+
+    def _next_start(self, at: Place) -> Place:
+        index = bisect_right(self._starts, at)
+        return self._starts[index] if index < len(self._starts) else _END
+
+    def _sort(self) -> None:
+        if self._sorted:
+            return
+        self._sorted = True
+        self._starts.sort()
+        for adds in self._adds.values():
+            adds.sort(key=lambda entry: entry[:2])
+        for decided in self._decided.values():
+            decided.sort(key=lambda entry: entry[:2])
+
+
+def _behind(entries: Sequence[Any], at: Place) -> int:
+    """Index of the first entry behind a place."""
+    return bisect_right(entries, at, key=lambda entry: (entry[0], entry[1]))
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one != other
+
+
+def _note_status(facts: ListedFacts, status: dict[str, Any], seq: int) -> None:
+    if status.get("phase") not in TERMINAL_PHASES:
+        return
+    facts.ended = True
+    reason, message = status.get("reason"), status.get("message")
+    if status.get("phase") == "Failed" and isinstance(reason, str) and isinstance(message, str):
+        facts.rejection = (reason, message, seq)

@@ -1,0 +1,47 @@
+"""What is said of one decision, before it becomes a finding."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kubeledger.verify.finding import Fields, Verdict
+
+__all__ = [
+    "OTHER_PODS",
+    "RULE_DEVICES",
+    "RULE_EVICTION",
+    "RULE_PREDICATES",
+    "RULE_PREEMPTION",
+    "Judgement",
+    "unverifiable",
+]
+
+RULE_EVICTION: Final = "pkg/kubelet/eviction managerImpl.Admit"
+RULE_DEVICES: Final = "pkg/kubelet/cm/topologymanager scope.Admit"
+RULE_PREDICATES: Final = "pkg/kubelet/lifecycle predicateAdmitHandler.Admit"
+RULE_PREEMPTION: Final = "pkg/kubelet/preemption getPodsToPreempt"
+OTHER_PODS: Final = "the pods that ran before the log begins"
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """Verdict and reasons; the fields are those of a finding."""
+
+    verdict: Verdict
+    why: str = ""
+    expected: Fields | None = None
+    recorded: Fields | None = None
+    missing: tuple[str, ...] = ()
+    rule: str = RULE_PREDICATES
+    inputs: tuple[int, ...] = ()
+
+
+def unverifiable(*missing: str, rule: str = RULE_PREDICATES) -> Judgement:
+    """Inputs are missing."""
+    return Judgement(
+        verdict="unverifiable",
+        missing=missing,
+        rule=rule,
+        why=f"cannot be decided again without {' and '.join(missing)}",
+    )

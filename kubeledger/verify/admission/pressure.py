@@ -1,0 +1,142 @@
+"""Was the node under pressure? By the eviction signals, as far as the log holds them."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Final, Literal
+
+import msgspec
+
+from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.kube.quantity import QuantityError, value_of
+from kubeledger.machine import Record
+from kubeledger.units import NS_PER_S, parse_go_duration
+from kubeledger.verify.settings import UNKNOWN, Settings
+
+__all__ = ["CONDITIONS", "Condition", "Pressure"]
+
+Condition = Literal["MemoryPressure", "DiskPressure", "PIDPressure"]
+CONDITIONS: Final[tuple[Condition, ...]] = ("MemoryPressure", "DiskPressure", "PIDPressure")
+
+_FRESH_NS: Final = 30 * NS_PER_S
+"""Signals are read every ten seconds."""
+_MARGIN: Final = 0.001
+"""The kubelet reckons shares in 32-bit floats: what is this near to a threshold is not told."""
+
+
+class _Short(msgspec.Struct):
+    """The last readings that bear on a condition."""
+
+    read_ns: int
+    short_ns: int | None = None
+    short_seq: int = 0
+    possibly_ns: int | None = None
+    says: str = ""
+
+
+class Pressure:
+    """Conditions of the node, by the signals of one kubelet process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._seen: dict[Condition, _Short] = {}
+        self._limits: dict[str, list[tuple[bool, object]]] = {}
+        self._limits_of: object = None
+
+    def clear(self) -> None:
+        """Another kubelet process begins."""
+        self._seen.clear()
+
+    def signal_read(self, record: Record, body: EvictionSignalObserved) -> None:
+        """Take in a signal."""
+        condition = _condition(body.signal)
+        if condition is None:
+            return
+        seen = self._seen.get(condition)
+        if seen is None:
+            seen = self._seen[condition] = _Short(read_ns=record.ts_ns)
+        seen.read_ns = record.ts_ns
+        for hard, written in self._thresholds(body.signal):
+            limit = _amount(written, body.capacity)
+            if limit is None or body.available < limit * (1 + _MARGIN):
+                seen.possibly_ns = record.ts_ns
+            if hard and limit is not None and body.available < limit * (1 - _MARGIN):
+                seen.short_ns, seen.short_seq = record.ts_ns, record.seq
+                seen.says = f"{body.signal} was {body.available}, under the threshold {written}"
+
+    def surely(self, condition: Condition, since_ns: int, until_ns: int) -> tuple[int, str] | None:
+        """Record and words that show the node under pressure all that time; None if none do."""
+        seen = self._seen.get(condition)
+        if seen is None or seen.short_ns is None or seen.short_ns + NS_PER_S > since_ns:
+            return None
+        stays_ns = self._transition_ns()
+        if stays_ns is None:
+            stays_ns = _FRESH_NS // 3 if seen.short_ns == seen.read_ns else 0
+        if until_ns + NS_PER_S >= seen.short_ns + stays_ns:
+            return None
+        return seen.short_seq, seen.says
+
+    def possibly(self, condition: Condition, ts_ns: int) -> bool | None:
+        """Whether the node may have been under pressure; None when no signal tells."""
+        seen = self._seen.get(condition)
+        if seen is None or ts_ns - seen.read_ns > _FRESH_NS:
+            return None
+        if seen.possibly_ns is None:
+            return False
+        stays_ns = self._transition_ns()
+        return stays_ns is None or ts_ns - seen.possibly_ns <= stays_ns + _FRESH_NS
+
+    def evidence(self, condition: Condition) -> tuple[int, ...]:
+        """The record of the last reading that was short."""
+        seen = self._seen.get(condition)
+        return () if seen is None or not seen.short_seq else (seen.short_seq,)
+
+    def _transition_ns(self) -> int | None:
+        text = self._settings.get("evictionPressureTransitionPeriod")
+        if not isinstance(text, str):
+            return None
+        try:
+            return parse_go_duration(text)
+        except ValueError:
+            return None
+
+    def _thresholds(self, signal: str) -> list[tuple[bool, object]]:
+        """Whether hard, and as written, of each threshold of a signal."""
+        if self._limits_of != self._settings.seq:
+            self._limits, self._limits_of = {}, self._settings.seq
+        limits = self._limits.get(signal)
+        if limits is None:
+            name = "memory.available" if signal == "allocatableMemory.available" else signal
+            limits = []
+            for hard, setting in ((True, "evictionHard"), (False, "evictionSoft")):
+                table = self._settings.get(setting)
+                if table is UNKNOWN:
+                    limits.append((False, None))
+                elif isinstance(table, dict) and name in table:
+                    limits.append((hard, table[name]))
+            self._limits[signal] = limits
+        return limits
+
+
+def _condition(signal: str) -> Condition | None:
+    if signal in ("memory.available", "allocatableMemory.available"):
+        return "MemoryPressure"
+    if signal.startswith(("nodefs.", "imagefs.", "containerfs.")):
+        return "DiskPressure"
+    return "PIDPressure" if signal == "pid.available" else None
+
+
+def _amount(written: object, capacity: int) -> float | None:
+    """A quantity, or a share of the capacity; None for what cannot be read."""
+    if not isinstance(written, str):
+        return None
+    if written.endswith("%"):
+        try:
+            share = Decimal(written[:-1])
+        except InvalidOperation:
+            return None
+        return float(share) * capacity / 100 if share.is_finite() else None
+    try:
+        return float(value_of(written))
+    except QuantityError:
+        return None

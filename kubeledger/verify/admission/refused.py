@@ -1,0 +1,187 @@
+"""Would the kubelet have refused the pod, and in these words?"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kubeledger.kube.critical import is_critical_pod
+from kubeledger.lifecycle.records import PodRejected
+from kubeledger.verify.admission.judgement import (
+    OTHER_PODS,
+    RULE_DEVICES,
+    RULE_EVICTION,
+    RULE_PREDICATES,
+    Judgement,
+    unverifiable,
+)
+from kubeledger.verify.admission.pressure import CONDITIONS, Condition, Pressure
+from kubeledger.verify.admission.question import Answer, Question
+from kubeledger.verify.admission.words import fits_because, short_of
+from kubeledger.verify.finding import Fields
+
+__all__ = ["ALLOCATION", "judge_refused"]
+
+ALLOCATION: Final = "Allocate failed due to "
+"""How the words of a manager that has nothing to give begin."""
+_CONDITIONS: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
+_ELSEWHERE: Final = {
+    "AppArmor": "the node's AppArmor profiles",
+    "EmptyPodSharedPoolError": "what the CPU and memory managers held",
+    "InvalidNodeInfo": "why the node object could not be had",
+    "NodeShutdown": "whether the node was shutting down",
+    "PodFeatureUnsupported": "the features that the node declares",
+    "PodLevelResourcesNotSupported": "the features that the node declares",
+    "SMTAlignmentError": "what the CPU manager held",
+    "SysctlForbidden": "the sysctls that the kubelet allows",
+    "TopologyAffinityError": "the topology manager's decision",
+}
+"""Reason of a handler that is not run here -> what it looks at."""
+_LATE: Final = ("AppArmor", "NodeShutdown", "PodFeatureUnsupported")
+"""Of handlers behind the predicates: what these refuse does not get there."""
+
+
+def judge_refused(question: Question, body: PodRejected, pressure: Pressure) -> Judgement:
+    """Judge a recorded refusal.
+
+    Raises:
+        BadInputError: a quantity of a pod is none.
+    """
+    recorded: Fields = {"reason": body.reason, "message": body.message}
+    if question.offer.refusals:
+        return _by_managers(question, recorded)
+    if body.reason == "Evicted":
+        return _by_pressure(question, body, pressure)
+    if body.message.startswith(ALLOCATION) and body.reason == "UnexpectedAdmissionError":
+        return unverifiable("what the device, CPU and memory managers held", rule=RULE_DEVICES)
+    likely: Answer | None = None
+    for answer in question.answers():
+        likely = likely or answer
+        if _same(answer, recorded):
+            return _refused(question, answer, recorded)
+    assert likely is not None
+    return _otherwise(question, likely, recorded)
+
+
+def _by_managers(question: Question, recorded: Fields) -> Judgement:
+    """The topology and device managers are asked before the predicates."""
+    seq, reason, message = question.offer.refusals[-1]
+    expected: Fields = {"reason": reason, "message": message}
+    same = recorded == expected
+    why = f"the pod is refused before any predicate is asked: {message}"
+    if not same:
+        why = f"the pod was refused as {recorded['reason']} ({recorded['message']}), but {why}"
+    return Judgement(
+        verdict="match" if same else "impossible",
+        why=why,
+        expected=expected,
+        recorded=recorded,
+        rule=RULE_DEVICES,
+        inputs=(question.offer.seq, question.spec_seq, seq),
+    )
+
+
+def _by_pressure(question: Question, body: PodRejected, pressure: Pressure) -> Judgement:
+    """The eviction manager keeps out pods while the node is short of something."""
+    recorded: Fields = {"reason": body.reason, "message": body.message}
+    match = _CONDITIONS.fullmatch(body.message)
+    named = set(match[1].split()) if match else set()
+    at_ns = question.offer.ts_ns
+
+    def judge(why: str, expected: Fields | None, *, possible: bool) -> Judgement:
+        seqs = [seq for c in CONDITIONS if c in named for seq in pressure.evidence(c)]
+        return Judgement(
+            verdict="admissible" if possible else "impossible",
+            why=why,
+            expected=expected,
+            recorded=recorded,
+            rule=RULE_EVICTION,
+            inputs=(question.offer.seq, question.spec_seq, *question.node_inputs, *seqs),
+        )
+
+    if not named or not named <= set(CONDITIONS):
+        why = f"no kubelet says {body.message!r} when it refuses a pod under pressure"
+        return judge(why, None, possible=False)
+    if is_critical_pod(question.pod):
+        why = "the pod is critical, and is let in under pressure"
+        return judge(why, {"admit": True}, possible=False)
+    conditions: list[Condition] = [c for c in CONDITIONS if c in named]
+    told = {condition: pressure.possibly(condition, at_ns) for condition in conditions}
+    unknown = [condition for condition, possible in told.items() if possible is None]
+    if unknown:
+        return unverifiable(
+            "the eviction signals at this time (logged from verbosity 3)", rule=RULE_EVICTION
+        )
+    clear = [condition for condition, possible in told.items() if not possible]
+    if clear:
+        why = f"no eviction signal had been under its threshold, so there was no {clear[0]}"
+        return judge(why, None, possible=False)
+    words = f"signals show {' and '.join(conditions)}, and the pod is not critical"
+    return judge(words, recorded, possible=True)
+
+
+def _same(answer: Answer, recorded: Fields) -> bool:
+    result = answer.result
+    said = {"reason": result.reason, "message": result.message}
+    return not result.admit and said == recorded
+
+
+def _refused(question: Question, answer: Answer, recorded: Fields) -> Judgement:
+    # The numbers of a refusal are those of all pods that counted: they prove their list.
+    if answer.insufficient and recorded["reason"].startswith("OutOf"):
+        why = f"the pod does not fit: {short_of(answer)} by {len(answer.pods)} pods"
+    elif answer.insufficient:
+        why = f"the pod is critical, lacks room ({short_of(answer)}), and {answer.result.message}"
+    else:
+        why = f"the pod is refused as {answer.result.reason}: {answer.result.message}"
+    return Judgement(
+        verdict="match" if answer.first else "admissible",
+        why=why,
+        expected=recorded,
+        recorded=recorded,
+        inputs=(*question.inputs, *(other.seq for other in answer.pods)),
+    )
+
+
+def _otherwise(question: Question, likely: Answer, recorded: Fields) -> Judgement:
+    """No world gives the recorded words."""
+    result = likely.result
+    reason, message = recorded["reason"], recorded["message"]
+    got_there = result.admit or reason not in _LATE or question.unread or not question.whole
+    if reason in _ELSEWHERE and message != result.message and got_there:
+        return unverifiable(_ELSEWHERE[reason])
+    if message.startswith("Update plugin resources failed"):
+        return unverifiable("what the device manager held")
+    if question.unread:
+        return unverifiable(*(f"the spec of pod {name}" for name in question.unread))
+    if not question.whole:
+        return unverifiable(OTHER_PODS)
+    if not question.labels_known and "NodeAffinity" in (reason, result.reason):
+        return unverifiable("the node's labels")
+    if "TaintToleration" in (reason, result.reason):
+        return unverifiable("the node's taints at this time")
+    if result.admit:
+        expected: Fields = {"admit": True}
+        why = f"the pod was refused as {reason} ({message}), but {_fits(question, likely)}"
+    else:
+        expected = {"reason": result.reason, "message": result.message}
+        what = (
+            f"as {result.reason}: {result.message}"
+            if reason != result.reason
+            else (f"in other words: {result.message}")
+        )
+        why = f"the pod was refused as {reason} ({message}), but it is to be refused {what}"
+    return Judgement(
+        verdict="impossible",
+        why=why,
+        expected=expected,
+        recorded=recorded,
+        rule=RULE_PREDICATES,
+        inputs=(*question.inputs, *(other.seq for other in likely.pods)),
+    )
+
+
+def _fits(question: Question, answer: Answer) -> str:
+    if answer.result.victims:
+        return "it is critical, and room is made for it"
+    return fits_because(question, answer)

@@ -1,0 +1,318 @@
+"""The verifier of admission and preemption: ties the judgements to the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kubeledger.devicemanager.records import AllocationFailed
+from kubeledger.errors import BadInputError
+from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    PodAdmitted,
+    PodConfigChanged,
+    PodEvicted,
+    PodListed,
+    PodRejected,
+)
+from kubeledger.machine import Body, Record
+from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
+from kubeledger.node.state import NodeState
+from kubeledger.preemption.records import PodPreempted, PreemptionFailed
+from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.admission.admitted import judge_admitted
+from kubeledger.verify.admission.asker import Asker
+from kubeledger.verify.admission.episodes import Episodes
+from kubeledger.verify.admission.failed import judge_failed
+from kubeledger.verify.admission.judgement import (
+    RULE_PREDICATES,
+    RULE_PREEMPTION,
+    Judgement,
+    unverifiable,
+)
+from kubeledger.verify.admission.offers import Offer
+from kubeledger.verify.admission.question import Question
+from kubeledger.verify.admission.refused import ALLOCATION, judge_refused
+from kubeledger.verify.admission.sources import compare_allocatable, compare_refusal
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.verifier import Foresee, See, Verifier
+
+__all__ = ["AdmissionVerifier"]
+
+_HELD_NS: Final = 2 * NS_PER_S
+
+_NO_ADD: Final = "the line that hands the pod to the kubelet (SyncLoop ADD)"
+_TOPOLOGY: Final = (
+    "TopologyAffinityError",
+    "Resources cannot be allocated with Topology locality",
+)
+
+
+class AdmissionVerifier(Verifier):
+    """Verifies who was let in, who was refused, and who was killed for whom."""
+
+    decides = (PodAdmitted, PodRejected, PodPreempted, PreemptionFailed)
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._asker = Asker(bench)
+        self._offers = self._asker.offers
+        self._questions: dict[Offer, Question] = {}
+        self._episodes = Episodes(bench)
+        self._held: dict[Offer, tuple[Record, PodRejected, Question]] = {}
+        self._started_ns: int | None = None
+
+    def foresees(self) -> Mapping[type[Body], Foresee]:
+        """How ADDs were decided, how old pods are, what the node has."""
+        foresight = self._asker.foresight
+        return {
+            PodConfigChanged: foresight.config_changed,
+            PodAdmitted: foresight.decided,
+            PodRejected: foresight.decided,
+            KubeletStarted: foresight.started,
+            PodListed: foresight.pod_listed,
+            NodeObserved: self._asker.nodes.foresee,
+        }
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """All that admission reads and decides."""
+        return {
+            KubeletStarted: self._kubelet_started,
+            SettingsObserved: self._settings_observed,
+            NodeObserved: self._node_observed,
+            PodConfigChanged: self._config_changed,
+            EvictionSignalObserved: self._signal_read,
+            HintsGenerated: self._topology_asked,
+            AffinityDecided: self._affinity_decided,
+            AllocationFailed: self._allocation_failed,
+            ContainerDied: self._container_died,
+            PodEvicted: self._pod_evicted,
+            PodPreempted: self._pod_preempted,
+            PreemptionFailed: self._preemption_failed,
+            PodAdmitted: self._pod_admitted,
+            PodRejected: self._pod_rejected,
+        }
+
+    def settle(self, state: NodeState) -> None:
+        """The records end."""
+        self._pass_time(None, state)
+
+    def _pass_time(self, now_ns: int | None, state: NodeState) -> None:
+        """Judge what nothing more will be heard of; None: the records, or the kubelet, end."""
+        if now_ns is None:
+            self._episodes.close_all(state)
+        else:
+            self._episodes.pass_time(now_ns, state)
+        for offer, (record, body, question) in list(self._held.items()):
+            if now_ns is None or now_ns > record.ts_ns + _HELD_NS:
+                del self._held[offer]
+                self._judge_refusal(record, body, question)
+
+    # -- what is observed -------------------------------------------------------------------
+
+    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        self._pass_time(None, state)
+        self._asker.kubelet_started(record, restart=body.restart, state=state)
+        self._questions.clear()
+        self._started_ns = record.ts_ns
+
+    def _settings_observed(self, record: Record, body: SettingsObserved, state: NodeState) -> None:
+        self._asker.settings_read(body)
+
+    def _node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
+        compare_allocatable(self.bench, record, body, self._asker.nodes, self._started_ns, state)
+
+    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
+        self._asker.bench_node = record.node
+        self._pass_time(record.ts_ns, state)
+        self._offers.config_changed(record, body, state.lifecycle)
+
+    def _signal_read(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
+        self._pass_time(record.ts_ns, state)
+        self._asker.pressure.signal_read(record, body)
+
+    def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
+        self._pass_time(record.ts_ns, state)
+
+    def _topology_asked(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
+        offer = self._offers.find(body.pod_uid, body.namespace, body.pod)
+        if offer is not None and offer.order is None:
+            offer.order = record.seq
+
+    def _affinity_decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
+        offer = self._offers.find(body.pod_uid, body.namespace, body.pod)
+        if offer is None:
+            return
+        if offer.order is None:
+            offer.order = record.seq
+        if body.admit is False:
+            offer.refusals.append((record.seq, *_TOPOLOGY))
+
+    def _allocation_failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
+        offer = self._offers.find(body.pod_uid, body.namespace, body.pod)
+        if offer is not None:
+            message = f"Allocate failed due to {body.error}, which is unexpected"
+            offer.refusals.append((record.seq, "UnexpectedAdmissionError", message))
+        if offer in self._held:
+            self._judge_refusal(*self._held.pop(offer))
+
+    def _pod_evicted(self, record: Record, body: PodEvicted, state: NodeState) -> None:
+        offer = self._offers.find(body.pod_uid, body.namespace, body.pod)
+        if offer is not None:
+            offer.evicted_ns = record.ts_ns
+
+    # -- what is decided --------------------------------------------------------------------
+
+    def _pod_admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
+        offer = self._offer_of(record, body)
+        if offer is None:
+            return
+        question = self._ask(offer, record, state)
+        victims = self._episodes.victims_of(offer)
+        judged = _judged(question, lambda q: judge_admitted(q, victims))
+        self._find(record, f"pod/{body.namespace}/{body.pod}", judged)
+        self._close(offer, record)
+
+    def _pod_rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
+        offer = self._offer_of(record, body)
+        if offer is None:
+            return
+        listed = self._asker.foresight.listed.get(offer.key)
+        compare_refusal(self.bench, record, body, listed)
+        question = self._ask(offer, record, state)
+        by_manager = body.message.startswith(ALLOCATION) and not offer.refusals
+        if by_manager and isinstance(question, Question):
+            # At low verbosity one line tells of the refusal and of its cause.
+            self._held[offer] = (record, body, question)
+        else:
+            self._judge_refusal(record, body, question)
+        self._close(offer, record)
+
+    def _judge_refusal(
+        self, record: Record, body: PodRejected, question: Question | tuple[str, ...]
+    ) -> None:
+        pressure = self._asker.pressure
+        judged = _judged(question, lambda q: judge_refused(q, body, pressure))
+        self._find(record, f"pod/{body.namespace}/{body.pod}", judged)
+
+    def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
+        subject = f"pod/{body.preemptor_namespace}/{body.preemptor_pod}"
+        offer = self._offers.find(body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod)
+        if offer is None:
+            named = self._offers.named(body.preemptor_namespace, body.preemptor_pod)
+            judged = self._stranger(body.preemptor_uid, named, RULE_PREEMPTION)
+            self._find(record, subject, judged)
+            return
+        question = self._ask(offer, record, state)
+        self._find(record, subject, _judged(question, lambda q: judge_failed(q, body)))
+
+    def _pod_preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
+        offer = self._preemptor(body)
+        if offer is None:
+            self._find(
+                record,
+                f"pod/{body.victim_namespace}/{body.victim_pod}",
+                self._without_preemptor(body),
+            )
+            return
+        question = self._ask(offer, record, state)
+        victim = self._offers.find(body.victim_uid, body.victim_namespace, body.victim_pod)
+        if victim is not None:
+            victim.victim_ns, victim.survived = record.ts_ns, body.evicted is False
+        offer.preempted.append((record.seq, record.ts_ns))
+        self._episodes.add(offer, question, record, body)
+
+    # -- whose decision ---------------------------------------------------------------------
+
+    def _offer_of(self, record: Record, body: PodAdmitted | PodRejected) -> Offer | None:
+        """The offer that was decided; without one the finding is given here."""
+        self._asker.bench_node = record.node
+        offer = self._offers.find(body.pod_uid, body.namespace, body.pod)
+        if offer is not None and (offer.namespace, offer.name) == (body.namespace, body.pod):
+            return offer
+        named = self._offers.named(body.namespace, body.pod) or offer
+        judged = self._stranger(body.pod_uid, named, RULE_PREDICATES)
+        self._find(record, f"pod/{body.namespace}/{body.pod}", judged)
+        return None
+
+    def _stranger(self, uid: str | None, named: Offer | None, rule: str) -> Judgement:
+        """A decision about a pod that was not handed over, as far as the records go."""
+        if self.bench.profile is None:
+            return unverifiable(self.bench.missing_profile, rule=rule)
+        if named is None:
+            return unverifiable(_NO_ADD, rule=rule)
+        why = (
+            f"the pod handed to the kubelet is {named.full_name} with UID {named.uid}; "
+            f"no pod of that name with UID {uid} was"
+        )
+        expected = {"namespace": named.namespace, "pod": named.name, "pod_uid": named.uid}
+        return Judgement(
+            verdict="impossible", why=why, expected=expected, rule=rule, inputs=(named.seq,)
+        )
+
+    def _preemptor(self, body: PodPreempted) -> Offer | None:
+        """Whose admission is under way; the named one, else the only one it can be."""
+        offer = None
+        if body.preemptor_pod is not None:
+            offer = self._offers.find(
+                body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod
+            )
+        under_way = [o for o in self._offers.open() if o.turn_ns is None]
+        if offer is not None and offer in under_way:
+            return offer
+        begun = [o for o in under_way if self._episodes.victims_of(o)]
+        likely = begun or under_way
+        return likely[-1] if len(likely) == 1 else None
+
+    def _without_preemptor(self, body: PodPreempted) -> Judgement:
+        if self.bench.profile is None:
+            return unverifiable(self.bench.missing_profile, rule=RULE_PREEMPTION)
+        return unverifiable("the pod that room was made for", rule=RULE_PREEMPTION)
+
+    # -- questions and findings -------------------------------------------------------------
+
+    def _ask(self, offer: Offer, record: Record, state: NodeState) -> Question | tuple[str, ...]:
+        """The question about an offer; asked once, before anybody is killed for it."""
+        question = self._questions.get(offer)
+        if question is not None:
+            return question
+        asked = self._asker.ask(offer, record.ts_ns, state)
+        if isinstance(asked, Question):
+            self._questions[offer] = asked
+        return asked
+
+    def _close(self, offer: Offer, record: Record) -> None:
+        self._offers.close(offer)
+        self._questions.pop(offer, None)
+        self._episodes.decided(offer, record)
+
+    def _find(self, record: Record, subject: str, judged: Judgement) -> None:
+        find(self.bench, record, subject, judged)
+
+
+def find(bench: Bench, record: Record, subject: str, judged: Judgement) -> None:
+    """Give a record its finding."""
+    bench.find(
+        record,
+        judged.verdict,
+        subject=subject,
+        why=judged.why,
+        expected=judged.expected,
+        recorded=judged.recorded,
+        missing=judged.missing,
+        rule=judged.rule,
+        inputs=judged.inputs,
+    )
+
+
+def _judged(
+    question: Question | tuple[str, ...], judge: Callable[[Question], Judgement]
+) -> Judgement:
+    if not isinstance(question, Question):
+        return unverifiable(*question)
+    try:
+        return judge(question)
+    except BadInputError:
+        return unverifiable("readable quantities of all pods")

@@ -1,0 +1,82 @@
+"""Amounts and pods in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kubeledger.kube.pod import Pod
+from kubeledger.lifecycle.nodeinfo import NodeInfo
+from kubeledger.lifecycle.resourcefit import pod_request
+from kubeledger.preemption.requirements import Requirements
+from kubeledger.verify.admission.question import UNCOUNTED, Answer, Question
+
+__all__ = ["amount", "amounts", "fits_because", "listing", "plain", "priority_of", "short_of"]
+
+_FIRST: Final = ("cpu", "memory", "ephemeral-storage")
+_BINARY: Final = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+
+
+def amount(resource: str, quantity: int) -> str:
+    """``450m of cpu``, ``64Mi of memory``, ``3 pods``, ``2 of example.com/gpu``."""
+    if resource == "cpu":
+        return f"{quantity}m of cpu"
+    if resource == "pods":
+        return f"{quantity} pod{'s' if quantity != 1 else ''}"
+    return f"{_size(resource, quantity)} of {resource}"
+
+
+def amounts(requirements: Requirements) -> str:
+    """What is missing, in words."""
+    return listing(amount(r.resource, r.quantity) for r in requirements)
+
+
+def listing(parts: Iterable[str]) -> str:
+    """``a, b and c``."""
+    *others, last = list(parts) or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def priority_of(pod: Pod) -> str:
+    """The pod's priority, as it stands in its spec."""
+    return "no priority" if pod.spec.priority is None else f"priority {pod.spec.priority}"
+
+
+def short_of(answer: Answer) -> str:
+    """Why a pod does not fit: requested, used and allocatable of each resource it lacks."""
+    return listing(
+        f"{amount(i.resource_name, i.requested)} asked for, "
+        f"{plain(i.resource_name, i.used)} of {plain(i.resource_name, i.capacity)} in use"
+        for i in answer.insufficient
+    )
+
+
+def fits_because(question: Question, answer: Answer) -> str:
+    """Why a pod fits: what it asks for, and what is in use."""
+    pods = [other.pod for other in answer.pods]
+    info = NodeInfo(answer.node, pods, question.facts)
+    asked = {r: n for r, n in pod_request(question.pod.spec, question.facts).items() if n > 0}
+    parts = [
+        f"{amount(resource, n)} ({plain(resource, info.requested(resource))} of "
+        f"{plain(resource, info.allocatable(resource))} in use)"
+        for resource, n in asked.items()
+        if resource in _FIRST
+        or (info.lists_scalar(resource) and info.allocatable(resource) < UNCOUNTED)
+    ]
+    room = f"{len(pods)} of {info.allocatable('pods')} pods were active"
+    if not parts:
+        return f"the pod asks for no cpu and memory, and {room}"
+    return f"the pod asks for {listing(parts)}; {room}"
+
+
+def plain(resource: str, quantity: int) -> str:
+    """``450m``, ``64Mi``, ``3``."""
+    return f"{quantity}m" if resource == "cpu" else _size(resource, quantity)
+
+
+def _size(resource: str, quantity: int) -> str:
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        for unit, suffix in _BINARY:
+            if quantity and quantity % unit == 0:
+                return f"{quantity // unit}{suffix}"
+    return str(quantity)
