@@ -94,7 +94,7 @@ class Levels:
             self._speaker.unverifiable(record, body, [options])
             return
         judged = judge(body, options)
-        if judged.verdict == "impossible" and rules.resizes:
+        if judged.verdict == "impossible" and rules.resizes(listed):
             judged = self._resized(record, body, listed, rules, state, judged)
         self._speaker.say(record, body, judged)
 

@@ -38,6 +38,7 @@ _ANY_CAPACITY: Final = 1
 is in no cgroup file."""
 _RESIZE_SINCE_MINOR: Final = 33
 _OWN_CPUS_SINCE_MINOR: Final = 33
+_SOURCE: Final = "kubernetes.io/config.source"
 _NANO: Final = 10**9
 
 
@@ -60,12 +61,17 @@ class Rules(msgspec.Struct, frozen=True):
             if value is None
         ]
 
-    @property
-    def resizes(self) -> bool:
-        """Whether the resources of a running pod can change."""
-        if self.settings.resize is not None:
-            return self.settings.resize
-        return self.profile.version.minor >= _RESIZE_SINCE_MINOR
+    def resizes(self, listed: ListedPod) -> bool:
+        """Whether the resources of this pod can change while it runs; a static pod's cannot.
+
+        Raises:
+            msgspec.ValidationError: the object cannot be read.
+        """
+        possible = self.settings.resize
+        if possible is None:
+            possible = self.profile.version.minor >= _RESIZE_SINCE_MINOR
+        annotations = listed.as_(Pod).metadata.annotations or {}
+        return possible and annotations.get(_SOURCE, "api") == "api"
 
 
 class PodOptions:
@@ -261,7 +267,7 @@ def versions_of(
         msgspec.ValidationError: an object cannot be read.
     """
     yield listed, listed.as_(Pod)
-    if not rules.resizes:
+    if not rules.resizes(listed):
         return
     for other in (listed, *(other for other in others if other is not listed)):
         pod = other.as_(Pod)

@@ -256,10 +256,10 @@ class CgroupVerifier(Verifier):
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         self.lives.listed(record, body, state)
         rules = self._rules()
-        if rules is not None and body.spec is not None and not rules.resizes:
-            self._compare_specs(record, body)
+        if rules is not None and body.spec is not None:
+            self._compare_specs(record, body, rules)
 
-    def _compare_specs(self, record: Record, body: PodListed) -> None:
+    def _compare_specs(self, record: Record, body: PodListed, rules: Rules) -> None:
         """The resources of a pod never change, so two lists that disagree contradict."""
         listed = self.bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         if listed is None or listed.seq != record.seq:
@@ -267,6 +267,8 @@ class CgroupVerifier(Verifier):
         versions = self.bench.pods.versions(listed)
         before = versions[max(versions.index(listed) - 1, 0)] if listed in versions else listed
         if before is listed or not (difference := differing_resources(before, listed)):
+            return
+        if rules.resizes(listed):
             return
         container, first, second = difference
         self.bench.contradict(
