@@ -47,8 +47,12 @@ def evicted(resource: str | None = "ephemeral-storage", done: bool | None = True
     [
         ([(1, signal(4)), (2, evicted())], "unverifiable", USAGE),
         ([(1, signal(40)), (2, evicted())], "impossible", "imagefs.available was"),
-        ([(1, signal(40)), (100, evicted())], "unverifiable", "the eviction signals"),
-        ([(2, evicted())], "unverifiable", "the eviction signals"),
+        (
+            [(1, signal(40)), (100, evicted())],
+            "unverifiable",
+            "the eviction signal imagefs.available",
+        ),
+        ([(2, evicted())], "unverifiable", "the eviction signal imagefs.available"),
         ([(1, signal(4)), (2, evicted(None))], "unverifiable", "local storage"),
     ],
 )
@@ -87,6 +91,18 @@ def test_what_is_missing_is_named() -> None:
     (found,) = findings(history((0, kubelet()), *steps))
     assert "a readable threshold of imagefs.available" in found.missing
     assert "the setting evictionSoft" in found.missing
+
+
+def test_every_signal_with_a_threshold_counts() -> None:
+    """One that is clear does not speak for another that is not known."""
+    both = settings(evictionHard={"imagefs.available": "5%", "nodefs.available": "5%"})
+    steps = [(0.1, both), (0.2, listed()), (1, signal(40)), (2, evicted())]
+    (found,) = findings(history((0, kubelet()), *steps))
+    assert "the eviction signal nodefs.available at this time" in found.why
+    none = [(0.1, settings(evictionHard={})), (0.2, listed()), (2, evicted())]
+    (found,) = findings(history((0, kubelet()), *none))
+    assert found.verdict == "impossible"
+    assert "no threshold is set" in found.why
 
 
 def test_the_least_reclaim_counts() -> None:

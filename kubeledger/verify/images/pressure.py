@@ -83,17 +83,30 @@ def read_pressure(
     *thresholds, reclaim = tables
     short: list[str] = []
     clear: list[str] = []
-    fresh = [r for r in readings if concerns(r.signal) and ts_ns - r.ts_ns <= _FRESH_NS]
-    for reading in fresh:
+    fresh = {r.signal: r for r in readings if ts_ns - r.ts_ns <= _FRESH_NS}
+    for signal in _with_threshold(thresholds, concerns):
+        reading = fresh.get(signal)
+        if reading is None:
+            missing.append(f"the eviction signal {signal} at this time (logged from verbosity 3)")
+            continue
         for limit in _limits(reading, thresholds, reclaim):
             if limit is None:
-                missing.append(f"a readable threshold of {reading.signal}")
+                missing.append(f"a readable threshold of {signal}")
                 continue
-            sentence = f"{reading.signal} was {reading.available}, the threshold is {limit}"
+            sentence = f"{signal} was {reading.available}, the threshold is {limit}"
             (short if reading.available < limit else clear).append(sentence)
-    if not fresh:
-        missing.append("the eviction signals at this time (logged from verbosity 3)")
+    if not short and not clear and not missing:
+        clear.append("no threshold is set")
     return Pressure(short=tuple(short), clear=tuple(clear), missing=tuple(missing))
+
+
+def _with_threshold(
+    thresholds: list[Mapping[str, Any]], concerns: Callable[[str], bool]
+) -> list[str]:
+    """Signals of interest that have a threshold."""
+    named = {name for table in thresholds for name in table}
+    named |= {signal for signal, name in _OF_THRESHOLD.items() if name in named}
+    return sorted(name for name in named if concerns(name))
 
 
 def _limits(
