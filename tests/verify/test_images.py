@@ -213,6 +213,17 @@ def test_other_thresholds_contradict_the_log() -> None:
     assert [c.sides[0].seq for c in contradictions if name in c.why] == [record.seq] * 2
 
 
+def test_settings_on_which_sources_disagree_are_a_contradiction() -> None:
+    """The importer tells of it; both sides are shown."""
+    record = nth("node-b", SettingsObserved, 0)
+    conflict = "imageMinimumGCAge: the configuration says 1m, the kubelet's dump says 10s"
+    lied = changed(recorded("node-b"), record.seq, conflicts=(conflict,))
+    (found,) = [o for o in outcomes(lied) if isinstance(o, Contradiction)]
+    assert found.why == "sources disagree on imageMinimumGCAge"
+    says = [side.says for side in found.sides]
+    assert says == ["the configuration says 1m", "the kubelet's dump says 10s"]
+
+
 @pytest.mark.parametrize(
     ("node", "kind", "index", "missed"),
     [
