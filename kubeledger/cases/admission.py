@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from kubeledger.cases.fields import check_amounts
 from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
 from kubeledger.kube.pod import Node, Pod
 from kubeledger.lifecycle import decider as lifecycle
@@ -58,6 +59,7 @@ def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult
     Raises:
         BadInputError: a quantity anywhere in the case is none.
     """
+    _check_node(case_input.node)
     facts = profile.admission
     info = NodeInfo(case_input.node, case_input.active_pods, facts)
     return lifecycle.decide(case_input.pod, info, facts, _recovery(case_input, facts))
@@ -69,6 +71,7 @@ def judge(case_input: AdmissionCase, profile: KubeletProfile, outcome: object) -
     Raises:
         BadInputError: a quantity anywhere in the case is none.
     """
+    _check_node(case_input.node)
     try:
         claim = msgspec.convert(outcome, _Claim)
     except msgspec.ValidationError as error:
@@ -83,6 +86,11 @@ def judge(case_input: AdmissionCase, profile: KubeletProfile, outcome: object) -
     if claimed.admit and decided.admit:
         return impossible(_why_not_these(case_input, profile.admission, claimed, decided))
     return impossible(_why_not_so(claimed, decided))
+
+
+def _check_node(node: Node) -> None:
+    check_amounts("input.node.status.allocatable", node.status.allocatable)
+    check_amounts("input.node.status.capacity", node.status.capacity)
 
 
 def _recovery(case: AdmissionCase, facts: AdmissionFacts) -> Recovery | None:

@@ -17,7 +17,10 @@ from kubeledger.profile.resolve import KubeletProfile
 
 __all__ = ["INPUT", "CgroupInput", "CgroupOutcome", "decide", "judge"]
 
-_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Period = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+"""Microseconds: the kubelet takes none beyond one second."""
+
+_Memory = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class CgroupInput(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -25,8 +28,8 @@ class CgroupInput(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
 
     pod: Pod
     cpu_cfs_quota: bool = msgspec.field(name="cpuCFSQuota")
-    cpu_cfs_quota_period_us: _Positive = msgspec.field(name="cpuCFSQuotaPeriodUs")
-    memory_capacity: _Positive = msgspec.field(name="memoryCapacity")
+    cpu_cfs_quota_period_us: _Period = msgspec.field(name="cpuCFSQuotaPeriodUs")
+    memory_capacity: _Memory = msgspec.field(name="memoryCapacity")
 
 
 class PodValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):

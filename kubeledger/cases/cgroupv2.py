@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from kubeledger.cases.fields import Bytes, check_amounts
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.cases.pod_amounts import bad_amount, read_amount
 from kubeledger.cgroups.decider import admissible, decide_pod_unified
@@ -17,7 +18,6 @@ from kubeledger.profile.resolve import KubeletProfile
 
 __all__ = ["INPUT", "CgroupV2Input", "decide", "judge"]
 
-_Bytes = Annotated[int, msgspec.Meta(ge=0)]
 _Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Files = dict[str, dict[str, str]]
 
@@ -34,8 +34,8 @@ class CgroupV2Input(
     """
 
     pod: Pod
-    memory_capacity: _Bytes
-    swap_capacity: _Bytes
+    memory_capacity: Bytes
+    swap_capacity: Bytes
     node_allocatable_memory: Amount
     memory_qos: bool = msgspec.field(name="memoryQoS")
     memory_throttling_factor: _Fraction
@@ -52,6 +52,7 @@ def decide(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, obje
     Raises:
         BadInputError: a quantity cannot be read.
     """
+    check_amounts("input", {"nodeAllocatableMemory": case_input.node_allocatable_memory})
     allocatable = read_amount(case_input.node_allocatable_memory, "input.nodeAllocatableMemory")
     settings = UnifiedSettings(
         memory_qos=case_input.memory_qos,

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
+from kubeledger.cases.fields import check_amounts, keyed
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.cgroups.decider import admissible, decide_node
-from kubeledger.cgroups.node_config import EvictionThresholdError, ReservationSettings
+from kubeledger.cgroups.node_config import (
+    EvictionThresholdError,
+    ReservationSettings,
+    eviction_signals,
+    hard_eviction_reservation,
+)
 from kubeledger.errors import BadInputError
 from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.kube.requests import ResourceList
@@ -44,6 +52,8 @@ class NodeAllocatableOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 INPUT = NodeAllocatableInput
 
+_RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+
 
 def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAllocatableOutcome:
     """The outcome that a kubelet of this version gives.
@@ -51,16 +61,15 @@ def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAll
     Raises:
         BadInputError: a quantity or a threshold cannot be read.
     """
+    _check(case_input, profile)
     settings = ReservationSettings(
-        system_reserved=_quantities(case_input.system_reserved, "input.systemReserved"),
-        kube_reserved=_quantities(case_input.kube_reserved, "input.kubeReserved"),
+        system_reserved=_quantities(case_input.system_reserved),
+        kube_reserved=_quantities(case_input.kube_reserved),
         eviction_hard=case_input.eviction_hard or {},
     )
-    capacity = _quantities(case_input.capacity, "input.capacity")
+    capacity = _quantities(case_input.capacity)
     try:
         decision = decide_node(capacity, settings, profile.cgroups)
-    except EvictionThresholdError as error:
-        raise BadInputError(f"input.evictionHard: {error}") from None
     except QuantityError as error:
         raise BadInputError(f"input: the sum of reserved amounts: {error}") from None
     config = decision.config
@@ -81,14 +90,40 @@ def judge(case_input: NodeAllocatableInput, profile: KubeletProfile, outcome: ob
     return MATCH if difference is None else impossible(difference)
 
 
-def _quantities(amounts: ResourceList | None, path: str) -> dict[str, Quantity]:
-    quantities: dict[str, Quantity] = {}
-    for name, amount in (amounts or {}).items():
+def _check(case_input: NodeAllocatableInput, profile: KubeletProfile) -> None:
+    """Refuse what no kubelet can be configured with.
+
+    Source: v1.20.2 cmd/kubelet/app/server.go parseResourceList
+    """
+    check_amounts("input.capacity", case_input.capacity)
+    for name, amounts in (
+        ("input.systemReserved", case_input.system_reserved),
+        ("input.kubeReserved", case_input.kube_reserved),
+    ):
+        check_amounts(name, amounts)
+        for resource in amounts or {}:
+            if resource not in _RESERVABLE:
+                raise BadInputError(
+                    f"{keyed(name, resource)}: the kubelet cannot reserve this resource",
+                    advice=f"one of {', '.join(_RESERVABLE)}",
+                )
+    capacity = _quantities(case_input.capacity)
+    known = eviction_signals(profile.version.minor)
+    for signal, threshold in (case_input.eviction_hard or {}).items():
+        path = keyed("input.evictionHard", signal)
+        if signal not in known:
+            raise BadInputError(
+                f"{path}: kubelet {profile.version} knows no such eviction signal",
+                advice=f"one of {', '.join(known)}",
+            )
         try:
-            quantities[name] = Quantity.from_api(amount)
-        except QuantityError as error:
-            raise BadInputError(f"{path}.{name}: {amount!r}: {error}") from None
-    return quantities
+            hard_eviction_reservation({signal: threshold}, capacity, profile.cgroups)
+        except EvictionThresholdError as error:
+            raise BadInputError(f"{path}: {error}") from None
+
+
+def _quantities(amounts: ResourceList | None) -> dict[str, Quantity]:
+    return {name: Quantity.from_api(amount) for name, amount in (amounts or {}).items()}
 
 
 def _canonical(quantities: dict[str, Quantity]) -> dict[str, str]:

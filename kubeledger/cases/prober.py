@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kubeledger.cases.instants import check_pod_times, check_status_times
 from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
 from kubeledger.errors import BadInputError
 from kubeledger.prober.attempts import event_of
@@ -72,6 +73,9 @@ def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
         BadInputError: no such container or probe, a time that is none, or an execution that
             is not told.
     """
+    check_pod_times(case_input.pod)
+    for tick in case_input.ticks:
+        check_status_times(tick.pod_status)
     return Outcome(decide_ticks(_worker(case_input, profile), case_input.ticks))
 
 
@@ -111,7 +115,7 @@ def _worker(case: ProberCase, profile: KubeletProfile) -> ProbeWorker:
         spec.init_containers or [], case.container
     )
     if container is None:
-        raise BadInputError(f"container: the pod has no container {case.container!r}")
+        raise BadInputError(f"input.container: the pod has no container {case.container!r}")
     started_at = case.kubelet_started_at
     worker = new_worker(
         case.pod,
@@ -123,7 +127,7 @@ def _worker(case: ProberCase, profile: KubeletProfile) -> ProbeWorker:
     )
     if worker is None:
         raise BadInputError(
-            f"probeType: container {case.container!r} has no {case.probe_type}Probe"
+            f"input.probeType: container {case.container!r} has no {case.probe_type}Probe"
         )
     return worker
 

@@ -6,10 +6,12 @@ from typing import Annotated
 
 import msgspec
 
+from kubeledger.cases.fields import check_amounts, keyed
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.cases.pod_amounts import bad_amount, read_amount
 from kubeledger.cgroups.decider import admissible, decide_qos
 from kubeledger.cgroups.pod import Pod
+from kubeledger.errors import BadInputError
 from kubeledger.kube.quantity import QuantityError
 from kubeledger.kube.requests import ResourceList, units_of
 from kubeledger.profile.resolve import KubeletProfile
@@ -45,6 +47,12 @@ def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValu
     Raises:
         BadInputError: a quantity cannot be read.
     """
+    check_amounts("input.allocatable", case_input.allocatable)
+    for resource in case_input.qos_reserved_percent:
+        if resource != "memory":
+            raise BadInputError(
+                f"{keyed('input.qosReservedPercent', resource)}: only memory can be reserved"
+            )
     allocatable = None
     if "memory" in case_input.allocatable:
         nanos = read_amount(case_input.allocatable["memory"], "input.allocatable.memory")

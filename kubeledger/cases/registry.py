@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.cases.judgement import Judgement
-from kubeledger.cases.locate import field_at_fault
+from kubeledger.cases.locate import field_at_fault, schema_fault
 from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.kube.quantity import QuantityError
 from kubeledger.profile.resolve import KubeletProfile, resolve
@@ -46,8 +46,7 @@ def decider_of(subsystem: str) -> LineFunction:
         BadQuestionError: no such subsystem.
     """
     module = _module(subsystem)
-    decode = msgspec.json.Decoder(_line_type("Case", module.INPUT, claim=False)).decode
-    return decide_line(decode, module.decide)
+    return decide_line(_line_type("Case", module.INPUT, claim=False), module.decide)
 
 
 def judge_of(subsystem: str) -> LineFunction:
@@ -57,14 +56,14 @@ def judge_of(subsystem: str) -> LineFunction:
         BadQuestionError: no such subsystem.
     """
     module = _module(subsystem)
-    decode = msgspec.json.Decoder(_line_type("Claim", module.INPUT, claim=True)).decode
-    return judge_line(decode, module.judge)
+    return judge_line(_line_type("Claim", module.INPUT, claim=True), module.judge)
 
 
 def decide_line(
-    decode: Callable[[bytes], Any], decide: Callable[[Any, KubeletProfile], object]
+    line_type: type[msgspec.Struct], decide: Callable[[Any, KubeletProfile], object]
 ) -> LineFunction:
     """Compose decoding, deciding and encoding; the errors are as ``_checked`` says."""
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
     encode = msgspec.json.Encoder().encode
 
     def line_function(line: bytes) -> bytes:
@@ -72,13 +71,14 @@ def decide_line(
         outcome = decide(case.input, resolve(case.kubelet))
         return encode({"id": case.id, "outcome": outcome})
 
-    return _checked(line_function)
+    return _checked(line_function, line_type)
 
 
 def judge_line(
-    decode: Callable[[bytes], Any], judge: Callable[[Any, KubeletProfile, Any], Judgement]
+    line_type: type[msgspec.Struct], judge: Callable[[Any, KubeletProfile, Any], Judgement]
 ) -> LineFunction:
     """Compose decoding, judging and encoding; the errors are as ``_checked`` says."""
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
     encode = msgspec.json.Encoder().encode
 
     def line_function(line: bytes) -> bytes:
@@ -86,10 +86,10 @@ def judge_line(
         verdict = judge(claim.input, resolve(claim.kubelet), claim.outcome)
         return encode({"id": claim.id, "verdict": verdict.verdict, "why": verdict.why})
 
-    return _checked(line_function)
+    return _checked(line_function, line_type)
 
 
-def _checked(line_function: LineFunction) -> LineFunction:
+def _checked(line_function: LineFunction, line_type: type[msgspec.Struct]) -> LineFunction:
     """Whatever is wrong with a line becomes a ``BadInputError`` that names the field."""
 
     def checked(line: bytes) -> bytes:
@@ -101,6 +101,8 @@ def _checked(line_function: LineFunction) -> LineFunction:
             raise _placed(line, f"no quantity that can be reckoned with: {error}", "") from None
         except BadQuestionError as error:
             raise BadInputError(error.message, advice=error.advice) from None
+        except msgspec.ValidationError as error:
+            raise BadInputError(schema_fault(line, line_type, str(error))) from None
         except msgspec.MsgspecError as error:
             raise BadInputError(str(error)) from None
         except UnicodeDecodeError:

@@ -10,11 +10,13 @@ import msgspec
 from kubeledger.cases.device_node import (
     CaseContainer,
     CasePod,
+    check_pod,
     counted_limits,
     manager_of,
     quantities,
 )
 from kubeledger.cases.devices import DevicesCase
+from kubeledger.cases.fields import node_set
 from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
 from kubeledger.devicemanager.hints import pod_topology_hints, topology_hints
 from kubeledger.devicemanager.pod_request import ContainerLimits, pod_device_request
@@ -80,13 +82,14 @@ def judge(case_input: HintsCase, profile: KubeletProfile, outcome: object) -> Ju
     Raises:
         BadInputError: as for ``decide``.
     """
+    mine = decide(case_input, profile).steps[0].hints
     try:
         claimed = msgspec.convert(outcome, HintsOutcome)
     except msgspec.ValidationError as error:
         return impossible(f"these are no hints: {error}")
     if len(claimed.steps) != 1:
         return impossible(f"there is one step, not {len(claimed.steps)}")
-    mine, theirs = decide(case_input, profile).steps[0].hints, claimed.steps[0].hints
+    theirs = claimed.steps[0].hints
     why = _difference(mine, theirs)
     if not why:
         return MATCH
@@ -100,12 +103,14 @@ def judge(case_input: HintsCase, profile: KubeletProfile, outcome: object) -> Ju
 
 def _hints(case_input: HintsCase, profile: KubeletProfile) -> dict[str, Hints | None]:
     if len(case_input.steps) != 1:
-        raise BadInputError(f"steps: one step is asked for, not {len(case_input.steps)}")
+        raise BadInputError(f"input.steps: one step is asked for, not {len(case_input.steps)}")
     if case_input.scope == "pod" and not profile.topology.pod_scope:
-        raise BadInputError(f"scope: kubelet {profile.version} has no scope pod")
+        raise BadInputError(f"input.scope: kubelet {profile.version} has no scope pod")
     if len(case_input.numa_nodes) > NODES_MAX:
-        raise BadInputError(f"numaNodes: more than {NODES_MAX} nodes")
+        raise BadInputError(f"input.numaNodes: more than {NODES_MAX} nodes")
     facts, step = profile.devices, case_input.steps[0]
+    check_pod("input.steps[0].pod", step.pod)
+    node_set("input.steps[0].affinity", step.affinity or ())
     manager = manager_of(
         case_input.numa_nodes, case_input.resources or {}, case_input.allocated or ()
     )
@@ -113,7 +118,7 @@ def _hints(case_input: HintsCase, profile: KubeletProfile) -> dict[str, Hints | 
     active = {uid, *(case_input.active_pods or ())}
     found = step.pod.container(step.container)
     if found is None:
-        raise BadInputError(f"steps[0].container: the pod has no {step.container!r}")
+        raise BadInputError(f"input.steps[0].container: the pod has no {step.container!r}")
     if case_input.scope == "pod":
         requests = _pod_request(step.pod, facts)
         return pod_topology_hints(manager, uid, requests, active, facts)
