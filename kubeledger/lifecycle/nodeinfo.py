@@ -95,14 +95,15 @@ class NodeInfo:
             return self._sum(resource, whole_amounts(resource))
         except NotPlainError:
             whole = self._facts.pod_level_resources
+            sidecars = self._facts.requests_count_sidecars
             return sum(
-                from_nanos(resource, scheduled_total(spec, resource, NANOS, True, whole))
+                from_nanos(resource, scheduled_total(spec, resource, NANOS, sidecars, whole))
                 for spec in map(self._effective, self.pods)
             )
 
     def _sum(self, resource: str, table: AmountTable) -> int:
         total = sum([table[m[resource]] for m in self._added_up if resource in m])
-        sidecars = self._facts.requests_rounded_once
+        sidecars = self._facts.requests_count_sidecars
         for staged in self._staged:
             total += staged_total(staged, resource, table, sidecars)
         whole = self._facts.pod_level_resources

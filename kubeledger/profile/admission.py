@@ -19,6 +19,7 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
     init_containers_drop_missing_resources: bool
     drops_resources_claimed_from_drivers: bool
     requests_rounded_once: bool
+    requests_count_sidecars: bool
     pod_level_resources: bool
     resized_requests_count: bool
     resized_pod_level_requests_count: bool
@@ -84,12 +85,20 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(
         name="requests_rounded_once",
-        since=28,
+        since=27,
         says=(
-            "A pod's requests are added up exactly, with its sidecars, and rounded once; before, "
-            "each container's request was rounded, and sidecars were unknown."
+            "A pod's requests are added up exactly and rounded once; before, each container's "
+            "request was rounded."
         ),
-        source="noderesources/fit.go computePodResourceRequest, framework/types.go",
+        source="noderesources/fit.go computePodResourceRequest, framework/types.go "
+        "calculateResource: v1.26.7 and v1.27.0 differ",
+        proof="source",
+    ),
+    Fact(
+        name="requests_count_sidecars",
+        since=28,
+        says="Sidecars count with all that runs beside them; before, they were unknown.",
+        source="pkg/api/v1/resource/helpers.go PodRequests: v1.27.0 and v1.28.0 differ",
         proof="conformance",
     ),
     Fact(

@@ -85,9 +85,9 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(
         name="option_errors_in_lower_case",
-        since=35,
+        since=33,
         says="The error about a gate that is off begins in lower case.",
-        source="policy_options.go CheckPolicyOptionAvailable",
+        source="policy_options.go CheckPolicyOptionAvailable: v1.32.0 and v1.33.1 differ",
         proof="source",
     ),
 )

@@ -325,8 +325,26 @@ def test_rounding() -> None:
     """Three times a third of a millicore: each rounded up, or the sum."""
     containers = [{"name": f"c{i}", "resources": {"requests": {"cpu": "300u"}}} for i in range(3)]
     tiny = {"metadata": {"uid": "p"}, "spec": {"containers": containers}}
-    assert reason("1.27.0", case(tiny, on=node(cpu="1m"))) == "OutOfcpu"
+    assert reason("1.26.7", case(tiny, on=node(cpu="1m"))) == "OutOfcpu"
+    assert reason("1.27.0", case(tiny, on=node(cpu="1m"))) == ""
     assert reason("1.28.0", case(tiny, on=node(cpu="1m"))) == ""
+    one = case(pod(requests={"cpu": "1m"}), tiny, on=node(cpu="2m"))
+    assert reason("1.26.7", one) == "OutOfcpu"
+    assert reason("1.27.0", one) == ""
+
+
+def test_rounding_does_not_bring_sidecars() -> None:
+    """1.27 adds exactly, but a sidecar is still an init container like any."""
+    wants = pod(requests={"cpu": "300u"}, initContainers=[sidecar(cpu="900u")])
+    assert reason("1.27.0", case(wants, on=node(cpu="1m"))) == ""
+    assert reason("1.27.0", case(pod(requests={"cpu": "1m"}), wants, on=node(cpu="2m"))) == ""
+    assert reason("1.29.0", case(wants, on=node(cpu="1m"))) == "OutOfcpu"
+
+
+def test_rounded_sum_of_a_pod_on_the_node() -> None:
+    """A pod of three thirds of a millicore takes one."""
+    containers = [{"name": f"c{i}", "resources": {"requests": {"cpu": "300u"}}} for i in range(3)]
+    tiny = {"metadata": {"uid": "p"}, "spec": {"containers": containers}}
     assert (
         reason("1.28.0", case(pod(requests={"cpu": "1m"}), tiny, on=node(cpu="1m"))) == "OutOfcpu"
     )
