@@ -18,7 +18,7 @@ from kubeledger.profile.resolve import KubeletProfile
 
 __all__ = ["INPUT", "CgroupV2Input", "decide", "judge"]
 
-_Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
 _Files = dict[str, dict[str, str]]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from kubeledger.cases.fields import keyed
 from kubeledger.cgroups.pod import Pod, ResourceRequirements
 from kubeledger.errors import BadInputError
 from kubeledger.kube.quantity import QuantityError
@@ -61,4 +62,4 @@ def _required(resources: ResourceRequirements | None, path: str) -> Iterator[tup
 
 def _listed(amounts: ResourceList | None, path: str) -> Iterator[tuple[str, Amount]]:
     for name, amount in (amounts or {}).items():
-        yield f"{path}.{name}", amount
+        yield keyed(path, name), amount

@@ -7,9 +7,10 @@ Kubernetes objects. Lines are decoded straight into the subsystem's own types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -35,6 +36,9 @@ SUBSYSTEMS: tuple[str, ...] = (
     "topologymerge",
 )
 """Names as users write them; each is a module of this package."""
+
+_SHOWN_MAX: Final = 1000
+_LONG_WORD: Final = re.compile(r"(\S{150})\S+(\S{20})")
 
 LineFunction = Callable[[bytes], bytes]
 
@@ -100,11 +104,11 @@ def _checked(line_function: LineFunction, line_type: type[msgspec.Struct]) -> Li
         except QuantityError as error:
             raise _placed(line, f"no quantity that can be reckoned with: {error}", "") from None
         except BadQuestionError as error:
-            raise BadInputError(error.message, advice=error.advice) from None
+            raise BadInputError(_bounded(error.message), advice=error.advice) from None
         except msgspec.ValidationError as error:
-            raise BadInputError(schema_fault(line, line_type, str(error))) from None
+            raise BadInputError(_bounded(schema_fault(line, line_type, str(error)))) from None
         except msgspec.MsgspecError as error:
-            raise BadInputError(str(error)) from None
+            raise BadInputError(_bounded(str(error))) from None
         except UnicodeDecodeError:
             raise BadInputError("the line is not UTF-8") from None
         except RecursionError:
@@ -115,7 +119,13 @@ def _checked(line_function: LineFunction, line_type: type[msgspec.Struct]) -> Li
 
 def _placed(line: bytes, message: str, advice: str) -> BadInputError:
     field = field_at_fault(line, message)
-    return BadInputError(f"{field}: {message}" if field else message, advice=advice)
+    return BadInputError(_bounded(f"{field}: {message}" if field else message), advice=advice)
+
+
+def _bounded(message: str) -> str:
+    """The message with what is very long in it left out: it may quote a value of any length."""
+    message = _LONG_WORD.sub(r"\1...\2", message)
+    return message if len(message) <= _SHOWN_MAX else f"{message[:_SHOWN_MAX]}..."
 
 
 def _module(subsystem: str) -> Any:  # noqa: ANN401  # the case modules share names, not a type

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
@@ -93,11 +94,10 @@ def judge(case_input: HintsCase, profile: KubeletProfile, outcome: object) -> Ju
     why = _difference(mine, theirs)
     if not why:
         return MATCH
-    if not profile.devices.hints_in_machine_order and any(
-        not _difference(_ordered(mine, order), theirs)
-        for order in permutations(case_input.numa_nodes)
-    ):
-        return ADMISSIBLE
+    if not profile.devices.hints_in_machine_order:
+        order = _order_behind(theirs, case_input.numa_nodes)
+        if order is not None and not _difference(_ordered(mine, order), theirs):
+            return ADMISSIBLE
     return impossible(why)
 
 
@@ -145,6 +145,34 @@ def _told(hints: Hints | None) -> list[HintOutcome] | None:
         HintOutcome(numa_nodes=bits_of(hint.affinity or 0), preferred=hint.preferred)
         for hint in hints
     ]
+
+
+def _order_behind(
+    hints: dict[str, list[HintOutcome] | None], nodes: Sequence[int]
+) -> tuple[int, ...] | None:
+    """An order of the machine's nodes in which these hints come in this order; None for none.
+
+    Of two hints of one size, that one is first which has the first node that they do not
+    share. So a node may be next in the order unless only the second of two such neighbours
+    has it, and they are not told apart yet. Taking any such node rules out nothing.
+    """
+    open_pairs = [
+        (set(one.numa_nodes), set(other.numa_nodes))
+        for listed in hints.values()
+        for one, other in pairwise(listed or ())
+        if len(one.numa_nodes) == len(other.numa_nodes)
+    ]
+    order: list[int] = []
+    left = list(nodes)
+    while left:
+        held_back: set[int] = set().union(*(other - one for one, other in open_pairs))
+        chosen = next((node for node in left if node not in held_back), None)
+        if chosen is None:
+            return None
+        left.remove(chosen)
+        order.append(chosen)
+        open_pairs = [pair for pair in open_pairs if chosen not in pair[0] - pair[1]]
+    return tuple(order)
 
 
 def _ordered(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -60,7 +60,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     init_containers: list[Container] | None = None
     overhead: ResourceList | None = None
     resources: ResourceRequirements | None = None
-    priority: int | None = None
+    priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
     priority_class_name: str | None = None
 
 

@@ -9,7 +9,7 @@ from kubeledger.prober.records import ProbeType, TickResult
 from kubeledger.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.profile.prober import ProberFacts
 
-__all__ = ["ATTEMPTS_MAX", "COUNTS_AS", "event_of", "run_probe_with_retries"]
+__all__ = ["ATTEMPTS_MAX", "COUNTS_AS", "UntoldAttemptError", "event_of", "run_probe_with_retries"]
 
 ATTEMPTS_MAX = 3
 
@@ -22,6 +22,10 @@ COUNTS_AS: dict[TickResult, Result] = {
 """What an execution adds to the streak; ``error`` is missing because it is thrown away."""
 
 
+class UntoldAttemptError(BadInputError):
+    """A tick executes the probe more often than the case tells outcomes."""
+
+
 def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
     """How many executions a tick takes: only an error is tried again, and at once.
 
@@ -32,7 +36,7 @@ def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
         1 to 3; the last of them decides.
 
     Raises:
-        BadInputError: an execution is needed that is not told.
+        UntoldAttemptError: an execution is needed that is not told.
 
     Source: v1.20.2 pkg/kubelet/prober/prober.go runProbeWithRetries
     Differs: the outcomes are given.
@@ -42,8 +46,8 @@ def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
         used += 1
         if outcome != "error" or used == ATTEMPTS_MAX:
             return used
-    raise BadInputError(
-        f"attempts: {used} told, but the kubelet executes the probe once more",
+    raise UntoldAttemptError(
+        f"{used} attempts are told, but the kubelet executes the probe once more",
         advice=f"give the outcome of up to {ATTEMPTS_MAX} executions a tick",
     )
 

@@ -12,6 +12,8 @@ from typing import Literal
 
 import msgspec
 
+from kubeledger.errors import BadInputError
+from kubeledger.prober.attempts import UntoldAttemptError
 from kubeledger.prober.instants import instant_ns
 from kubeledger.prober.objects import PodStatus
 from kubeledger.prober.records import TickResult
@@ -71,8 +73,13 @@ def decide(worker: ProbeWorker, ticks: Sequence[Tick]) -> list[TickOutcome]:
     results = worker.results
     cache = results.cache
     outcomes = []
-    for tick in ticks:
-        keep_going = do_probe(worker, tick.pod_status, instant_ns(tick.at), tick.attempts)
+    for index, tick in enumerate(ticks):
+        now_ns = instant_ns(tick.at)
+        try:
+            keep_going = do_probe(worker, tick.pod_status, now_ns, tick.attempts)
+        except UntoldAttemptError as error:
+            path = f"input.ticks[{index}].attempts"
+            raise BadInputError(f"{path}: {error.message}", advice=error.advice) from None
         outcomes.append(
             TickOutcome(
                 keep_going,

@@ -39,6 +39,8 @@ class Probe(msgspec.Struct, rename="camel", gc=False):
     initial_delay_seconds: Count = 0
     success_threshold: Count = 0
     failure_threshold: Count = 0
+    period_seconds: Count = 0
+    timeout_seconds: Count = 0
 
 
 class ExitCodes(msgspec.Struct, rename="camel"):
