@@ -108,13 +108,23 @@ def _checked(line_function: LineFunction, line_type: type[msgspec.Struct]) -> Li
         except msgspec.ValidationError as error:
             raise BadInputError(_bounded(schema_fault(line, line_type, str(error)))) from None
         except msgspec.MsgspecError as error:
-            raise BadInputError(_bounded(str(error))) from None
+            raise _no_json(line, str(error)) from None
         except UnicodeDecodeError:
             raise BadInputError("the line is not UTF-8") from None
         except RecursionError:
             raise BadInputError("the line is nested too deeply") from None
 
     return checked
+
+
+def _no_json(line: bytes, message: str) -> BadInputError:
+    if line.startswith(b"\xef\xbb\xbf"):
+        return BadInputError("a byte order mark stands before the JSON")
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return BadInputError("the line is not UTF-8")
+    return BadInputError(_bounded(message))
 
 
 def _placed(line: bytes, message: str, advice: str) -> BadInputError:
