@@ -97,7 +97,7 @@ FACTS: tuple[Fact, ...] = (
         says="A startup worker ends when it sees its container started, unless the next fact "
         "holds as well.",
         source="worker.go doProbe (#98571)",
-        proof="documented",
+        proof="source",
     ),
     Fact(
         name="startup_worker_stays_for_restarts",
@@ -164,7 +164,7 @@ FACTS: tuple[Fact, ...] = (
         since=24,
         says="gRPC probes are executed; before, such a probe has no handler and errors.",
         source="prober.go runProbe (#106463); GRPCContainerProbe on",
-        proof="documented",
+        proof="source",
     ),
 )
 """(n,) one per field of ``ProberFacts``, in the order of the kubelet's own steps."""

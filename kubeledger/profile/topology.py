@@ -67,14 +67,14 @@ FACTS: tuple[Fact, ...] = (
         since=32,
         says="prefer-closest-numa-nodes needs no gate.",
         source="policy_options.go stableOptions",
-        proof="documented",
+        proof="source",
     ),
     Fact(
         name="max_allowable_nodes_option",
         since=31,
         says="max-allowable-numa-nodes raises the limit of 8 NUMA nodes, behind a gate.",
         source="policy_options.go MaxAllowableNUMANodes",
-        proof="documented",
+        proof="source",
     ),
     Fact(
         name="max_allowable_nodes_stable",

@@ -321,6 +321,20 @@ def test_unlisted_resource_of_an_init_container() -> None:
     assert reason("1.31.0", case(wants)) == ""
 
 
+@pytest.mark.parametrize("name", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
+def test_resource_that_a_claim_stands_for(name: str) -> None:
+    """Dropped since 1.36, in the container that the claim is for."""
+    wants = pod(requests={name: "1"})
+    on = node()
+    on["status"]["allocatable"][name] = "0"
+    mapping = {"containerName": "c", "resourceName": name, "requestName": "r"}
+    wants["status"] = {"extendedResourceClaimStatus": {"requestMappings": [mapping]}}
+    assert reason("1.35.0", case(wants, on=on)) == f"OutOf{name}"
+    assert reason("1.36.0", case(wants, on=on)) == ""
+    mapping["containerName"] = "d"
+    assert reason("1.36.0", case(wants, on=on)) == f"OutOf{name}"
+
+
 def test_rounding() -> None:
     """Three times a third of a millicore: each rounded up, or the sum."""
     containers = [{"name": f"c{i}", "resources": {"requests": {"cpu": "300u"}}} for i in range(3)]
