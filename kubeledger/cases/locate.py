@@ -6,9 +6,10 @@ maps. When a case is refused, it is read once more, slowly, to name the field.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +31,7 @@ _AMOUNTS = frozenset(
         "systemReserved",
     }
 )
+_OBJECTS = _AMOUNTS | {"resources"}
 _TIMES = frozenset(
     {
         "at",
@@ -40,6 +42,8 @@ _TIMES = frozenset(
         "startedAt",
     }
 )
+_INT_DIGITS_MAX: Final = 1000
+_QUOTED = re.compile(r"quantity (?P<amount>.+?): ", re.DOTALL)
 _MARK = re.compile(r"quantit|RFC 3339")
 _PLACED = re.compile(r"(?P<what>.*) - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`", re.DOTALL)
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|(?P<some>\[\.\.\.\])")
@@ -60,15 +64,22 @@ def field_at_fault(line: bytes, message: str) -> str:
         return ""
     about_times = "RFC 3339" in message
     try:
-        case = msgspec.json.decode(line)
-        for path, name, parent, value in _leaves("input", "", case.get("input")):
+        # Not the decoder of the cases: that takes no number beyond a double.
+        case = json.loads(line, parse_int=_int_or_text)
+        leaves = list(_leaves("input", "", case.get("input")))
+        for path, name, parent, value in leaves:
             if about_times:
                 if name in _TIMES and isinstance(value, str) and not _is_time(value):
                     return path
-            elif parent in _AMOUNTS and not _is_quantity(value):
+            elif parent in _AMOUNTS and _is_meant(value, message):
                 return path
-    except RecursionError:
-        return ""  # deeper than can be walked: the message stands without a path
+        for path, name, parent, value in () if about_times else leaves:
+            if name in _OBJECTS and not isinstance(value, dict | None):
+                return path
+            if parent in _AMOUNTS and not _is_quantity(value):
+                return path
+    except (RecursionError, ValueError):
+        return ""  # it cannot be walked: the message stands without a path
     return ""
 
 
@@ -142,6 +153,10 @@ def _refused_so(case: object, line_type: type, message: str) -> bool:
     return False
 
 
+def _int_or_text(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _INT_DIGITS_MAX else digits
+
+
 def _leaves(path: str, parent: str, node: Any) -> Iterator[tuple[str, str, str, Any]]:  # noqa: ANN401  # any JSON value
     """Path, key, key of the object around it, and value of everything in ``node``."""
     if isinstance(node, dict):
@@ -152,6 +167,14 @@ def _leaves(path: str, parent: str, node: Any) -> Iterator[tuple[str, str, str, 
     elif isinstance(node, list):
         for index, value in enumerate(node):
             yield from _leaves(f"{path}[{index}]", parent, value)
+
+
+def _is_meant(amount: object, message: str) -> bool:
+    """Whether a message quotes this amount: it may be a quantity that cannot stand there."""
+    match = _QUOTED.search(message)
+    if match is None or isinstance(amount, dict | list):
+        return False
+    return match["amount"] in (repr(amount), json.dumps(amount))
 
 
 def _is_quantity(value: object) -> bool:

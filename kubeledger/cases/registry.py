@@ -38,6 +38,7 @@ SUBSYSTEMS: tuple[str, ...] = (
 """Names as users write them; each is a module of this package."""
 
 _SHOWN_MAX: Final = 1000
+_OWN_PATH: Final = re.compile(r" - at `[^`]*`$")
 _LONG_WORD: Final = re.compile(r"(\S{150})\S+(\S{20})")
 
 LineFunction = Callable[[bytes], bytes]
@@ -129,6 +130,7 @@ def _no_json(line: bytes, message: str) -> BadInputError:
 
 def _placed(line: bytes, message: str, advice: str) -> BadInputError:
     field = field_at_fault(line, message)
+    message = _OWN_PATH.sub("", message) if field else message
     return BadInputError(_bounded(f"{field}: {message}" if field else message), advice=advice)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kubeledger.cases.locate import field_at_fault
 from kubeledger.cases.registry import SUBSYSTEMS, decider_of, judge_of
 from kubeledger.cases.topologyhints import HintOutcome, _order_behind, _ordered
 from kubeledger.cli.main import cli
@@ -356,3 +357,26 @@ def test_an_order_of_nodes_is_found_as_if_all_were_tried(swapped: bool) -> None:
         found = _order_behind(told, nodes)
         assert (found is not None and _ordered(hints, found) == told) == possible
         assert possible or swapped
+
+
+@pytest.mark.parametrize(
+    ("resources", "message", "path"),
+    [
+        (b'{"requests": {"a": "1", "cpu": null}}', "quantity null: x", ".requests.cpu"),
+        (b'{"limits": {"a.b/c": -1}}', "quantity -1: x", '.limits["a.b/c"]'),
+        (b'{"limits": {"cpu": 1e400}}', "no quantities", ".limits.cpu"),
+        (b'{"limits": {"cpu": ' + b"9" * 5000 + b"}}", "no quantities", ".limits.cpu"),
+        (b'{"limits": []}', "no quantities", ".limits"),
+        (b"1e400", "no quantities", ""),
+    ],
+)
+def test_an_amount_is_found_whatever_it_is(resources: bytes, message: str, path: str) -> None:
+    """One that is quoted, else the first that cannot be one."""
+    line = b'{"input": {"pod": {"spec": {"containers": [{"resources": ' + resources + b"}]}}}}"
+    assert field_at_fault(line, message) == f"input.pod.spec.containers[0].resources{path}"
+
+
+def test_what_is_too_deep_to_be_walked_has_no_path() -> None:
+    """The message is then given without one."""
+    deep = b'{"a":' * 900 + b"1" + b"}" * 900
+    assert field_at_fault(b'{"input":' + deep + b"}", "no quantity") == ""
