@@ -23,6 +23,7 @@ __all__ = ["field_at_fault", "schema_fault"]
 _AMOUNTS = frozenset(
     {
         "allocatable",
+        "allocatedResources",
         "capacity",
         "kubeReserved",
         "limits",
@@ -43,7 +44,7 @@ _TIMES = frozenset(
     }
 )
 _INT_DIGITS_MAX: Final = 1000
-_QUOTED = re.compile(r"quantity (?P<amount>.+?): ", re.DOTALL)
+_QUOTED = re.compile(r"quantity (?P<amount>.+?)(?:: | is negative)", re.DOTALL)
 _MARK = re.compile(r"quantit|RFC 3339")
 _PLACED = re.compile(r"(?P<what>.*) - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`", re.DOTALL)
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|(?P<some>\[\.\.\.\])")
