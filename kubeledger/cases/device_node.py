@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from kubeledger.cases.fields import check_amounts, keyed, node_set
-from kubeledger.devicemanager.manager import Device, ManagerImpl
+from kubeledger.devicemanager.manager import Device, ManagerImpl, RpcError
 from kubeledger.errors import BadInputError
+from kubeledger.kube.pod import ExtendedResourceClaimStatus
 from kubeledger.kube.quantity import Quantity, value_of
 from kubeledger.kube.requests import ResourceList
 from kubeledger.topologymanager.bitmask import BITS_MAX
@@ -97,11 +98,24 @@ class CasePodSpec(msgspec.Struct, frozen=True, rename="camel"):
     init_containers: list[CaseContainer] | None = None
 
 
+class CasePodStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The slice of a PodStatus that is read."""
+
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
+
+
 class CasePod(msgspec.Struct, frozen=True):
     """The slice of a Pod that is read."""
 
     metadata: CaseMetadata
     spec: CasePodSpec
+    status: CasePodStatus | None = None
+
+    def claimed(self, container: str) -> frozenset[str]:
+        """Resources of a container that a resource claim of the pod stands for."""
+        claim = self.status.extended_resource_claim_status if self.status is not None else None
+        mappings = claim.request_mappings if claim is not None else None
+        return frozenset(m.resource_name for m in mappings or () if m.container_name == container)
 
     def container(self, name: str) -> tuple[CaseContainer, bool] | None:
         """A container by name, and whether it is an init container; None if there is none."""
@@ -129,9 +143,9 @@ class ScriptedPlugin(msgspec.Struct, frozen=True):
         rest = [d for d in self.order if d in available and d not in must_include]
         return must_include.union(rest[: max(size - len(must_include), 0)])
 
-    def allocate(self, devices: frozenset[str]) -> str:
+    def allocate(self, devices: frozenset[str]) -> RpcError | None:
         """The error of the case, whatever the devices."""
-        return self.error
+        return RpcError(self.error) if self.error else None
 
 
 def manager_of(

@@ -131,6 +131,7 @@ def _call(index: int, step: StepCase, active: frozenset[str]) -> AllocateCall:
         pod=step.pod.metadata.uid,
         container=step.container,
         limits=counted_limits(container),
+        claimed=step.pod.claimed(step.container),
         is_init=is_init,
         is_restartable=is_init and container.is_restartable,
         affinity=None if affinity is None else mask_of(node_set(f"{path}.affinity", affinity)),

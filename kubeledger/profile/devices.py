@@ -13,6 +13,7 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
 
     restartable_init_keeps_devices: bool
+    claimed_resources_skipped: bool
     running_container_needs_nothing: bool
     health_checked_first: bool
     affinity_nodes_first: bool
@@ -34,6 +35,14 @@ FACTS: tuple[Fact, ...] = (
         says="Devices of a restartable init container leave the reuse set: it keeps them.",
         source="manager.go Allocate, PR 120461",
         proof="conformance",
+    ),
+    Fact(
+        name="claimed_resources_skipped",
+        since=36,
+        says="Limits that a resource claim of the pod stands for are not the device manager's.",
+        source="manager.go allocateContainerResources isDRAExtendedResource; in 1.35 the gate "
+        "DRAExtendedResource is off",
+        proof="source",
     ),
     Fact(
         name="running_container_needs_nothing",
