@@ -80,7 +80,8 @@ FACTS: tuple[Fact, ...] = (
         name="drops_resources_claimed_from_drivers",
         since=36,
         says="Extended resources that a resource claim of the pod stands for are dropped.",
-        source="lifecycle/predicate.go removeMissingExtendedResources, DRAExtendedResource",
+        source="lifecycle/predicate.go removeMissingExtendedResources, DRAExtendedResource (on), "
+        "PR 135725 (in the notes of v1.36.0)",
         proof="source",
     ),
     Fact(

@@ -123,7 +123,7 @@ FACTS: tuple[Fact, ...] = (
         name="hints_on_device_nodes_only",
         since=36,
         says="Hints are made of NUMA nodes that host devices of the resource, used or not.",
-        source="topology_hints.go deviceNUMANodes, PR 138244",
+        source="topology_hints.go deviceNUMANodes, PR 138244 (in the notes of v1.36.0)",
         proof="conformance",
     ),
     Fact(
