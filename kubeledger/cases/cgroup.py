@@ -7,12 +7,10 @@ from typing import Annotated
 import msgspec
 
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.cases.pod_amounts import bad_amount
 from kubeledger.cgroups.decider import admissible, decide_pod
 from kubeledger.cgroups.names import CgroupNameError
-from kubeledger.cgroups.pod import Pod
 from kubeledger.errors import BadInputError
-from kubeledger.kube.quantity import QuantityError
+from kubeledger.kube.pod import Pod
 from kubeledger.profile.resolve import KubeletProfile
 
 __all__ = ["INPUT", "CgroupInput", "CgroupOutcome", "decide", "judge"]
@@ -69,7 +67,7 @@ def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
     """The outcome that a kubelet of this version gives.
 
     Raises:
-        BadInputError: a quantity or the UID cannot be read.
+        BadInputError: a quantity cannot be asked for, or the UID not be read.
     """
     try:
         decision = decide_pod(
@@ -79,8 +77,6 @@ def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
             cpu_period_us=case_input.cpu_cfs_quota_period_us,
             memory_capacity=case_input.memory_capacity,
         )
-    except QuantityError as error:
-        raise bad_amount([("input.pod", case_input.pod)], error) from None
     except CgroupNameError as error:
         raise BadInputError(f"input.pod.metadata.uid: {error}") from None
     pod = decision.pod

@@ -8,12 +8,10 @@ import msgspec
 
 from kubeledger.cases.fields import Bytes, check_amounts
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.cases.pod_amounts import bad_amount, read_amount
 from kubeledger.cgroups.decider import admissible, decide_pod_unified
-from kubeledger.cgroups.pod import Pod
 from kubeledger.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
-from kubeledger.kube.quantity import QuantityError
-from kubeledger.kube.requests import Amount, units_of
+from kubeledger.kube.pod import Pod
+from kubeledger.kube.requests import Amount, nanos_of, units_of
 from kubeledger.profile.resolve import KubeletProfile
 
 __all__ = ["INPUT", "CgroupV2Input", "decide", "judge"]
@@ -50,10 +48,9 @@ def decide(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, obje
     """The outcome that a kubelet of this version gives.
 
     Raises:
-        BadInputError: a quantity cannot be read.
+        BadInputError: a quantity cannot be read, or asked for.
     """
     check_amounts("input", {"nodeAllocatableMemory": case_input.node_allocatable_memory})
-    allocatable = read_amount(case_input.node_allocatable_memory, "input.nodeAllocatableMemory")
     settings = UnifiedSettings(
         memory_qos=case_input.memory_qos,
         throttling_factor=case_input.memory_throttling_factor,
@@ -61,12 +58,9 @@ def decide(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, obje
         limited_swap=case_input.swap_behavior == LIMITED_SWAP,
         memory_capacity=case_input.memory_capacity,
         swap_capacity=case_input.swap_capacity,
-        node_allocatable_memory=units_of(allocatable),
+        node_allocatable_memory=units_of(nanos_of(case_input.node_allocatable_memory)),
     )
-    try:
-        decision = decide_pod_unified(case_input.pod, profile.cgroups, settings)
-    except QuantityError as error:
-        raise bad_amount([("input.pod", case_input.pod)], error) from None
+    decision = decide_pod_unified(case_input.pod, profile.cgroups, settings)
     containers: dict[str, _Files] = {
         name: {"unified": files} for name, files in decision.containers.items()
     }

@@ -8,12 +8,10 @@ import msgspec
 
 from kubeledger.cases.fields import check_amounts, keyed
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.cases.pod_amounts import bad_amount, read_amount
 from kubeledger.cgroups.decider import admissible, decide_qos
-from kubeledger.cgroups.pod import Pod
 from kubeledger.errors import BadInputError
-from kubeledger.kube.quantity import QuantityError
-from kubeledger.kube.requests import ResourceList, units_of
+from kubeledger.kube.pod import Pod
+from kubeledger.kube.requests import ResourceList, nanos_of, units_of
 from kubeledger.profile.resolve import KubeletProfile
 
 __all__ = ["INPUT", "LevelValues", "QOSInput", "decide", "judge"]
@@ -45,7 +43,7 @@ def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValu
     """The outcome that a kubelet of this version gives.
 
     Raises:
-        BadInputError: a quantity cannot be read.
+        BadInputError: a quantity cannot be read, or asked for.
     """
     check_amounts("input.allocatable", case_input.allocatable)
     for resource in case_input.qos_reserved_percent:
@@ -55,18 +53,13 @@ def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValu
             )
     allocatable = None
     if "memory" in case_input.allocatable:
-        nanos = read_amount(case_input.allocatable["memory"], "input.allocatable.memory")
-        allocatable = units_of(nanos)
-    try:
-        config = decide_qos(
-            case_input.active_pods,
-            profile.cgroups,
-            allocatable_memory=allocatable,
-            memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
-        )
-    except QuantityError as error:
-        pods = enumerate(case_input.active_pods)
-        raise bad_amount(((f"input.activePods[{i}]", p) for i, p in pods), error) from None
+        allocatable = units_of(nanos_of(case_input.allocatable["memory"]))
+    config = decide_qos(
+        case_input.active_pods,
+        profile.cgroups,
+        allocatable_memory=allocatable,
+        memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
+    )
     levels = {
         "burstable": LevelValues(config.burstable_shares, config.burstable_memory_limit),
         "besteffort": LevelValues(config.best_effort_shares, config.best_effort_memory_limit),

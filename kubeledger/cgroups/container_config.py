@@ -12,9 +12,9 @@ import msgspec
 
 from kubeledger.cgroups.conversions import quota_of_milli_cpu, shares_of_milli_cpu
 from kubeledger.cgroups.oom import container_oom_score_adj
-from kubeledger.cgroups.pod import Container, Pod
 from kubeledger.cgroups.pod_config import HUGE_PAGES_PREFIX, page_size_of
 from kubeledger.cgroups.records import QOSClass
+from kubeledger.kube.pod import Container, Pod
 from kubeledger.kube.requests import Amount, ResourceList, milli_of, nanos_of, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 

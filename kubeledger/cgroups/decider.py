@@ -8,6 +8,7 @@ says which value differs first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import msgspec
 
@@ -21,12 +22,13 @@ from kubeledger.cgroups.node_config import (
     over_reserved,
     resource_config_for_node,
 )
-from kubeledger.cgroups.pod import Pod
 from kubeledger.cgroups.pod_config import ResourceConfig, resource_config_for_pod
-from kubeledger.cgroups.qos import pod_qos
 from kubeledger.cgroups.qos_config import QOSConfig, qos_config, qos_requests
 from kubeledger.cgroups.records import QOSClass
 from kubeledger.cgroups.unified import UnifiedSettings, container_unified, pod_unified
+from kubeledger.kube.amounts import check_asked
+from kubeledger.kube.pod import Pod, resource_lists
+from kubeledger.kube.podqos import pod_qos
 from kubeledger.kube.quantity import Quantity
 from kubeledger.profile.cgroups import CgroupFacts
 
@@ -79,11 +81,14 @@ def decide_pod(
     """Values for a pod's cgroup and its containers.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        BadInputError: an amount of the pod cannot be asked for.
         CgroupNameError: the pod's UID cannot be part of a name.
     """
-    qos_class = pod_qos(pod, facts)
-    name = pod_cgroup(qos_class, pod.metadata.uid)
+    check_asked(resource_lists(pod))
+    qos_class = pod_qos(
+        pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
+    )
+    name = pod_cgroup(qos_class, pod.metadata.uid or "")
     return PodDecision(
         qos_class=qos_class,
         pod=resource_config_for_pod(
@@ -94,7 +99,7 @@ def decide_pod(
             cpu_period_us=cpu_period_us,
         ),
         containers={
-            container.name: container_config(
+            container.name or "": container_config(
                 pod,
                 container,
                 qos_class,
@@ -103,7 +108,7 @@ def decide_pod(
                 cpu_period_us=cpu_period_us,
                 memory_capacity=memory_capacity,
             )
-            for container in pod.spec.containers
+            for container in pod.spec.containers or ()
         },
         cgroupfs_path=to_cgroupfs(name),
         systemd_path=to_systemd(name),
@@ -116,14 +121,17 @@ def decide_pod_unified(
     """Cgroup v2 files for a pod and its containers.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        BadInputError: an amount of the pod cannot be asked for.
     """
-    qos_class = pod_qos(pod, facts)
+    check_asked(resource_lists(pod))
+    qos_class = pod_qos(
+        pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
+    )
     return PodUnifiedDecision(
         pod=pod_unified(pod, qos_class, facts, settings),
         containers={
-            container.name: container_unified(pod, container, qos_class, facts, settings)
-            for container in pod.spec.containers
+            container.name or "": container_unified(pod, container, qos_class, facts, settings)
+            for container in pod.spec.containers or ()
         },
     )
 
@@ -138,8 +146,9 @@ def decide_qos(
     """Values for the QoS cgroups over the active pods.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        BadInputError: an amount of a pod cannot be asked for.
     """
+    check_asked(chain.from_iterable(map(resource_lists, pods)))
     return qos_config(
         qos_requests(pods, facts),
         allocatable_memory=allocatable_memory,

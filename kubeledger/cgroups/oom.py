@@ -10,16 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from kubeledger.cgroups.arithmetic import quotient
-from kubeledger.cgroups.pod import (
-    Container,
-    Pod,
-    PodSpec,
-    is_critical_pod,
-    is_node_critical_pod,
-    is_sidecar,
-)
 from kubeledger.cgroups.pod_config import HUGE_PAGES_PREFIX
 from kubeledger.cgroups.records import QOSClass
+from kubeledger.kube.critical import is_critical_pod, is_node_critical_pod
+from kubeledger.kube.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.kube.requests import aggregate, nanos_of, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 
@@ -63,7 +57,7 @@ def container_oom_score_adj(
     share = _unallocated_share(pod.spec) if facts.pod_level_resources else 0
     adjust = _score(_memory_request(container) + share, memory_capacity)
     if facts.oom_sidecar_outlives_containers and _is_sidecar_of(pod, container):
-        least = min(map(_memory_request, pod.spec.containers), default=0)
+        least = min(map(_memory_request, pod.spec.containers or ()), default=0)
         adjust = min(adjust, _score(least + share, memory_capacity))
     if adjust < 1000 + guaranteed:
         return 1000 + guaranteed
@@ -97,11 +91,11 @@ def _unallocated_share(spec: PodSpec) -> int:
     pod_request = nanos_of(own["memory"]) if "memory" in own else 0
     if not pod_request:
         return 0
-    inits = spec.init_containers or []
+    inits = spec.init_containers or ()
     requested = aggregate(
-        [container.requests for container in spec.containers],
+        [container.requests for container in spec.containers or ()],
         [(container.requests, is_sidecar(container)) for container in inits],
         "memory",
     )
     remaining = units_of(pod_request) - units_of(requested or 0)
-    return quotient(remaining, len(spec.containers) + len(inits))
+    return quotient(remaining, len(spec.containers or ()) + len(inits))

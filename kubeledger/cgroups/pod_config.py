@@ -6,14 +6,14 @@ where all that runs in it is: one container without a limit leaves the pod witho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from kubeledger.cgroups.conversions import MIN_SHARES, quota_of_milli_cpu, shares_of_milli_cpu
-from kubeledger.cgroups.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.cgroups.records import QOSClass
+from kubeledger.kube.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.kube.quantity import QuantityError, value_of
 from kubeledger.kube.requests import ResourceList, aggregate, milli_of, nanos_of, units_of
 from kubeledger.profile.cgroups import CgroupFacts
@@ -113,7 +113,7 @@ def pod_request(spec: PodSpec, name: str, facts: CgroupFacts, *, pod_level: bool
         total = nanos_of(own[name])
     elif spec.init_containers:
         total = aggregate(
-            [container.requests for container in spec.containers],
+            [container.requests for container in spec.containers or ()],
             [
                 (container.requests, facts.sidecars_run_alongside and is_sidecar(container))
                 for container in spec.init_containers
@@ -121,7 +121,7 @@ def pod_request(spec: PodSpec, name: str, facts: CgroupFacts, *, pod_level: bool
             name,
         )
     else:
-        total = _sum_of_requests(spec.containers, name)
+        total = _sum_of_requests(spec.containers or (), name)
     if spec.overhead and name in spec.overhead:
         total = (total or 0) + nanos_of(spec.overhead[name])
     return total
@@ -140,7 +140,7 @@ def pod_limit(spec: PodSpec, name: str, facts: CgroupFacts) -> int | None:
         total: int | None = nanos_of(own[name])
     else:
         total = aggregate(
-            [container.limits for container in spec.containers],
+            [container.limits for container in spec.containers or ()],
             [
                 (c.limits, facts.sidecars_run_alongside and is_sidecar(c))
                 for c in spec.init_containers or ()
@@ -179,7 +179,7 @@ def huge_page_limits(amounts: dict[str, int]) -> dict[int, int]:
     return limits
 
 
-def _sum_of_requests(containers: list[Container], name: str) -> int | None:
+def _sum_of_requests(containers: Iterable[Container], name: str) -> int | None:
     """``aggregate`` of a pod that has no init containers, as most have none; fast."""
     total: int | None = None
     for container in containers:
@@ -199,7 +199,7 @@ def _limits_declared(spec: PodSpec, name: str, facts: CgroupFacts) -> bool:
     own = _pod_level_limits(spec, facts)
     if own and name in own and nanos_of(own[name]):
         return True
-    for container in spec.containers:
+    for container in spec.containers or ():
         limits = container.limits
         if name not in limits or not nanos_of(limits[name]):
             return False
@@ -208,7 +208,7 @@ def _limits_declared(spec: PodSpec, name: str, facts: CgroupFacts) -> bool:
     return all(_init_limits(spec.init_containers, name, facts))
 
 
-def _init_limits(inits: list[Container], name: str, facts: CgroupFacts) -> Iterator[int]:
+def _init_limits(inits: Iterable[Container], name: str, facts: CgroupFacts) -> Iterator[int]:
     """(n,) nanos that each init container may use, with the sidecars beside it."""
     sidecars = 0
     for container in inits:
@@ -247,7 +247,7 @@ def _pod_huge_pages(spec: PodSpec, facts: CgroupFacts) -> dict[int, int]:
 
 def _request_lists(spec: PodSpec, facts: CgroupFacts) -> Iterator[ResourceList]:
     """All request lists that a pod's requests come from."""
-    for container in spec.containers:
+    for container in spec.containers or ():
         yield container.requests
     for container in spec.init_containers or ():
         yield container.requests
@@ -263,7 +263,7 @@ def _huge_pages_by_container(spec: PodSpec, facts: CgroupFacts) -> dict[int, int
     Source: v1.20.2, v1.23.0 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod
     """
     total: dict[int, int] = {}
-    for container in spec.containers:
+    for container in spec.containers or ():
         for size, amount in huge_page_limits(_huge_pages(container.requests)).items():
             total[size] = total.get(size, 0) + amount
     if facts.pod_config_visits_init_containers:

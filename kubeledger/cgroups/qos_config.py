@@ -15,9 +15,9 @@ import msgspec
 
 from kubeledger.cgroups.arithmetic import quotient
 from kubeledger.cgroups.conversions import MIN_SHARES, shares_of_milli_cpu
-from kubeledger.cgroups.pod import Pod
 from kubeledger.cgroups.pod_config import pod_request
-from kubeledger.cgroups.qos import pod_qos
+from kubeledger.kube.pod import Pod
+from kubeledger.kube.podqos import pod_qos
 from kubeledger.kube.requests import milli_of, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 
@@ -68,7 +68,9 @@ def qos_requests(pods: Sequence[Pod], facts: CgroupFacts) -> QOSRequests:
     milli_cpu = guaranteed = burstable = 0
     cpu_level, memory_level = facts.pod_level_resources, facts.qos_memory_counts_pod_level
     for pod in pods:
-        qos_class = pod_qos(pod, facts)
+        qos_class = pod_qos(
+            pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
+        )
         if qos_class == "BestEffort":
             continue
         memory = units_of(pod_request(pod.spec, "memory", facts, pod_level=memory_level) or 0)

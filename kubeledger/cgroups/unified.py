@@ -13,9 +13,10 @@ from typing import Final
 import msgspec
 
 from kubeledger.cgroups.arithmetic import int64_of_float
-from kubeledger.cgroups.pod import Container, Pod, is_critical_pod
 from kubeledger.cgroups.pod_config import pod_request
 from kubeledger.cgroups.records import QOSClass
+from kubeledger.kube.critical import is_critical_pod
+from kubeledger.kube.pod import Container, Pod
 from kubeledger.kube.requests import ResourceList, nanos_of, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 

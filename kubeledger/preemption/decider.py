@@ -100,7 +100,7 @@ def admissible(
         return f"no set of pods frees what is missing: {to_string(missing)} would be left"
     picks = [at[uid] for uid in victims]
     classes = [candidates.qos(pick) for pick in picks]
-    ranks = [KILL_ORDER.index(c) for c in classes if c is not None]
+    ranks = [KILL_ORDER.index(c) for c in classes]
     if ranks != sorted(ranks):
         return "BestEffort pods are killed before Burstable ones, these before Guaranteed ones"
     groups = candidates.by_qos()

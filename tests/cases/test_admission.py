@@ -449,7 +449,7 @@ def test_bad_input(change: dict[str, Any], named: str) -> None:
 
 def test_nulls_numbers_and_unknown_keys() -> None:
     """Objects of the API may hold them anywhere."""
-    odd = pod("a", {"cpu": 3, "memory": None})
+    odd = pod("a", {"cpu": 3})
     odd["spec"] |= {"initContainers": None, "overhead": None, "hostNetwork": True}
     odd["metadata"]["annotations"] = None
     assert reason("1.36.2", case(pod(requests={"cpu": 1}), odd)) == ""
