@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from kubeledger.cases.fields import check_amounts, keyed, node_set
+from kubeledger.cases.fields import are_sound, check_amounts, keyed, node_set
 from kubeledger.devicemanager.manager import Device, ManagerImpl, RpcError
 from kubeledger.errors import BadInputError
 from kubeledger.kube.pod import ExtendedResourceClaimStatus
@@ -179,11 +179,18 @@ def check_pod(path: str, pod: CasePod) -> None:
     Raises:
         BadInputError: naming the field.
     """
-    spec = pod.spec
-    for index, container in enumerate(spec.containers):
-        _check_resources(f"{path}.spec.containers[{index}]", container)
-    for index, container in enumerate(spec.init_containers or ()):
-        _check_resources(f"{path}.spec.initContainers[{index}]", container)
+    for kind, containers in (
+        ("containers", pod.spec.containers),
+        ("initContainers", pod.spec.init_containers or ()),
+    ):
+        for index, container in enumerate(containers):
+            resources = container.resources
+            if resources is None:
+                continue
+            if not (are_sound(resources.limits) and are_sound(resources.requests)):
+                where = f"{path}.spec.{kind}[{index}].resources"
+                check_amounts(f"{where}.limits", resources.limits)
+                check_amounts(f"{where}.requests", resources.requests)
 
 
 def counted_limits(container: CaseContainer) -> dict[str, int]:
@@ -198,13 +205,6 @@ def counted_limits(container: CaseContainer) -> dict[str, int]:
 def quantities(container: CaseContainer) -> dict[str, Quantity]:
     """Resource -> limit; of a container that was checked."""
     return {name: Quantity.from_api(amount) for name, amount in _limits(container).items()}
-
-
-def _check_resources(path: str, container: CaseContainer) -> None:
-    resources = container.resources
-    if resources is not None:
-        check_amounts(f"{path}.resources.limits", resources.limits)
-        check_amounts(f"{path}.resources.requests", resources.requests)
 
 
 def _devices(path: str, resource: ResourceCase) -> list[Device]:

@@ -22,6 +22,7 @@ __all__ = [
     "Bytes",
     "Int32",
     "Int64",
+    "are_sound",
     "check_amounts",
     "keyed",
     "node_set",
@@ -33,6 +34,8 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 _SHOWN_MAX: Final = 80
+_REMEMBERED_MAX: Final = 1 << 12
+_sound: Final[set[Amount]] = set()
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -56,6 +59,8 @@ def node_set(path: str, nodes: Iterable[int]) -> tuple[int, ...]:
         BadInputError: naming the entry.
     """
     checked = tuple(nodes)
+    if _are_nodes(checked):
+        return checked
     if len(set(checked)) != len(checked):
         index, node = next((i, n) for i, n in enumerate(checked) if n in checked[:i])
         raise BadInputError(f"{path}[{index}]: NUMA node {node} is there twice")
@@ -67,23 +72,31 @@ def node_set(path: str, nodes: Iterable[int]) -> tuple[int, ...]:
     return checked
 
 
+@lru_cache(maxsize=1 << 10)
+def _are_nodes(nodes: tuple[int, ...]) -> bool:
+    return len(set(nodes)) == len(nodes) and all(0 <= node < BITS_MAX for node in nodes)
+
+
+def are_sound(amounts: ResourceList | None) -> bool:
+    """Whether all of the amounts were checked before; False says nothing."""
+    return not amounts or _sound.issuperset(amounts.values())
+
+
 def check_amounts(path: str, amounts: ResourceList | None) -> None:
     """Make sure that the amounts of a node or a setting are quantities, none of them negative.
 
     Raises:
         BadInputError: naming the resource.
     """
-    if not amounts:
+    if amounts is None or are_sound(amounts):
         return
     for name, amount in amounts.items():
         try:
-            negative = _is_negative(amount)
+            negative = Quantity.from_api(amount).sign < 0
         except QuantityError as error:
             raise BadInputError(f"{keyed(path, name)}: {shortened(amount)}: {error}") from None
         if negative:
             raise BadInputError(f"{keyed(path, name)}: {shortened(amount)} is negative")
-
-
-@lru_cache(maxsize=1 << 12, typed=True)
-def _is_negative(amount: Amount) -> bool:
-    return Quantity.from_api(amount).sign < 0
+        if len(_sound) >= _REMEMBERED_MAX:
+            _sound.clear()
+        _sound.add(amount)

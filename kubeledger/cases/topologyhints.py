@@ -22,6 +22,7 @@ from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
 from kubeledger.devicemanager.hints import pod_topology_hints, topology_hints
 from kubeledger.devicemanager.pod_request import ContainerLimits, pod_device_request
 from kubeledger.errors import BadInputError
+from kubeledger.kube.quantity import QuantityError
 from kubeledger.profile.devices import DeviceFacts
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.topologymanager.bitmask import bits_of
@@ -120,7 +121,10 @@ def _hints(case_input: HintsCase, profile: KubeletProfile) -> dict[str, Hints | 
     if found is None:
         raise BadInputError(f"input.steps[0].container: the pod has no {step.container!r}")
     if case_input.scope == "pod":
-        requests = _pod_request(step.pod, facts)
+        try:
+            requests = _pod_request(step.pod, facts)
+        except QuantityError as error:
+            raise BadInputError(f"input.steps[0].pod: the sum of its limits: {error}") from None
         return pod_topology_hints(manager, uid, requests, active, facts)
     limits = counted_limits(found[0])
     return topology_hints(manager, uid, step.container, limits, active, facts)
