@@ -70,6 +70,8 @@ def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAll
     capacity = _quantities(case_input.capacity)
     try:
         decision = decide_node(capacity, settings, profile.cgroups)
+    except EvictionThresholdError as error:
+        raise _bad_threshold(case_input, profile, error) from None
     except QuantityError as error:
         raise BadInputError(f"input: the sum of reserved amounts: {error}") from None
     config = decision.config
@@ -107,19 +109,27 @@ def _check(case_input: NodeAllocatableInput, profile: KubeletProfile) -> None:
                     f"{keyed(name, resource)}: the kubelet cannot reserve this resource",
                     advice=f"one of {', '.join(_RESERVABLE)}",
                 )
-    capacity = _quantities(case_input.capacity)
     known = eviction_signals(profile.version.minor)
-    for signal, threshold in (case_input.eviction_hard or {}).items():
-        path = keyed("input.evictionHard", signal)
+    for signal in case_input.eviction_hard or {}:
         if signal not in known:
+            path = keyed("input.evictionHard", signal)
             raise BadInputError(
                 f"{path}: kubelet {profile.version} knows no such eviction signal",
                 advice=f"one of {', '.join(known)}",
             )
+
+
+def _bad_threshold(
+    case_input: NodeAllocatableInput, profile: KubeletProfile, error: EvictionThresholdError
+) -> BadInputError:
+    """The error for a user, with the signal whose threshold is refused."""
+    capacity = _quantities(case_input.capacity)
+    for signal, threshold in (case_input.eviction_hard or {}).items():
         try:
             hard_eviction_reservation({signal: threshold}, capacity, profile.cgroups)
-        except EvictionThresholdError as error:
-            raise BadInputError(f"{path}: {error}") from None
+        except EvictionThresholdError as found:
+            return BadInputError(f"{keyed('input.evictionHard', signal)}: {found}")
+    return BadInputError(f"input.evictionHard: {error}")
 
 
 def _quantities(amounts: ResourceList | None) -> dict[str, Quantity]:
