@@ -14,8 +14,9 @@ from kubeledger.cgroups.conversions import quota_of_milli_cpu, shares_of_milli_c
 from kubeledger.cgroups.oom import container_oom_score_adj
 from kubeledger.cgroups.pod_config import HUGE_PAGES_PREFIX, page_size_of
 from kubeledger.cgroups.records import QOSClass
+from kubeledger.kube.amounts import NANOS
 from kubeledger.kube.pod import Container, Pod
-from kubeledger.kube.requests import Amount, ResourceList, milli_of, nanos_of, units_of
+from kubeledger.kube.requests import Amount, ResourceList, milli_of, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = [
@@ -65,7 +66,7 @@ def container_config(
         memory_capacity: bytes of the node, above 0.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        BadInputError: an amount cannot be asked for.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
         generateLinuxContainerResources, calculateLinuxResources
@@ -110,7 +111,7 @@ def container_huge_page_limits(
             if not name.startswith(HUGE_PAGES_PREFIX):
                 continue
             if size := huge_page_unit_size(page_size_of(name)):
-                asked[size] = units_of(nanos_of(amount))
+                asked[size] = units_of(NANOS[amount])
     return {size: asked.get(size, 0) for size in page_sizes}
 
 
@@ -136,17 +137,17 @@ def _limit(pod: Pod, container: Container, name: str, facts: CgroupFacts) -> int
         getMemoryLimit
     """
     limits = container.limits
-    limit = nanos_of(limits[name]) if name in limits else 0
+    limit = NANOS[limits[name]] if name in limits else 0
     if limit or not facts.pod_level_resources or pod.spec.resources is None:
         return limit
     own = pod.spec.resources.limits or {}
-    return nanos_of(own[name]) if name in own else 0
+    return NANOS[own[name]] if name in own else 0
 
 
 def _shares(requests: ResourceList, limit_milli: int, facts: CgroupFacts) -> int:
     """Shares by the request, or by the limit in its stead."""
     request: Amount = requests.get("cpu")
-    request_milli = milli_of(nanos_of(request)) if request is not None else 0
+    request_milli = milli_of(NANOS[request]) if request is not None else 0
     absent = "cpu" not in requests
     if not facts.limit_is_share_only_without_request:
         absent = request_milli == 0

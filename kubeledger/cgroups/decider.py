@@ -8,7 +8,6 @@ says which value differs first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 import msgspec
 
@@ -27,7 +26,7 @@ from kubeledger.cgroups.qos_config import QOSConfig, qos_config, qos_requests
 from kubeledger.cgroups.records import QOSClass
 from kubeledger.cgroups.unified import UnifiedSettings, container_unified, pod_unified
 from kubeledger.kube.amounts import check_asked
-from kubeledger.kube.pod import Pod, resource_lists
+from kubeledger.kube.pod import Pod, lists_of_pods
 from kubeledger.kube.podqos import pod_qos
 from kubeledger.kube.quantity import Quantity
 from kubeledger.profile.cgroups import CgroupFacts
@@ -84,7 +83,7 @@ def decide_pod(
         BadInputError: an amount of the pod cannot be asked for.
         CgroupNameError: the pod's UID cannot be part of a name.
     """
-    check_asked(resource_lists(pod))
+    check_asked(lists_of_pods((pod,)))
     qos_class = pod_qos(
         pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
     )
@@ -123,7 +122,7 @@ def decide_pod_unified(
     Raises:
         BadInputError: an amount of the pod cannot be asked for.
     """
-    check_asked(resource_lists(pod))
+    check_asked(lists_of_pods((pod,)))
     qos_class = pod_qos(
         pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
     )
@@ -148,7 +147,7 @@ def decide_qos(
     Raises:
         BadInputError: an amount of a pod cannot be asked for.
     """
-    check_asked(chain.from_iterable(map(resource_lists, pods)))
+    check_asked(lists_of_pods(pods))
     return qos_config(
         qos_requests(pods, facts),
         allocatable_memory=allocatable_memory,

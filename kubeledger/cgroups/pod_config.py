@@ -13,9 +13,10 @@ import msgspec
 
 from kubeledger.cgroups.conversions import MIN_SHARES, quota_of_milli_cpu, shares_of_milli_cpu
 from kubeledger.cgroups.records import QOSClass
+from kubeledger.kube.amounts import NANOS
 from kubeledger.kube.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.kube.quantity import QuantityError, value_of
-from kubeledger.kube.requests import ResourceList, aggregate, milli_of, nanos_of, units_of
+from kubeledger.kube.requests import ResourceList, aggregate, milli_of, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = [
@@ -66,7 +67,7 @@ def resource_config_for_pod(
         cpu_period_us: setting cpuCFSQuotaPeriod.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        BadInputError: an amount cannot be asked for.
 
     Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod
     Differs: only what is written is computed; cgroup v2 files are in ``unified``.
@@ -110,7 +111,7 @@ def pod_request(spec: PodSpec, name: str, facts: CgroupFacts, *, pod_level: bool
     total: int | None
     own = spec.resources.requests if pod_level and spec.resources is not None else None
     if own and name in own and _is_pod_level_resource(name):
-        total = nanos_of(own[name])
+        total = NANOS[own[name]]
     elif spec.init_containers:
         total = aggregate(
             [container.requests for container in spec.containers or ()],
@@ -123,7 +124,7 @@ def pod_request(spec: PodSpec, name: str, facts: CgroupFacts, *, pod_level: bool
     else:
         total = _sum_of_requests(spec.containers or (), name)
     if spec.overhead and name in spec.overhead:
-        total = (total or 0) + nanos_of(spec.overhead[name])
+        total = (total or 0) + NANOS[spec.overhead[name]]
     return total
 
 
@@ -137,7 +138,7 @@ def pod_limit(spec: PodSpec, name: str, facts: CgroupFacts) -> int | None:
     """
     own = _pod_level_limits(spec, facts)
     if own and name in own and _is_pod_level_resource(name):
-        total: int | None = nanos_of(own[name])
+        total: int | None = NANOS[own[name]]
     else:
         total = aggregate(
             [container.limits for container in spec.containers or ()],
@@ -148,7 +149,7 @@ def pod_limit(spec: PodSpec, name: str, facts: CgroupFacts) -> int | None:
             name,
         )
     if total and spec.overhead and name in spec.overhead:
-        total += nanos_of(spec.overhead[name])
+        total += NANOS[spec.overhead[name]]
     return total
 
 
@@ -185,7 +186,7 @@ def _sum_of_requests(containers: Iterable[Container], name: str) -> int | None:
     for container in containers:
         resources = container.resources
         if resources is not None and (requests := resources.requests) and name in requests:
-            amount = nanos_of(requests[name])
+            amount = NANOS[requests[name]]
             total = amount if total is None else total + amount
     return total
 
@@ -197,11 +198,11 @@ def _limits_declared(spec: PodSpec, name: str, facts: CgroupFacts) -> bool:
     alongside: their limits can stand in for its own.
     """
     own = _pod_level_limits(spec, facts)
-    if own and name in own and nanos_of(own[name]):
+    if own and name in own and NANOS[own[name]]:
         return True
     for container in spec.containers or ():
         limits = container.limits
-        if name not in limits or not nanos_of(limits[name]):
+        if name not in limits or not NANOS[limits[name]]:
             return False
     if not (facts.pod_config_visits_init_containers and spec.init_containers):
         return True
@@ -213,7 +214,7 @@ def _init_limits(inits: Iterable[Container], name: str, facts: CgroupFacts) -> I
     sidecars = 0
     for container in inits:
         limits = container.limits
-        limit = sidecars + (nanos_of(limits[name]) if name in limits else 0)
+        limit = sidecars + (NANOS[limits[name]] if name in limits else 0)
         if facts.sidecars_run_alongside and is_sidecar(container):
             sidecars = limit
         yield limit
@@ -276,7 +277,7 @@ def _huge_pages_by_container(spec: PodSpec, facts: CgroupFacts) -> dict[int, int
 
 def _huge_pages(resources: ResourceList) -> dict[str, int]:
     return {
-        name: units_of(nanos_of(amount))
+        name: units_of(NANOS[amount])
         for name, amount in resources.items()
         if name.startswith(HUGE_PAGES_PREFIX)
     }

@@ -16,7 +16,8 @@ import msgspec
 from kubeledger.cgroups.arithmetic import quotient
 from kubeledger.cgroups.conversions import MIN_SHARES, shares_of_milli_cpu
 from kubeledger.cgroups.pod_config import pod_request
-from kubeledger.kube.pod import Pod
+from kubeledger.kube.amounts import NANOS
+from kubeledger.kube.pod import Pod, PodSpec
 from kubeledger.kube.podqos import pod_qos
 from kubeledger.kube.requests import milli_of, units_of
 from kubeledger.profile.cgroups import CgroupFacts
@@ -73,13 +74,31 @@ def qos_requests(pods: Sequence[Pod], facts: CgroupFacts) -> QOSRequests:
         )
         if qos_class == "BestEffort":
             continue
-        memory = units_of(pod_request(pod.spec, "memory", facts, pod_level=memory_level) or 0)
+        spec = pod.spec
+        if spec.init_containers or spec.overhead or spec.resources is not None:
+            cpu = pod_request(spec, "cpu", facts, pod_level=cpu_level) or 0
+            memory = pod_request(spec, "memory", facts, pod_level=memory_level) or 0
+        else:
+            cpu, memory = _cpu_and_memory(spec)
         if qos_class == "Guaranteed":
-            guaranteed += memory
-            continue
-        burstable += memory
-        milli_cpu += milli_of(pod_request(pod.spec, "cpu", facts, pod_level=cpu_level) or 0)
+            guaranteed += units_of(memory)
+        else:
+            burstable += units_of(memory)
+            milli_cpu += milli_of(cpu)
     return QOSRequests(milli_cpu, guaranteed, burstable)
+
+
+def _cpu_and_memory(spec: PodSpec) -> tuple[int, int]:
+    """``pod_request`` of both for a pod of containers alone, as most are; fast."""
+    cpu = memory = 0
+    for container in spec.containers or ():
+        resources = container.resources
+        if resources is not None and (requests := resources.requests):
+            if "cpu" in requests:
+                cpu += NANOS[requests["cpu"]]
+            if "memory" in requests:
+                memory += NANOS[requests["memory"]]
+    return cpu, memory
 
 
 def qos_config(

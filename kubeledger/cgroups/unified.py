@@ -15,9 +15,10 @@ import msgspec
 from kubeledger.cgroups.arithmetic import int64_of_float
 from kubeledger.cgroups.pod_config import pod_request
 from kubeledger.cgroups.records import QOSClass
+from kubeledger.kube.amounts import NANOS
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.kube.pod import Container, Pod
-from kubeledger.kube.requests import ResourceList, nanos_of, units_of
+from kubeledger.kube.requests import ResourceList, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = [
@@ -122,7 +123,7 @@ def limited_swap_bytes(memory_request: int, memory_capacity: int, swap_capacity:
 
 def _memory(resources: ResourceList) -> int:
     """Bytes; 0 where there are none."""
-    return units_of(nanos_of(resources["memory"])) if "memory" in resources else 0
+    return units_of(NANOS[resources["memory"]]) if "memory" in resources else 0
 
 
 def _oom_group(facts: CgroupFacts, settings: UnifiedSettings) -> bool:
@@ -179,7 +180,7 @@ def _swap_max(
     if not settings.limited_swap:
         return "max" if facts.swap_unlimited_unless_limited else "0"
     request, limit = (
-        nanos_of(resources["memory"]) if "memory" in resources else 0
+        NANOS[resources["memory"]] if "memory" in resources else 0
         for resources in (container.requests, container.limits)
     )
     # Without request and limit the two are equal as well.

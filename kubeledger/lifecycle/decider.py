@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kube.amounts import check_asked
-from kubeledger.kube.pod import Node, Pod, is_sidecar, resource_lists
+from kubeledger.kube.pod import Node, Pod, is_sidecar, lists_of_pods
 from kubeledger.lifecycle.nodeinfo import NodeInfo
 from kubeledger.lifecycle.predicates import (
     GOOS,
@@ -68,7 +68,7 @@ def decide(
     Source: v1.36.2 pkg/kubelet/lifecycle/predicate.go Admit; v1.20.2
     Differs: the node is there, no device is held, and all reasons are of known types.
     """
-    check_asked(resource_lists(pod))
+    check_asked(lists_of_pods((pod,)))
     refusal = _checks_before(pod, info.node, facts)
     if refusal is not None:
         return refusal

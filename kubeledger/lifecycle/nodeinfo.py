@@ -22,7 +22,7 @@ from kubeledger.kube.amounts import (
     whole_amounts,
 )
 from kubeledger.kube.names import is_scalar_resource
-from kubeledger.kube.pod import Node, Pod, PodSpec, container_lists, is_resizable, resource_lists
+from kubeledger.kube.pod import Node, Pod, PodSpec, container_lists, is_resizable, lists_of_pods
 from kubeledger.kube.podtotals import (
     StagedRequests,
     resized_spec,
@@ -105,7 +105,7 @@ class NodeInfo:
         for pod in self.pods:
             spec = pod.spec
             if spec.resources is not None or (pod.status is not None and is_resizable(pod.status)):
-                checked_only += resource_lists(pod)
+                checked_only += lists_of_pods((pod,))
                 self._aggregated.append(self._effective(pod))
                 continue
             inits = spec.init_containers
