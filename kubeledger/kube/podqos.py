@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from kubeledger.kube.amounts import NANOS
-from kubeledger.kube.pod import Pod, ResourceRequirements
+from kubeledger.kube.pod import Container, Pod
 
 __all__ = ["QOSClass", "pod_qos"]
 
@@ -44,24 +44,26 @@ def pod_qos(pod: Pod, *, status_wins: bool, pod_level: bool) -> QOSClass:
     spec = pod.spec
     if pod_level and spec.resources is not None:
         # No limits at all leave the pod a candidate here; the last comparison settles it.
-        return _class_of([spec.resources], limits_needed=bool(spec.resources.limits))
+        whole = Container(resources=spec.resources)
+        return _class_of((whole,), limits_needed=bool(spec.resources.limits))
     containers = spec.containers or ()
     if spec.init_containers:
         containers += spec.init_containers
-    return _class_of([container.resources for container in containers], limits_needed=True)
+    return _class_of(containers, limits_needed=True)
 
 
-def _class_of(parts: Iterable[ResourceRequirements | None], *, limits_needed: bool) -> QOSClass:
+def _class_of(containers: Iterable[Container], *, limits_needed: bool) -> QOSClass:
     """The class of what runs in a pod.
 
     Args:
-        parts: (n,) one of each container, or the one of the pod level.
+        containers: (n,) of the pod, or one that stands for the pod as a whole.
         limits_needed: whether limits are looked for. Without any at the pod level none
             is missing; the comparison of the sums then decides.
     """
     asked_cpu = asked_memory = limited_cpu = limited_memory = 0
     guaranteed, nanos = True, NANOS
-    for part in parts:
+    for container in containers:
+        part = container.resources
         cpu = memory = 0
         if part is not None:
             if limits := part.limits:
