@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeledger.errors import BadInputError
+from kubeledger.prober.handlers import ErrorState
 from kubeledger.prober.records import ProbeType, TickResult
 from kubeledger.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.profile.prober import ProberFacts
@@ -53,7 +54,11 @@ def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
 
 
 def event_of(
-    probe_type: ProbeType, outcome: TickResult, text: str, facts: ProberFacts
+    probe_type: ProbeType,
+    outcome: TickResult,
+    text: str,
+    facts: ProberFacts,
+    state: ErrorState = "unknown",
 ) -> str | None:
     """The event about the container that a tick's last execution leaves.
 
@@ -64,12 +69,13 @@ def event_of(
         outcome: of the last execution.
         text: its output, or the error's text.
         facts: of the kubelet version.
+        state: the result beside an error, as of ``Execution``.
 
     Returns:
         ``<type> <reason> <message>``, or None where nothing is said.
 
     Source: v1.36.2 pkg/kubelet/prober/prober.go probe
-    Differs: the state named with an error is always ``unknown``, the one that errors have.
+    Differs: no
     """
     name = probe_type.capitalize()
     match outcome:
@@ -82,6 +88,6 @@ def event_of(
         case "failure" | "unknown":
             return f"Warning Unhealthy {name} probe failed: {text}"
         case "error" if facts.errored_event_names_state:
-            return f"Warning Unhealthy {name} probe errored and resulted in unknown state: {text}"
+            return f"Warning Unhealthy {name} probe errored and resulted in {state} state: {text}"
         case "error":
             return f"Warning Unhealthy {name} probe errored: {text}"

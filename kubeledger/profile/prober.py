@@ -25,9 +25,14 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
     errored_event_names_state: bool
     unknown_without_error_is_silent: bool
     results_wake_sync_loop: bool
+    unready_named: bool
+    changed_sidecar_is_killed: bool
     cached_readiness_is_final: bool
     unready_triggers_probe: bool
     exec_timeout_fails: bool
+    exec_timeout_told: bool
+    redirect_told: bool
+    bad_request_errors: bool
     grpc_probes: bool
 
 
@@ -138,6 +143,20 @@ FACTS: tuple[Fact, ...] = (
         proof="source",
     ),
     Fact(
+        name="unready_named",
+        since=32,
+        says='The sync loop names the status of a lost readiness "not ready"; before, not at all.',
+        source="kubelet.go syncLoopIteration",
+        proof="source",
+    ),
+    Fact(
+        name="changed_sidecar_is_killed",
+        since=32,
+        says="A running sidecar is killed when its definition changed.",
+        source="kuberuntime_container.go computeInitContainerActions",
+        proof="source",
+    ),
+    Fact(
         name="cached_readiness_is_final",
         until=22,
         says="Any cached readiness result decides ready; since, only Success does, and without "
@@ -157,6 +176,28 @@ FACTS: tuple[Fact, ...] = (
         since=20,
         says="An exec probe that times out fails; before, it errored and was thrown away.",
         source="pkg/probe/exec/exec.go Probe (#94115); ExecProbeTimeout on",
+        proof="source",
+    ),
+    Fact(
+        name="exec_timeout_told",
+        since=23,
+        says="The output of an exec probe that timed out is the runtime's text; before, nothing.",
+        source="pkg/probe/exec/exec.go Probe (#106111)",
+        proof="source",
+    ),
+    Fact(
+        name="redirect_told",
+        since=24,
+        says="The warning of an HTTP probe says that redirects were not followed; before, it was "
+        "the body alone.",
+        source="pkg/probe/http/http.go DoHTTPProbe",
+        proof="source",
+    ),
+    Fact(
+        name="bad_request_errors",
+        since=26,
+        says="An HTTP probe whose request cannot be made errors; before, it failed.",
+        source="pkg/probe/http/request.go newProbeRequest",
         proof="source",
     ),
     Fact(
