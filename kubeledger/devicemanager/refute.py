@@ -141,7 +141,7 @@ def _grant_fault(
     """What is wrong about the devices that are claimed to be granted."""
     for resource, of_one in ends.items():
         claimed = frozenset(devices_of(claim.devices.get(resource, {})))
-        if not of_one.grants or (claim.error and not claimed):
+        if not of_one.grants or (claim.error and resource not in claim.devices):
             continue  # after an error it may not have been served
         request = request_of(manager, call, resource)
         whys = [
@@ -202,8 +202,8 @@ def _record_difference(
     if mine is None:
         return f"container {call.container} holds no devices of {resource}"
     for node in sorted(mine.keys() | theirs.keys()):
-        ours = sorted(mine.get(node, ()))
-        if ours != theirs.get(node, []):
+        ours = sorted(mine[node]) if node in mine else None
+        if ours != theirs.get(node):
             return (
                 f"container {call.container} holds {_listed(ours)} of {resource} "
                 f"under NUMA node {node}, not {_listed(theirs.get(node))}"
@@ -212,4 +212,4 @@ def _record_difference(
 
 
 def _listed(devices: list[str] | None) -> str:
-    return ", ".join(devices) if devices else "nothing"
+    return ", ".join(devices) if devices else "nothing" if devices is None else "an empty list"

@@ -298,6 +298,20 @@ UNAVAILABLE = "requested number of devices unavailable for"
             f"step 2: the limit of 1 {GPU} is granted, but no device is held",
             id="nothing held",
         ),
+        pytest.param(
+            {},
+            [{GPU: "1"}],
+            [("", {}), ("", {GPU: {"0": ["d0"], "1": []}})],
+            f"step 2: container c0 holds nothing of {GPU} under NUMA node 1, not an empty list",
+            id="a list of nothing",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1", NIC: "3"}],
+            [("", {}), (f"{UNAVAILABLE} {NIC}. Requested: 3, Available: 2", {GPU: {"0": []}})],
+            f"step 2: the limit of 1 {GPU} is granted, but no device is held",
+            id="a list of nothing before an error",
+        ),
     ],
 )
 def test_why_names_the_true_fault(
