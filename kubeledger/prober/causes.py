@@ -19,6 +19,7 @@ from kubeledger.prober.worker import (
     ERRORED,
     NOT_RESTARTED,
     NOT_RUNNING,
+    ON_HOLD,
     POD_DELETED,
     ProbeWorker,
     do_probe,
@@ -156,6 +157,8 @@ def _of_on_hold(step: _Step) -> str:
         held = ", which ends the hold" if step.held_before else ", and nothing is executed yet"
         return f"there is a new container{held}"
     if step.worker.on_hold:
+        if step.worker.skipped is ON_HOLD:
+            return ON_HOLD.says
         return f"only a new container ends the hold, and {_end(step)}"
     return _nothing_executed(step)
 

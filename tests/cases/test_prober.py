@@ -139,13 +139,7 @@ def met(container_id: str, **state: object) -> dict[str, Any]:
             "the threshold is reached, and the run begins anew when the worker goes on hold",
         ),
         (2, "onHold", False, "the threshold is reached"),
-        (
-            3,
-            "onHold",
-            False,
-            "only a new container ends the hold, and the worker is on hold until there is a new "
-            "container",
-        ),
+        (3, "onHold", False, "the worker is on hold until there is a new container"),
         (4, "onHold", True, "there is a new container, which ends the hold"),
         (4, "updates", [], "there is a new container, for which Success is cached first"),
         (
