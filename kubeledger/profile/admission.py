@@ -30,6 +30,10 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
     no_execute_taints: bool
     predicate_reason_in_message: bool
     victims_counted_with_sidecars: bool
+    kill_error_ends_wait: bool
+    preempted_pod_status_kept: bool
+    preempted_pod_condition: bool
+    preempted_pod_condition_generation: bool
     qos_class_from_status: bool
 
 
@@ -175,6 +179,44 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="pkg/api/v1/resource/helpers.go GetResourceRequestQuantity",
         proof="conformance",
+    ),
+    Fact(
+        name="kill_error_ends_wait",
+        until=22,
+        says=(
+            "An error of the runtime while a victim is killed ends the wait for it; later, the "
+            "pod worker tries again and only the end of the wait is an error."
+        ),
+        source="pod_workers.go killPodNow: v1.21.0 and v1.22.0 differ",
+        proof="source",
+    ),
+    Fact(
+        name="preempted_pod_status_kept",
+        since=22,
+        says=(
+            "Phase, reason and message are set in a victim's status, the rest stays; before, they "
+            "were all of it."
+        ),
+        source="preemption/preemption.go evictPodsToFreeRequests: v1.21.0 and v1.22.0 differ",
+        proof="source",
+    ),
+    Fact(
+        name="preempted_pod_condition",
+        since=28,
+        backports={26: 6, 27: 3},
+        says="A victim gets the condition DisruptionTarget with the reason TerminationByKubelet.",
+        source="preemption/preemption.go evictPodsToFreeRequests: in v1.26.7 and v1.28.0, not in "
+        "v1.25.0, v1.27.0, PR 117586 (for 1.27 #118219, for 1.26 #118221); "
+        "PodDisruptionConditions (on)",
+        proof="source",
+    ),
+    Fact(
+        name="preempted_pod_condition_generation",
+        since=34,
+        says="That condition tells the generation of the pod.",
+        source="preemption/preemption.go evictPodsToFreeRequests, PodObservedGenerationTracking "
+        "(on; in 1.33 off)",
+        proof="source",
     ),
     Fact(
         name="qos_class_from_status",
