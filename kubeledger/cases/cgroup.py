@@ -7,7 +7,8 @@ from typing import Annotated
 import msgspec
 
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.cgroups.decider import admissible, decide_pod
+from kubeledger.cgroups.decider import PodDecision, admissible, decide_pod
+from kubeledger.cgroups.explain_pod import PodExplainer
 from kubeledger.cgroups.names import CgroupNameError
 from kubeledger.errors import BadInputError
 from kubeledger.kube.pod import Pod
@@ -69,8 +70,32 @@ def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
     Raises:
         BadInputError: a quantity cannot be asked for, or the UID not be read.
     """
+    return _outcome(_decision(case_input, profile))
+
+
+def judge(case_input: CgroupInput, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Whether the kubelet could have asked for this; there is one possible outcome.
+
+    Raises:
+        BadInputError: as ``decide``.
+    """
+    decision = _decision(case_input, profile)
+    explainer = PodExplainer(
+        pod=case_input.pod,
+        decision=decision,
+        facts=profile.cgroups,
+        enforce_cpu_limits=case_input.cpu_cfs_quota,
+        cpu_period_us=case_input.cpu_cfs_quota_period_us,
+        memory_capacity=case_input.memory_capacity,
+    )
+    decided = msgspec.to_builtins(_outcome(decision), str_keys=True)
+    difference = admissible(decided, outcome, explainer.explain)
+    return MATCH if difference is None else impossible(difference)
+
+
+def _decision(case_input: CgroupInput, profile: KubeletProfile) -> PodDecision:
     try:
-        decision = decide_pod(
+        return decide_pod(
             case_input.pod,
             profile.cgroups,
             enforce_cpu_limits=case_input.cpu_cfs_quota,
@@ -79,6 +104,9 @@ def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
         )
     except CgroupNameError as error:
         raise BadInputError(f"input.pod.metadata.uid: {error}") from None
+
+
+def _outcome(decision: PodDecision) -> CgroupOutcome:
     pod = decision.pod
     return CgroupOutcome(
         qos_class=decision.qos_class,
@@ -98,14 +126,3 @@ def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
         cgroupfs_path=decision.cgroupfs_path,
         systemd_path=decision.systemd_path,
     )
-
-
-def judge(case_input: CgroupInput, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Whether the kubelet could have asked for this; there is one possible outcome.
-
-    Raises:
-        BadInputError: as ``decide``.
-    """
-    decided = msgspec.to_builtins(decide(case_input, profile), str_keys=True)
-    difference = admissible(decided, outcome)
-    return MATCH if difference is None else impossible(difference)

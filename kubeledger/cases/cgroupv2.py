@@ -8,7 +8,8 @@ import msgspec
 
 from kubeledger.cases.fields import Bytes, check_amounts
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.cgroups.decider import admissible, decide_pod_unified
+from kubeledger.cgroups.decider import PodUnifiedDecision, admissible, decide_pod_unified
+from kubeledger.cgroups.explain_unified import UnifiedExplainer
 from kubeledger.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
 from kubeledger.kube.pod import Pod
 from kubeledger.kube.requests import Amount, nanos_of, units_of
@@ -50,21 +51,8 @@ def decide(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, obje
     Raises:
         BadInputError: a quantity cannot be read, or asked for.
     """
-    check_amounts("input", {"nodeAllocatableMemory": case_input.node_allocatable_memory})
-    settings = UnifiedSettings(
-        memory_qos=case_input.memory_qos,
-        throttling_factor=case_input.memory_throttling_factor,
-        tiered_reservation=case_input.memory_reservation_policy == TIERED_RESERVATION,
-        limited_swap=case_input.swap_behavior == LIMITED_SWAP,
-        memory_capacity=case_input.memory_capacity,
-        swap_capacity=case_input.swap_capacity,
-        node_allocatable_memory=units_of(nanos_of(case_input.node_allocatable_memory)),
-    )
-    decision = decide_pod_unified(case_input.pod, profile.cgroups, settings)
-    containers: dict[str, _Files] = {
-        name: {"unified": files} for name, files in decision.containers.items()
-    }
-    return {"pod": {"unified": decision.pod}, "containers": containers}
+    settings = _settings(case_input)
+    return _outcome(decide_pod_unified(case_input.pod, profile.cgroups, settings))
 
 
 def judge(case_input: CgroupV2Input, profile: KubeletProfile, outcome: object) -> Judgement:
@@ -73,5 +61,33 @@ def judge(case_input: CgroupV2Input, profile: KubeletProfile, outcome: object) -
     Raises:
         BadInputError: as ``decide``.
     """
-    difference = admissible(decide(case_input, profile), outcome)
+    settings = _settings(case_input)
+    decision = decide_pod_unified(case_input.pod, profile.cgroups, settings)
+    explainer = UnifiedExplainer(
+        pod=case_input.pod,
+        qos_class=decision.qos_class,
+        facts=profile.cgroups,
+        settings=settings,
+    )
+    difference = admissible(_outcome(decision), outcome, explainer.explain)
     return MATCH if difference is None else impossible(difference)
+
+
+def _settings(case_input: CgroupV2Input) -> UnifiedSettings:
+    check_amounts("input", {"nodeAllocatableMemory": case_input.node_allocatable_memory})
+    return UnifiedSettings(
+        memory_qos=case_input.memory_qos,
+        throttling_factor=case_input.memory_throttling_factor,
+        tiered_reservation=case_input.memory_reservation_policy == TIERED_RESERVATION,
+        limited_swap=case_input.swap_behavior == LIMITED_SWAP,
+        memory_capacity=case_input.memory_capacity,
+        swap_capacity=case_input.swap_capacity,
+        node_allocatable_memory=units_of(nanos_of(case_input.node_allocatable_memory)),
+    )
+
+
+def _outcome(decision: PodUnifiedDecision) -> dict[str, object]:
+    containers: dict[str, _Files] = {
+        name: {"unified": files} for name, files in decision.containers.items()
+    }
+    return {"pod": {"unified": decision.pod}, "containers": containers}

@@ -9,6 +9,7 @@ import msgspec
 from kubeledger.cases.fields import check_amounts, keyed
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.cgroups.decider import admissible, decide_node
+from kubeledger.cgroups.explain_node import NodeExplainer
 from kubeledger.cgroups.node_config import (
     EvictionThresholdError,
     ReservationSettings,
@@ -62,11 +63,7 @@ def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAll
         BadInputError: a quantity or a threshold cannot be read.
     """
     _check(case_input, profile)
-    settings = ReservationSettings(
-        system_reserved=_quantities(case_input.system_reserved),
-        kube_reserved=_quantities(case_input.kube_reserved),
-        eviction_hard=case_input.eviction_hard or {},
-    )
+    settings = _settings(case_input)
     capacity = _quantities(case_input.capacity)
     try:
         decision = decide_node(capacity, settings, profile.cgroups)
@@ -88,7 +85,13 @@ def judge(case_input: NodeAllocatableInput, profile: KubeletProfile, outcome: ob
     Raises:
         BadInputError: as ``decide``.
     """
-    difference = admissible(msgspec.to_builtins(decide(case_input, profile)), outcome)
+    decided = msgspec.to_builtins(decide(case_input, profile))
+    explainer = NodeExplainer(
+        capacity=_quantities(case_input.capacity),
+        settings=_settings(case_input),
+        facts=profile.cgroups,
+    )
+    difference = admissible(decided, outcome, explainer.explain)
     return MATCH if difference is None else impossible(difference)
 
 
@@ -130,6 +133,14 @@ def _bad_threshold(
         except EvictionThresholdError as found:
             return BadInputError(f"{keyed('input.evictionHard', signal)}: {found}")
     return BadInputError(f"input.evictionHard: {error}")
+
+
+def _settings(case_input: NodeAllocatableInput) -> ReservationSettings:
+    return ReservationSettings(
+        system_reserved=_quantities(case_input.system_reserved),
+        kube_reserved=_quantities(case_input.kube_reserved),
+        eviction_hard=case_input.eviction_hard or {},
+    )
 
 
 def _quantities(amounts: ResourceList | None) -> dict[str, Quantity]:

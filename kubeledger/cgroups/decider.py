@@ -23,6 +23,7 @@ from kubeledger.cgroups.node_config import (
 )
 from kubeledger.cgroups.pod_config import ResourceConfig, resource_config_for_pod
 from kubeledger.cgroups.qos_config import QOSConfig, qos_config, qos_requests
+from kubeledger.cgroups.reasons import Explain, Path
 from kubeledger.cgroups.records import QOSClass
 from kubeledger.cgroups.unified import UnifiedSettings, container_unified, pod_unified
 from kubeledger.kube.amounts import check_asked
@@ -56,6 +57,7 @@ class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class PodUnifiedDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """cgroup v2 files of a pod and its containers: file -> value."""
 
+    qos_class: QOSClass
     pod: dict[str, str]
     containers: dict[str, dict[str, str]]
 
@@ -127,6 +129,7 @@ def decide_pod_unified(
         pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
     )
     return PodUnifiedDecision(
+        qos_class=qos_class,
         pod=pod_unified(pod, qos_class, facts, settings),
         containers={
             container.name or "": container_unified(pod, container, qos_class, facts, settings)
@@ -173,32 +176,43 @@ def decide_node(
     )
 
 
-def admissible(decided: object, claimed: object, path: str = "") -> str | None:
+def admissible(decided: object, claimed: object, explain: Explain) -> str | None:
     """Whether the kubelet could have asked for what is claimed.
 
     Args:
         decided: the only possible outcome, as plain dicts, lists and values.
         claimed: of any shape.
-        path: where both stand, for the answer.
+        explain: the rule behind a value, by its path.
 
     Returns:
-        None if it could; otherwise the first difference: ``pod.cpuShares is 2, not 3``.
+        None if it could; otherwise the first difference and the rule behind it:
+        ``pod.cpuShares is 2, not 3: a BestEffort pod has the least shares, 2``.
     """
-    where = path or "the outcome"
+    found = _difference(decided, claimed, ())
+    if found is None:
+        return None
+    path, difference = found
+    reason = explain(path)
+    where = ".".join(path) or "the outcome"
+    return f"{where} {difference}: {reason}" if reason else f"{where} {difference}"
+
+
+def _difference(decided: object, claimed: object, path: Path) -> tuple[Path, str] | None:
+    """The path of the first difference, and what it is."""
     if isinstance(decided, dict):
         if not isinstance(claimed, dict):
-            return f"{where} is no object"
+            return path, "is no object"
         for key in sorted({*decided, *map(str, claimed)}):
-            below = f"{path}.{key}" if path else key
+            below = (*path, key)
             if key not in claimed:
-                return f"{below} is missing"
+                return below, "is missing"
             if key not in decided:
-                return f"{below} is not written"
-            if difference := admissible(decided[key], claimed[key], below):
-                return difference
+                return below, "is not written"
+            if found := _difference(decided[key], claimed[key], below):
+                return found
         return None
     if type(decided) is not type(claimed) or decided != claimed:
-        return f"{where} is {_shown(decided)}, not {_shown(claimed)}"
+        return path, f"is {_shown(decided)}, not {_shown(claimed)}"
     return None
 
 

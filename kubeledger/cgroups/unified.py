@@ -23,11 +23,15 @@ from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = [
     "LIMITED_SWAP",
+    "MEMORY_LOW",
+    "MEMORY_MIN",
     "TIERED_RESERVATION",
     "UnifiedSettings",
     "container_unified",
     "limited_swap_bytes",
+    "memory_high_bytes",
     "pod_unified",
+    "protection_file",
 ]
 
 MEMORY_MIN: Final = "memory.min"
@@ -77,7 +81,7 @@ def pod_unified(
         return {}
     pod_level = facts.pod_level_resources
     request = units_of(pod_request(pod.spec, "memory", facts, pod_level=pod_level) or 0)
-    return {_protection(qos_class, facts): str(request)} if request > 0 else {}
+    return {protection_file(qos_class, facts): str(request)} if request > 0 else {}
 
 
 def container_unified(
@@ -104,7 +108,7 @@ def container_unified(
         files[SWAP_MAX] = _swap_max(pod, container, qos_class, facts, settings)
     if facts.memory_qos and settings.memory_qos:
         files.update(_memory_protection(request, qos_class, facts, settings))
-        high = _memory_high(request, limit, facts, settings)
+        high = memory_high_bytes(request, limit, facts, settings)
         if high is not None and high > request:
             files[MEMORY_HIGH] = str(high)
     return files
@@ -131,7 +135,7 @@ def _oom_group(facts: CgroupFacts, settings: UnifiedSettings) -> bool:
     return not facts.oom_kill_scope_configurable or settings.single_process_oom_kill is False
 
 
-def _protection(qos_class: QOSClass, facts: CgroupFacts) -> str:
+def protection_file(qos_class: QOSClass, facts: CgroupFacts) -> str:
     """The file that protects memory of a class: hard, or since there are tiers also soft."""
     hard = not facts.memory_reservation_tiers or qos_class == "Guaranteed"
     return MEMORY_MIN if hard else MEMORY_LOW
@@ -143,11 +147,11 @@ def _memory_protection(
     if not facts.memory_reservation_tiers:
         return {MEMORY_MIN: str(request)} if request else {}
     if request and settings.tiered_reservation:
-        return {_protection(qos_class, facts): str(request)}
+        return {protection_file(qos_class, facts): str(request)}
     return {MEMORY_MIN: "0", MEMORY_LOW: "0"}
 
 
-def _memory_high(
+def memory_high_bytes(
     request: int, limit: int, facts: CgroupFacts, settings: UnifiedSettings
 ) -> int | None:
     """Bytes at which throttling begins; without a limit the node's memory stands in.
