@@ -18,6 +18,7 @@ from kubeledger.cases.device_node import (
 )
 from kubeledger.cases.devices import DevicesCase
 from kubeledger.cases.fields import node_set
+from kubeledger.cases.hint_reasons import HintReasons
 from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
 from kubeledger.devicemanager.hints import pod_topology_hints, topology_hints
 from kubeledger.devicemanager.pod_request import ContainerLimits, pod_device_request
@@ -70,7 +71,7 @@ def decide(case_input: HintsCase, profile: KubeletProfile) -> HintsOutcome:
         BadInputError: not one step, a container that its pod has not, a bad quantity, a bad
             NUMA node or too many of them, a scope that the version has not.
     """
-    hints = _hints(case_input, profile)
+    hints, _ = _hints(case_input, profile)
     return HintsOutcome(
         steps=[HintsStep(hints={name: _told(hints[name]) for name in sorted(hints)})]
     )
@@ -84,7 +85,8 @@ def judge(case_input: HintsCase, profile: KubeletProfile, outcome: object) -> Ju
     Raises:
         BadInputError: as for ``decide``.
     """
-    mine = decide(case_input, profile).steps[0].hints
+    hints, reasons = _hints(case_input, profile)
+    mine = {name: _told(hints[name]) for name in sorted(hints)}
     try:
         claimed = msgspec.convert(outcome, HintsOutcome)
     except msgspec.ValidationError as error:
@@ -92,17 +94,19 @@ def judge(case_input: HintsCase, profile: KubeletProfile, outcome: object) -> Ju
     if len(claimed.steps) != 1:
         return impossible(f"there is one step, not {len(claimed.steps)}")
     theirs = claimed.steps[0].hints
-    why = _difference(mine, theirs)
+    why = _difference(mine, theirs, reasons)
     if not why:
         return MATCH
     if not profile.devices.hints_in_machine_order:
         order = _order_behind(theirs, case_input.numa_nodes)
-        if order is not None and not _difference(_ordered(mine, order), theirs):
+        if order is not None and not _difference(_ordered(mine, order), theirs, reasons):
             return ADMISSIBLE
     return impossible(why)
 
 
-def _hints(case_input: HintsCase, profile: KubeletProfile) -> dict[str, Hints | None]:
+def _hints(
+    case_input: HintsCase, profile: KubeletProfile
+) -> tuple[dict[str, Hints | None], HintReasons]:
     if len(case_input.steps) != 1:
         raise BadInputError(f"input.steps: one step is asked for, not {len(case_input.steps)}")
     if case_input.scope == "pod" and not profile.topology.pod_scope:
@@ -120,14 +124,23 @@ def _hints(case_input: HintsCase, profile: KubeletProfile) -> dict[str, Hints | 
     found = step.pod.container(step.container)
     if found is None:
         raise BadInputError(f"input.steps[0].container: the pod has no {step.container!r}")
-    if case_input.scope == "pod":
+    pod_scope = case_input.scope == "pod"
+    if pod_scope:
         try:
             requests = _pod_request(step.pod, facts)
         except QuantityError as error:
             raise BadInputError(f"input.steps[0].pod: the sum of its limits: {error}") from None
-        return pod_topology_hints(manager, uid, requests, active, facts)
-    limits = counted_limits(found[0])
-    return topology_hints(manager, uid, step.container, limits, active, facts)
+        hints = pod_topology_hints(manager, uid, requests, active, facts)
+    else:
+        requests = counted_limits(found[0])
+        hints = topology_hints(manager, uid, step.container, requests, active, facts)
+    return hints, HintReasons(
+        manager=manager,
+        pod=uid,
+        container=None if pod_scope else step.container,
+        requests=requests,
+        facts=facts,
+    )
 
 
 def _pod_request(pod: CasePod, facts: DeviceFacts) -> dict[str, int]:
@@ -195,26 +208,39 @@ def _ordered(
 
 
 def _difference(
-    mine: dict[str, list[HintOutcome] | None], theirs: dict[str, list[HintOutcome] | None]
+    mine: dict[str, list[HintOutcome] | None],
+    theirs: dict[str, list[HintOutcome] | None],
+    reasons: HintReasons,
 ) -> str:
     """Why the hints are not those claimed; empty if they are."""
     for resource in sorted(mine.keys() | theirs.keys()):
         if resource not in mine:
-            return f"{resource} is not asked for, or no device plugin serves it"
+            return f"there are no hints for {resource}: {reasons.no_resource(resource)}"
         if resource not in theirs:
-            return f"there are hints for {resource} as well"
+            return f"there are hints for {resource} as well: it is asked for, and has a plugin"
         one, other = mine[resource], theirs[resource]
         if one == other:
             continue
         if one is None or other is None:
-            return f"{resource} has {'no ' if one is None else ''}preference for NUMA nodes"
-        return _first_difference(resource, one, other)
+            has = "no preference" if one is None else "a preference"
+            return f"{resource} has {has} for NUMA nodes: {reasons.preference(resource)}"
+        return _first_difference(resource, one, other, reasons)
     return ""
 
 
-def _first_difference(resource: str, mine: list[HintOutcome], theirs: list[HintOutcome]) -> str:
+def _first_difference(
+    resource: str, mine: list[HintOutcome], theirs: list[HintOutcome], reasons: HintReasons
+) -> str:
+    if not mine:
+        return f"there is no hint for {resource}: {reasons.no_hint(resource)}"
     for index, hint in enumerate(mine):
-        if index >= len(theirs) or theirs[index] != hint:
-            kind = "preferred" if hint.preferred else "not preferred"
-            return f"hint {index + 1} for {resource} is nodes {hint.numa_nodes}, {kind}"
-    return f"there are only {len(mine)} hints for {resource}"
+        if index < len(theirs) and theirs[index] == hint:
+            continue
+        kind = "preferred" if hint.preferred else "not preferred"
+        why = reasons.given(resource, hint.numa_nodes, preferred=hint.preferred)
+        told = [other.numa_nodes for other in mine]
+        if index < len(theirs) and theirs[index].numa_nodes not in told:
+            why = reasons.not_given(resource, theirs[index].numa_nodes)
+        return f"hint {index + 1} for {resource} is nodes {hint.numa_nodes}, {kind}: {why}"
+    why = reasons.not_given(resource, theirs[len(mine)].numa_nodes)
+    return f"there are only {len(mine)} hints for {resource}: {why}"

@@ -69,7 +69,9 @@ def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
     Raises:
         BadInputError: an unknown policy, a NUMA node that is none, distances that are missing.
     """
-    hint, admit = _decide(case_input, profile)
+    hint, admit = decider.decide(
+        _policy(case_input, profile), _providers(case_input), profile.topology
+    )
     affinity = None if hint.affinity is None else bits_of(hint.affinity)
     return MergeOutcome(affinity=affinity, preferred=hint.preferred, admit=admit)
 
@@ -80,25 +82,26 @@ def judge(case_input: MergeCase, profile: KubeletProfile, outcome: object) -> Ju
     Raises:
         BadInputError: as for ``decide``.
     """
-    decided = _decide(case_input, profile)
+    policy, providers = _policy(case_input, profile), _providers(case_input)
     try:
         claim = msgspec.convert(outcome, MergeOutcome)
         affinity = None if claim.affinity is None else mask_of(claim.affinity)
     except (msgspec.ValidationError, NUMANodeError) as error:
         return impossible(f"this is no outcome of a merge: {error}")
     if affinity is not None and bits_of(affinity) != claim.affinity:
-        return impossible("the nodes of an affinity are listed in ascending order, each once")
+        return impossible(
+            "this is no outcome of a merge: nodes are listed in ascending order, each once"
+        )
     claimed = (TopologyHint(affinity, claim.preferred), claim.admit)
-    why = decider.admissible(decided, claimed, _policy(case_input, profile))
+    why = decider.admissible(policy, providers, profile.topology, claimed)
     return impossible(why) if why else MATCH
 
 
-def _decide(case_input: MergeCase, profile: KubeletProfile) -> tuple[TopologyHint, bool]:
-    providers = [
+def _providers(case_input: MergeCase) -> list[ProviderHints]:
+    return [
         _provider(f"input.providersHints[{index}]", provider)
         for index, provider in enumerate(case_input.providers_hints or ())
     ]
-    return decider.decide(_policy(case_input, profile), providers, profile.topology)
 
 
 def _policy(case_input: MergeCase, profile: KubeletProfile) -> Policy:
