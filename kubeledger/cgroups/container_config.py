@@ -12,7 +12,7 @@ import msgspec
 
 from kubeledger.cgroups.conversions import quota_of_milli_cpu, shares_of_milli_cpu
 from kubeledger.cgroups.oom import container_oom_score_adj
-from kubeledger.cgroups.pod_config import HUGE_PAGES_PREFIX, page_size_of
+from kubeledger.cgroups.pod_config import HUGE_PAGES_PREFIX, NO_QUOTA, page_size_of
 from kubeledger.cgroups.records import QOSClass
 from kubeledger.kube.amounts import NANOS
 from kubeledger.kube.pod import Container, Pod
@@ -33,7 +33,7 @@ class ContainerConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Values for one container (CRI LinuxContainerResources).
 
     Attributes:
-        cpu_quota_us, cpu_period_us: both 0 where CFS quota is off.
+        cpu_quota_us, cpu_period_us: both 0 where CFS quota is off; a quota of -1 is none.
         memory_limit_bytes: 0 where there is none.
     """
 
@@ -53,6 +53,7 @@ def container_config(
     enforce_cpu_limits: bool,
     cpu_period_us: int,
     memory_capacity: int,
+    exclusive_cpus: bool = False,
 ) -> ContainerConfig:
     """The values of one container.
 
@@ -64,16 +65,19 @@ def container_config(
         enforce_cpu_limits: setting cpuCFSQuota.
         cpu_period_us: setting cpuCFSQuotaPeriod.
         memory_capacity: bytes of the node, above 0.
+        exclusive_cpus: the container has CPUs of its own.
 
     Raises:
         BadInputError: an amount cannot be asked for.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
         generateLinuxContainerResources, calculateLinuxResources
-    Differs: no exclusive CPUs (a container that has them has a quota of -1 since v1.33).
+    Differs: no.
     """
     limit_milli = milli_of(_limit(pod, container, "cpu", facts))
     quota = quota_of_milli_cpu(limit_milli, cpu_period_us) if enforce_cpu_limits else 0
+    if enforce_cpu_limits and exclusive_cpus and facts.exclusive_cpus_unlimited:
+        quota = NO_QUOTA
     return ContainerConfig(
         cpu_shares=_shares(container.requests, limit_milli, facts),
         cpu_quota_us=quota,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kubeledger.cgroups.container_config import ContainerConfig, container_config
+from kubeledger.cgroups.exclusive import exclusive_containers
 from kubeledger.cgroups.names import pod_cgroup, to_cgroupfs, to_systemd
 from kubeledger.cgroups.node_config import (
     Quantities,
@@ -78,8 +79,17 @@ def decide_pod(
     enforce_cpu_limits: bool,
     cpu_period_us: int,
     memory_capacity: int,
+    static_cpu_policy: bool = False,
 ) -> PodDecision:
     """Values for a pod's cgroup and its containers.
+
+    Args:
+        pod: as the kubelet got it.
+        facts: of the kubelet's version.
+        enforce_cpu_limits: setting cpuCFSQuota.
+        cpu_period_us: setting cpuCFSQuotaPeriod.
+        memory_capacity: bytes of the node, above 0.
+        static_cpu_policy: setting cpuManagerPolicy is static.
 
     Raises:
         BadInputError: an amount of the pod cannot be asked for.
@@ -90,6 +100,9 @@ def decide_pod(
         pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
     )
     name = pod_cgroup(qos_class, pod.metadata.uid or "")
+    exclusive: frozenset[str] = frozenset()
+    if static_cpu_policy:
+        exclusive = exclusive_containers(pod, qos_class, facts)
     return PodDecision(
         qos_class=qos_class,
         pod=resource_config_for_pod(
@@ -98,6 +111,7 @@ def decide_pod(
             facts,
             enforce_cpu_limits=enforce_cpu_limits,
             cpu_period_us=cpu_period_us,
+            exclusive_cpus=bool(exclusive),
         ),
         containers={
             container.name or "": container_config(
@@ -108,6 +122,7 @@ def decide_pod(
                 enforce_cpu_limits=enforce_cpu_limits,
                 cpu_period_us=cpu_period_us,
                 memory_capacity=memory_capacity,
+                exclusive_cpus=(container.name or "") in exclusive,
             )
             for container in pod.spec.containers or ()
         },

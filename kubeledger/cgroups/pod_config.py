@@ -21,6 +21,7 @@ from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = [
     "HUGE_PAGES_PREFIX",
+    "NO_QUOTA",
     "ResourceConfig",
     "huge_page_limits",
     "page_size_of",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 HUGE_PAGES_PREFIX: Final = "hugepages-"
-_NO_QUOTA: Final = -1
+NO_QUOTA: Final = -1
 
 
 class ResourceConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -56,6 +57,7 @@ def resource_config_for_pod(
     *,
     enforce_cpu_limits: bool,
     cpu_period_us: int,
+    exclusive_cpus: bool = False,
 ) -> ResourceConfig:
     """The config of a pod's cgroup.
 
@@ -65,11 +67,13 @@ def resource_config_for_pod(
         facts: of the kubelet's version.
         enforce_cpu_limits: setting cpuCFSQuota.
         cpu_period_us: setting cpuCFSQuotaPeriod.
+        exclusive_cpus: a container of the pod has CPUs of its own.
 
     Raises:
         BadInputError: an amount cannot be asked for.
 
-    Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod
+    Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod;
+        pod_container_manager_linux.go EnsureExists
     Differs: only what is written is computed; cgroup v2 files are in ``unified``.
     """
     spec = pod.spec
@@ -77,10 +81,11 @@ def resource_config_for_pod(
     if qos_class == "BestEffort":
         return ResourceConfig(cpu_shares=MIN_SHARES, huge_page_limits=huge_pages)
     guaranteed = qos_class == "Guaranteed"
+    enforce_cpu_limits &= not (exclusive_cpus and facts.exclusive_cpus_unlimited)
     quota = period = memory = None
     if guaranteed or _limits_declared(spec, "cpu", facts):
         milli_cpu = milli_of(pod_limit(spec, "cpu", facts) or 0)
-        quota = quota_of_milli_cpu(milli_cpu, cpu_period_us) if enforce_cpu_limits else _NO_QUOTA
+        quota = quota_of_milli_cpu(milli_cpu, cpu_period_us) if enforce_cpu_limits else NO_QUOTA
         period = cpu_period_us
     if guaranteed or _limits_declared(spec, "memory", facts):
         memory = units_of(pod_limit(spec, "memory", facts) or 0)
