@@ -199,6 +199,7 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="preemption/preemption.go evictPodsToFreeRequests: v1.21.0 and v1.22.0 differ",
         proof="source",
+        recorded=True,
     ),
     Fact(
         name="preempted_pod_condition",
@@ -209,6 +210,7 @@ FACTS: tuple[Fact, ...] = (
         "v1.25.0, v1.27.0, PR 117586 (for 1.27 #118219, for 1.26 #118221); "
         "PodDisruptionConditions (on)",
         proof="source",
+        recorded=True,
     ),
     Fact(
         name="preempted_pod_condition_generation",

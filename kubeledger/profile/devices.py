@@ -35,6 +35,7 @@ FACTS: tuple[Fact, ...] = (
         says="Devices of a restartable init container leave the reuse set: it keeps them.",
         source="manager.go Allocate, PR 120461",
         proof="conformance",
+        recorded=True,
     ),
     Fact(
         name="claimed_resources_skipped",
@@ -49,8 +50,9 @@ FACTS: tuple[Fact, ...] = (
         since=28,
         backports={25: 14, 26: 9, 27: 6},
         says="While config sources are not ready, a container that already ran gets no devices.",
-        source="manager.go devicesToAllocate isContainerAlreadyRunning, PR 118635",
-        proof="documented",
+        source="manager.go devicesToAllocate isContainerAlreadyRunning: v1.27.0 and v1.28.0 "
+        "differ, PR 118635",
+        proof="source",
     ),
     Fact(
         name="health_checked_first",

@@ -84,8 +84,9 @@ FACTS: tuple[Fact, ...] = (
         since=35,
         backports={34: 2, 33: 6},
         says="A sidecar's worker outlives its exit in a pod that is never restarted.",
-        source="worker.go doProbe (#133072, for 1.34 #134800, for 1.33 #134801)",
-        proof="documented",
+        source="worker.go doProbe: v1.34.1 and v1.35.0 differ (#133072, for 1.34 #134800, for 1.33 "
+        "#134801)",
+        proof="source",
     ),
     Fact(
         name="deletion_ends_liveness_and_startup",
@@ -141,6 +142,7 @@ FACTS: tuple[Fact, ...] = (
         "before, two goroutines only set the status.",
         source="kubelet.go syncLoopIteration, handleProbeSync (#98376)",
         proof="source",
+        recorded=True,
     ),
     Fact(
         name="unready_named",
