@@ -9,6 +9,7 @@ __all__ = [
     "NS_PER_S",
     "format_go_duration",
     "format_ts",
+    "parse_api_ts",
     "parse_go_duration",
     "parse_go_time",
     "parse_ts",
@@ -18,9 +19,14 @@ NS_PER_S = 1_000_000_000
 
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?"
-    r"\s?(Z|z|[+-]\d\d:?\d\d)?"
+    r"\s?(Z|z|[+-]\d\d:?\d\d)?",
+    re.ASCII,
 )
-_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_API_TIME = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
+)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_DURATION_LENGTH_MAX = 256
 _DURATION_NS = {
     "ns": 1,
     "us": 1_000,
@@ -43,6 +49,19 @@ def parse_ts(text: str) -> int:
     if match is None or match.end() != len(text):
         raise ValueError(f"not an RFC 3339 time: {text!r}")
     return _from_match(match)
+
+
+def parse_api_ts(text: str) -> int:
+    """Nanoseconds since the epoch of a time as objects of the API hold it.
+
+    Stricter than ``parse_ts``: a ``T`` between, and a zone.
+
+    Raises:
+        ValueError: the text is no such time.
+    """
+    if _API_TIME.fullmatch(text) is None:
+        raise ValueError("not an RFC 3339 time")
+    return parse_ts(text)
 
 
 def parse_go_time(text: str) -> int:
@@ -88,9 +107,9 @@ def parse_go_duration(text: str) -> int:
     if rest == "0":
         return 0
     total, position = 0, 0
-    for match in _DURATION_PART.finditer(rest):
-        if match.start() != position:
-            break
+    if len(rest) > _DURATION_LENGTH_MAX:
+        raise ValueError("not a Go duration: it is too long")
+    while match := _DURATION_PART.match(rest, position):
         number, _, fraction = match[1].partition(".")
         unit = _DURATION_NS[match[2]]
         total += int(number or "0") * unit

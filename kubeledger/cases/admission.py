@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from kubeledger.cases.fields import check_amounts
 from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
 from kubeledger.kube.pod import Node, Pod
 from kubeledger.lifecycle import decider as lifecycle
@@ -58,6 +59,7 @@ def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult
     Raises:
         BadInputError: a quantity anywhere in the case is none.
     """
+    _check_node(case_input.node)
     facts = profile.admission
     info = NodeInfo(case_input.node, case_input.active_pods, facts)
     return lifecycle.decide(case_input.pod, info, facts, _recovery(case_input, facts))
@@ -69,6 +71,7 @@ def judge(case_input: AdmissionCase, profile: KubeletProfile, outcome: object) -
     Raises:
         BadInputError: a quantity anywhere in the case is none.
     """
+    _check_node(case_input.node)
     try:
         claim = msgspec.convert(outcome, _Claim)
     except msgspec.ValidationError as error:
@@ -78,11 +81,19 @@ def judge(case_input: AdmissionCase, profile: KubeletProfile, outcome: object) -
     decided = next(outcomes)
     if claimed == decided:
         return MATCH
-    if claimed in outcomes:
-        return ADMISSIBLE
+    others: dict[PodAdmitResult, None] = {decided: None}
+    for other in outcomes:
+        if claimed == other:
+            return ADMISSIBLE
+        others[other] = None
     if claimed.admit and decided.admit:
         return impossible(_why_not_these(case_input, profile.admission, claimed, decided))
-    return impossible(_why_not_so(claimed, decided))
+    return impossible(_why_not_so(claimed, list(others)))
+
+
+def _check_node(node: Node) -> None:
+    check_amounts("input.node.status.allocatable", node.status.allocatable)
+    check_amounts("input.node.status.capacity", node.status.capacity)
 
 
 def _recovery(case: AdmissionCase, facts: AdmissionFacts) -> Recovery | None:
@@ -114,21 +125,48 @@ def _outcomes(case: AdmissionCase, facts: AdmissionFacts) -> Iterator[PodAdmitRe
     recovery = _recovery(case, facts)
     reasons = general_filter(case.pod, info, facts)
     random = lifecycle.insufficient_scalars(reasons)
-    for order in islice(permutations(reasons[random.start : random.stop]), _ORDERS_MAX):
+    for order in _orders(reasons[random.start : random.stop], all_of_them=recovery is not None):
         ordered: list[PredicateFailureReason] = [*reasons]
         ordered[random.start : random.stop] = order
         yield lifecycle.decide(case.pod, info, facts, recovery, ordered)
 
 
-def _why_not_so(claimed: PodAdmitResult, decided: PodAdmitResult) -> str:
+def _orders(
+    scalars: Sequence[PredicateFailureReason], *, all_of_them: bool
+) -> Iterator[Sequence[PredicateFailureReason]]:
+    """Orders of the scalar resources that can matter: without preemption only who is first."""
+    if all_of_them:
+        yield from islice(permutations(scalars), _ORDERS_MAX)
+        return
+    for at in range(max(len(scalars), 1)):
+        yield [*scalars[at:], *scalars[:at]]
+
+
+def _why_not_so(claimed: PodAdmitResult, outcomes: Sequence[PodAdmitResult]) -> str:
     """Where the kubelet rejects what is claimed to be let in, or otherwise, or for else."""
+    decided = outcomes[0]
     if decided.admit:
         if not decided.victims:
             return "no predicate fails, so the pod is let in"
         return f"the pod is critical and let in, {_killed(decided.victims)} for it"
-    if claimed.reason == decided.reason and claimed.victims != decided.victims:
-        return f"the pod is rejected with {_killed(decided.victims)} for it"
-    return f"the pod is rejected as {decided.reason}: {decided.message}"
+    if claimed.admit:
+        return f"the pod is rejected as {_rejections(outcomes)}"
+    same = [outcome for outcome in outcomes if outcome.reason == claimed.reason]
+    if not same:
+        return f"the pod is rejected as {_rejections(outcomes)}"
+    if all(claimed.message != outcome.message for outcome in same):
+        message = "the message" if len(same) == 1 else "a message such as"
+        return f"a pod rejected as {claimed.reason} gets {message} {same[0].message!r}"
+    return f"the pod is rejected with {_killed(same[0].victims)} for it"
+
+
+def _rejections(outcomes: Sequence[PodAdmitResult]) -> str:
+    """What the pod may be rejected as; which of scalar resources comes first is random."""
+    reasons = list(dict.fromkeys(outcome.reason for outcome in outcomes))
+    if len(reasons) == 1:
+        return f"{reasons[0]}: {outcomes[0].message}"
+    named = f"{', '.join(reasons[:-1])} or {reasons[-1]}"
+    return f"{named}, whichever of these resources the kubelet comes to first"
 
 
 def _why_not_these(

@@ -7,17 +7,19 @@ from typing import Annotated
 import msgspec
 
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.cases.pod_amounts import bad_amount
-from kubeledger.cgroups.decider import admissible, decide_pod
+from kubeledger.cgroups.decider import PodDecision, admissible, decide_pod
+from kubeledger.cgroups.explain_pod import PodExplainer
 from kubeledger.cgroups.names import CgroupNameError
-from kubeledger.cgroups.pod import Pod
 from kubeledger.errors import BadInputError
-from kubeledger.kube.quantity import QuantityError
+from kubeledger.kube.pod import Pod
 from kubeledger.profile.resolve import KubeletProfile
 
 __all__ = ["INPUT", "CgroupInput", "CgroupOutcome", "decide", "judge"]
 
-_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Period = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+"""Microseconds: the kubelet takes none beyond one second."""
+
+_Memory = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class CgroupInput(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -25,8 +27,8 @@ class CgroupInput(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
 
     pod: Pod
     cpu_cfs_quota: bool = msgspec.field(name="cpuCFSQuota")
-    cpu_cfs_quota_period_us: _Positive = msgspec.field(name="cpuCFSQuotaPeriodUs")
-    memory_capacity: _Positive = msgspec.field(name="memoryCapacity")
+    cpu_cfs_quota_period_us: _Period = msgspec.field(name="cpuCFSQuotaPeriodUs")
+    memory_capacity: _Memory = msgspec.field(name="memoryCapacity")
 
 
 class PodValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -66,20 +68,45 @@ def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
     """The outcome that a kubelet of this version gives.
 
     Raises:
-        BadInputError: a quantity or the UID cannot be read.
+        BadInputError: a quantity cannot be asked for, or the UID not be read.
     """
+    return _outcome(_decision(case_input, profile))
+
+
+def judge(case_input: CgroupInput, profile: KubeletProfile, outcome: object) -> Judgement:
+    """Whether the kubelet could have asked for this; there is one possible outcome.
+
+    Raises:
+        BadInputError: as ``decide``.
+    """
+    decision = _decision(case_input, profile)
+    explainer = PodExplainer(
+        pod=case_input.pod,
+        decision=decision,
+        facts=profile.cgroups,
+        enforce_cpu_limits=case_input.cpu_cfs_quota,
+        cpu_period_us=case_input.cpu_cfs_quota_period_us,
+        memory_capacity=case_input.memory_capacity,
+    )
+    decided = msgspec.to_builtins(_outcome(decision), str_keys=True)
+    difference = admissible(decided, outcome, explainer.explain)
+    return MATCH if difference is None else impossible(difference)
+
+
+def _decision(case_input: CgroupInput, profile: KubeletProfile) -> PodDecision:
     try:
-        decision = decide_pod(
+        return decide_pod(
             case_input.pod,
             profile.cgroups,
             enforce_cpu_limits=case_input.cpu_cfs_quota,
             cpu_period_us=case_input.cpu_cfs_quota_period_us,
             memory_capacity=case_input.memory_capacity,
         )
-    except QuantityError as error:
-        raise bad_amount([("input.pod", case_input.pod)], error) from None
     except CgroupNameError as error:
         raise BadInputError(f"input.pod.metadata.uid: {error}") from None
+
+
+def _outcome(decision: PodDecision) -> CgroupOutcome:
     pod = decision.pod
     return CgroupOutcome(
         qos_class=decision.qos_class,
@@ -99,14 +126,3 @@ def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
         cgroupfs_path=decision.cgroupfs_path,
         systemd_path=decision.systemd_path,
     )
-
-
-def judge(case_input: CgroupInput, profile: KubeletProfile, outcome: object) -> Judgement:
-    """Whether the kubelet could have asked for this; there is one possible outcome.
-
-    Raises:
-        BadInputError: as ``decide``.
-    """
-    decided = msgspec.to_builtins(decide(case_input, profile), str_keys=True)
-    difference = admissible(decided, outcome)
-    return MATCH if difference is None else impossible(difference)

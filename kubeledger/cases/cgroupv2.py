@@ -6,19 +6,18 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from kubeledger.cases.fields import Bytes, check_amounts
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.cases.pod_amounts import bad_amount, read_amount
-from kubeledger.cgroups.decider import admissible, decide_pod_unified
-from kubeledger.cgroups.pod import Pod
+from kubeledger.cgroups.decider import PodUnifiedDecision, admissible, decide_pod_unified
+from kubeledger.cgroups.explain_unified import UnifiedExplainer
 from kubeledger.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
-from kubeledger.kube.quantity import QuantityError
-from kubeledger.kube.requests import Amount, units_of
+from kubeledger.kube.pod import Pod
+from kubeledger.kube.requests import Amount, nanos_of, units_of
 from kubeledger.profile.resolve import KubeletProfile
 
 __all__ = ["INPUT", "CgroupV2Input", "decide", "judge"]
 
-_Bytes = Annotated[int, msgspec.Meta(ge=0)]
-_Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
 _Files = dict[str, dict[str, str]]
 
 
@@ -34,8 +33,8 @@ class CgroupV2Input(
     """
 
     pod: Pod
-    memory_capacity: _Bytes
-    swap_capacity: _Bytes
+    memory_capacity: Bytes
+    swap_capacity: Bytes
     node_allocatable_memory: Amount
     memory_qos: bool = msgspec.field(name="memoryQoS")
     memory_throttling_factor: _Fraction
@@ -50,26 +49,10 @@ def decide(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, obje
     """The outcome that a kubelet of this version gives.
 
     Raises:
-        BadInputError: a quantity cannot be read.
+        BadInputError: a quantity cannot be read, or asked for.
     """
-    allocatable = read_amount(case_input.node_allocatable_memory, "input.nodeAllocatableMemory")
-    settings = UnifiedSettings(
-        memory_qos=case_input.memory_qos,
-        throttling_factor=case_input.memory_throttling_factor,
-        tiered_reservation=case_input.memory_reservation_policy == TIERED_RESERVATION,
-        limited_swap=case_input.swap_behavior == LIMITED_SWAP,
-        memory_capacity=case_input.memory_capacity,
-        swap_capacity=case_input.swap_capacity,
-        node_allocatable_memory=units_of(allocatable),
-    )
-    try:
-        decision = decide_pod_unified(case_input.pod, profile.cgroups, settings)
-    except QuantityError as error:
-        raise bad_amount([("input.pod", case_input.pod)], error) from None
-    containers: dict[str, _Files] = {
-        name: {"unified": files} for name, files in decision.containers.items()
-    }
-    return {"pod": {"unified": decision.pod}, "containers": containers}
+    settings = _settings(case_input)
+    return _outcome(decide_pod_unified(case_input.pod, profile.cgroups, settings))
 
 
 def judge(case_input: CgroupV2Input, profile: KubeletProfile, outcome: object) -> Judgement:
@@ -78,5 +61,33 @@ def judge(case_input: CgroupV2Input, profile: KubeletProfile, outcome: object) -
     Raises:
         BadInputError: as ``decide``.
     """
-    difference = admissible(decide(case_input, profile), outcome)
+    settings = _settings(case_input)
+    decision = decide_pod_unified(case_input.pod, profile.cgroups, settings)
+    explainer = UnifiedExplainer(
+        pod=case_input.pod,
+        qos_class=decision.qos_class,
+        facts=profile.cgroups,
+        settings=settings,
+    )
+    difference = admissible(_outcome(decision), outcome, explainer.explain)
     return MATCH if difference is None else impossible(difference)
+
+
+def _settings(case_input: CgroupV2Input) -> UnifiedSettings:
+    check_amounts("input", {"nodeAllocatableMemory": case_input.node_allocatable_memory})
+    return UnifiedSettings(
+        memory_qos=case_input.memory_qos,
+        throttling_factor=case_input.memory_throttling_factor,
+        tiered_reservation=case_input.memory_reservation_policy == TIERED_RESERVATION,
+        limited_swap=case_input.swap_behavior == LIMITED_SWAP,
+        memory_capacity=case_input.memory_capacity,
+        swap_capacity=case_input.swap_capacity,
+        node_allocatable_memory=units_of(nanos_of(case_input.node_allocatable_memory)),
+    )
+
+
+def _outcome(decision: PodUnifiedDecision) -> dict[str, object]:
+    containers: dict[str, _Files] = {
+        name: {"unified": files} for name, files in decision.containers.items()
+    }
+    return {"pod": {"unified": decision.pod}, "containers": containers}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import msgspec
 
-from kubeledger.devicemanager.manager import Device, ManagerImpl
+from kubeledger.cases.fields import are_sound, check_amounts, keyed, node_set
+from kubeledger.devicemanager.manager import Device, ManagerImpl, RpcError
 from kubeledger.errors import BadInputError
-from kubeledger.kube.quantity import Quantity, QuantityError, value_of
+from kubeledger.kube.pod import ExtendedResourceClaimStatus
+from kubeledger.kube.quantity import Quantity, value_of
+from kubeledger.kube.requests import ResourceList
 from kubeledger.topologymanager.bitmask import BITS_MAX
 
 __all__ = [
@@ -18,18 +22,21 @@ __all__ = [
     "DeviceCase",
     "ResourceCase",
     "ScriptedPlugin",
-    "check_nodes",
+    "check_pod",
     "counted_limits",
     "manager_of",
     "quantities",
 ]
+
+_NodeKey = Annotated[int, msgspec.Meta(ge=-1, le=BITS_MAX - 1)]
+"""-1 stands for devices without topology."""
 
 
 class DeviceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A device as its plugin reports it; without ``numaNodes`` it has no topology."""
 
     id: str = msgspec.field(name="ID")
-    health: str
+    health: Literal["Healthy", "Unhealthy"]
     numa_nodes: list[int] | None = msgspec.field(name="numaNodes", default=None)
 
 
@@ -55,13 +62,14 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     pod_uid: str = msgspec.field(name="podUID")
     container: str = msgspec.field(name="containerName")
     resource: str = msgspec.field(name="resourceName")
-    devices: dict[int, list[str]] = msgspec.field(name="deviceIDs")
+    devices: dict[_NodeKey, list[str]] = msgspec.field(name="deviceIDs")
 
 
 class CaseResources(msgspec.Struct, frozen=True):
-    """The resources of a container in the API's form."""
+    """The resources of a container in the API's form; its requests are only checked."""
 
-    limits: dict[str, str | int | float] | None = None
+    limits: ResourceList | None = None
+    requests: ResourceList | None = None
 
 
 class CaseContainer(msgspec.Struct, frozen=True, rename="camel"):
@@ -90,11 +98,24 @@ class CasePodSpec(msgspec.Struct, frozen=True, rename="camel"):
     init_containers: list[CaseContainer] | None = None
 
 
+class CasePodStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """The slice of a PodStatus that is read."""
+
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
+
+
 class CasePod(msgspec.Struct, frozen=True):
     """The slice of a Pod that is read."""
 
     metadata: CaseMetadata
     spec: CasePodSpec
+    status: CasePodStatus | None = None
+
+    def claimed(self, container: str) -> frozenset[str]:
+        """Resources of a container that a resource claim of the pod stands for."""
+        claim = self.status.extended_resource_claim_status if self.status is not None else None
+        mappings = claim.request_mappings if claim is not None else None
+        return frozenset(m.resource_name for m in mappings or () if m.container_name == container)
 
     def container(self, name: str) -> tuple[CaseContainer, bool] | None:
         """A container by name, and whether it is an init container; None if there is none."""
@@ -122,9 +143,9 @@ class ScriptedPlugin(msgspec.Struct, frozen=True):
         rest = [d for d in self.order if d in available and d not in must_include]
         return must_include.union(rest[: max(size - len(must_include), 0)])
 
-    def allocate(self, devices: frozenset[str]) -> str:
+    def allocate(self, devices: frozenset[str]) -> RpcError | None:
         """The error of the case, whatever the devices."""
-        return self.error
+        return RpcError(self.error) if self.error else None
 
 
 def manager_of(
@@ -135,11 +156,12 @@ def manager_of(
     """The device manager after its plugins reported and its ledger was restored.
 
     Raises:
-        BadInputError: a NUMA node outside of 0 to 63, or a device reported twice.
+        BadInputError: a NUMA node outside of 0 to 63 or there twice, or a device
+            reported twice.
     """
-    manager = ManagerImpl(check_nodes("numaNodes", numa_nodes))
+    manager = ManagerImpl(node_set("input.numaNodes", numa_nodes))
     for name, resource in resources.items():
-        manager.report(name, _devices(name, resource))
+        manager.report(name, _devices(f"{keyed('input.resources', name)}.devices", resource))
         if not resource.no_endpoint:
             order = resource.preferred_order
             manager.endpoints[name] = ScriptedPlugin(
@@ -151,73 +173,50 @@ def manager_of(
     return manager
 
 
-def counted_limits(container: CaseContainer) -> dict[str, int]:
-    """Resource -> limit in whole units, rounded up.
+def check_pod(path: str, pod: CasePod) -> None:
+    """Make sure that all amounts of all containers are quantities, none of them negative.
 
     Raises:
-        BadInputError: no quantity, or a negative one.
+        BadInputError: naming the field.
     """
-    counts: dict[str, int] = {}
-    for name, text in _limits(container).items():
-        try:
-            # The quick way for what nearly all limits are: a text that was seen before.
-            counts[name] = value_of(text) if type(text) is str else Quantity.from_api(text).value()
-        except QuantityError as error:
-            raise BadInputError(f"{_field(container, name)}: {error}") from None
-        if counts[name] < 0:
-            raise BadInputError(f"{_field(container, name)}: {text} is negative")
-    return counts
+    for kind, containers in (
+        ("containers", pod.spec.containers),
+        ("initContainers", pod.spec.init_containers or ()),
+    ):
+        for index, container in enumerate(containers):
+            resources = container.resources
+            if resources is None:
+                continue
+            if not (are_sound(resources.limits) and are_sound(resources.requests)):
+                where = f"{path}.spec.{kind}[{index}].resources"
+                check_amounts(f"{where}.limits", resources.limits)
+                check_amounts(f"{where}.requests", resources.requests)
+
+
+def counted_limits(container: CaseContainer) -> dict[str, int]:
+    """Resource -> limit in whole units, rounded up; of a container that was checked."""
+    return {
+        # The quick way for what nearly all limits are: a text that was seen before.
+        name: value_of(amount) if type(amount) is str else Quantity.from_api(amount).value()
+        for name, amount in _limits(container).items()
+    }
 
 
 def quantities(container: CaseContainer) -> dict[str, Quantity]:
-    """Resource -> limit.
-
-    Raises:
-        BadInputError: no quantity, or a negative one.
-    """
-    amounts: dict[str, Quantity] = {}
-    for name, text in _limits(container).items():
-        try:
-            amounts[name] = Quantity.from_api(text)
-        except QuantityError as error:
-            raise BadInputError(f"{_field(container, name)}: {error}") from None
-        if amounts[name].sign < 0:
-            raise BadInputError(f"{_field(container, name)}: {text} is negative")
-    return amounts
+    """Resource -> limit; of a container that was checked."""
+    return {name: Quantity.from_api(amount) for name, amount in _limits(container).items()}
 
 
-def check_nodes(field: str, nodes: Iterable[int]) -> tuple[int, ...]:
-    """The nodes, each within what a mask can hold.
-
-    Raises:
-        BadInputError: one is not.
-    """
-    checked = tuple(nodes)
-    for node in checked:
-        if not 0 <= node < BITS_MAX:
-            raise BadInputError(f"{field}: NUMA node {node} is not within 0 to {BITS_MAX - 1}")
-    return checked
-
-
-def _devices(name: str, resource: ResourceCase) -> list[Device]:
-    devices = {
-        d.id: Device(
-            d.id,
-            d.health,
-            None
-            if d.numa_nodes is None
-            else check_nodes(f"resources[{name!r}].devices", d.numa_nodes),
-        )
-        for d in resource.devices
-    }
-    if len(devices) != len(resource.devices):
-        raise BadInputError(f"resources[{name!r}].devices: an ID is there twice")
+def _devices(path: str, resource: ResourceCase) -> list[Device]:
+    devices: dict[str, Device] = {}
+    for index, d in enumerate(resource.devices):
+        if d.id in devices:
+            raise BadInputError(f"{path}[{index}].ID: {d.id!r} is there twice")
+        nodes = d.numa_nodes
+        checked = None if nodes is None else node_set(f"{path}[{index}].numaNodes", nodes)
+        devices[d.id] = Device(d.id, d.health, checked)
     return list(devices.values())
 
 
-def _limits(container: CaseContainer) -> dict[str, str | int | float]:
+def _limits(container: CaseContainer) -> ResourceList:
     return (container.resources.limits if container.resources else None) or {}
-
-
-def _field(container: CaseContainer, name: str) -> str:
-    return f"container {container.name!r} limits[{name!r}]"

@@ -8,10 +8,11 @@ from kubeledger.cases.device_node import (
     Allocation,
     CasePod,
     ResourceCase,
-    check_nodes,
+    check_pod,
     counted_limits,
     manager_of,
 )
+from kubeledger.cases.fields import node_set
 from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
 from kubeledger.devicemanager import decider
 from kubeledger.devicemanager.decider import AllocateCall, Claim
@@ -73,9 +74,9 @@ def decide(case_input: DevicesCase, profile: KubeletProfile) -> DevicesOutcome:
     Raises:
         BadInputError: a container that its pod has not, a bad quantity or NUMA node.
     """
-    manager = _manager(case_input)
+    manager, calls = _manager(case_input), _calls(case_input)
     steps = []
-    for call in _calls(case_input):
+    for call in calls:
         error = decider.decide(manager, call, profile.devices)
         steps.append(StepOutcome(error=error, devices=_held(manager, call)))
     return DevicesOutcome(steps=steps)
@@ -87,6 +88,7 @@ def judge(case_input: DevicesCase, profile: KubeletProfile, outcome: object) -> 
     Raises:
         BadInputError: as for ``decide``.
     """
+    decided = decide(case_input, profile)
     try:
         claimed = msgspec.convert(outcome, DevicesOutcome, str_keys=True)
     except msgspec.ValidationError as error:
@@ -94,7 +96,7 @@ def judge(case_input: DevicesCase, profile: KubeletProfile, outcome: object) -> 
     calls = _calls(case_input)
     if len(claimed.steps) != len(calls):
         return impossible(f"{len(claimed.steps)} steps came out, but there are {len(calls)}")
-    if decide(case_input, profile) == claimed:
+    if decided == claimed:
         return MATCH
     managers = [_manager(case_input)]
     for number, (call, step) in enumerate(zip(calls, claimed.steps, strict=True), start=1):
@@ -118,20 +120,21 @@ def _calls(case_input: DevicesCase) -> list[AllocateCall]:
 
 
 def _call(index: int, step: StepCase, active: frozenset[str]) -> AllocateCall:
+    path = f"input.steps[{index}]"
+    check_pod(f"{path}.pod", step.pod)
     found = step.pod.container(step.container)
     if found is None:
-        raise BadInputError(f"steps[{index}].container: the pod has no {step.container!r}")
+        raise BadInputError(f"{path}.container: the pod has no {step.container!r}")
     container, is_init = found
     affinity = step.affinity
     return AllocateCall(
         pod=step.pod.metadata.uid,
         container=step.container,
         limits=counted_limits(container),
+        claimed=step.pod.claimed(step.container),
         is_init=is_init,
         is_restartable=is_init and container.is_restartable,
-        affinity=None
-        if affinity is None
-        else mask_of(check_nodes(f"steps[{index}].affinity", affinity)),
+        affinity=None if affinity is None else mask_of(node_set(f"{path}.affinity", affinity)),
         active_pods=active,
     )
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from kubeledger.cases.fields import Bytes, Int32, shortened
 from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
 from kubeledger.errors import BadInputError
 from kubeledger.images.decider import admissible
@@ -22,13 +23,12 @@ from kubeledger.images.manager import (
 )
 from kubeledger.images.policy import ImageGCPolicy, policy_error
 from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.units import format_ts, parse_go_duration, parse_ts
+from kubeledger.units import format_ts, parse_api_ts, parse_go_duration, parse_ts
 
 __all__ = ["INPUT", "decide", "judge"]
 
 _UINT64_MAX = 2**64 - 1
 _LAST_NS = parse_ts("9999-12-31T23:59:59.999999999Z")
-_Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Uint64 = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -39,8 +39,8 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Policy(_Strict, frozen=True, kw_only=True):
     """The policy that the image manager is given, under the names of the configuration."""
 
-    high: int = msgspec.field(name="imageGCHighThresholdPercent")
-    low: int = msgspec.field(name="imageGCLowThresholdPercent")
+    high: Int32 = msgspec.field(name="imageGCHighThresholdPercent")
+    low: Int32 = msgspec.field(name="imageGCLowThresholdPercent")
     minimum_age: str = msgspec.field(name="imageMinimumGCAge")
     maximum_age: str = msgspec.field(name="imageMaximumGCAge", default="0s")
 
@@ -49,7 +49,7 @@ class ListedImage(_Strict, frozen=True, kw_only=True):
     """An image in the runtime's list."""
 
     id: str
-    size: _Size
+    size: Bytes
     pinned: bool = False
 
 
@@ -106,11 +106,13 @@ def decide(case_input: ImageGCInput, profile: KubeletProfile) -> Outcome:
         BadInputError: naming the field.
     """
     manager = _manager(case_input, profile)
+    # Also what an invalid policy leaves unused must be sound.
+    observed = [_observed(step, at) for at, step in enumerate(case_input.steps)]
     if error := policy_error(manager.policy):
         return Outcome(invalid_policy=error, steps=[], records={})
     steps = []
-    for at, step in enumerate(case_input.steps):
-        done = decide_pass(manager, step.op, _observed(step, at))
+    for step, world in zip(case_input.steps, observed, strict=True):
+        done = decide_pass(manager, step.op, world)
         steps.append(StepOutcome(removed=done.removed, error=done.error, events=done.events))
     return Outcome(invalid_policy="", steps=steps, records=_records(manager))
 
@@ -176,12 +178,12 @@ def _manager(case_input: ImageGCInput, profile: KubeletProfile) -> RealImageGCMa
         max_age_ns=_duration(configured.maximum_age, "imageMaximumGCAge"),
     )
     if started is None and policy.max_age_ns and profile.images.age_pass_waits_for_max_age:
-        raise BadInputError("input.kubeletStartedAt is missing: the age pass waits from it")
+        raise BadInputError("input.kubeletStartedAt: it is missing, but the age pass waits from it")
     return RealImageGCManager(
         policy=policy,
         facts=profile.images,
         sandbox_image=case_input.sandbox_image,
-        began_ns=None if started is None else _time(started, "kubeletStartedAt"),
+        began_ns=None if started is None else _time(started, "input.kubeletStartedAt"),
     )
 
 
@@ -218,12 +220,12 @@ def _format_time(ts_ns: int) -> str:
 
 def _time(text: str, field: str) -> int:
     try:
-        ts_ns = parse_ts(text)
+        ts_ns = parse_api_ts(text)
     except ValueError:
         ts_ns = _LAST_NS + 1
     # A zone can move a time out of the years that can be written.
     if not ZERO_TIME_NS <= ts_ns <= _LAST_NS:
-        raise BadInputError(f"{field} is no time from year 1 to 9999: {text!r}")
+        raise BadInputError(f"{field}: no time from year 1 to 9999: {shortened(text)}")
     return ts_ns
 
 
@@ -234,10 +236,10 @@ def _duration(text: str, name: str) -> int:
     except ValueError:
         duration_ns = DURATION_MAX_NS + 1
     if not -DURATION_MAX_NS <= duration_ns <= DURATION_MAX_NS:
-        raise BadInputError(f"input.policy.{name} is no Go duration: {text!r}")
+        raise BadInputError(f"input.policy.{name}: no Go duration: {shortened(text)}")
     return duration_ns
 
 
 def _fits(number: int | None, field: str) -> None:
     if number is not None and number > _UINT64_MAX:
-        raise BadInputError(f"{field} does not fit 64 bits: {number}")
+        raise BadInputError(f"{field}: it does not fit 64 bits")

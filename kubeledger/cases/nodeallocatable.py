@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
+from kubeledger.cases.fields import check_amounts, keyed
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.cgroups.decider import admissible, decide_node
-from kubeledger.cgroups.node_config import EvictionThresholdError, ReservationSettings
+from kubeledger.cgroups.explain_node import NodeExplainer
+from kubeledger.cgroups.node_config import (
+    EvictionThresholdError,
+    ReservationSettings,
+    eviction_signals,
+    hard_eviction_reservation,
+)
 from kubeledger.errors import BadInputError
 from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.kube.requests import ResourceList
@@ -44,6 +53,8 @@ class NodeAllocatableOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 INPUT = NodeAllocatableInput
 
+_RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+
 
 def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAllocatableOutcome:
     """The outcome that a kubelet of this version gives.
@@ -51,16 +62,13 @@ def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAll
     Raises:
         BadInputError: a quantity or a threshold cannot be read.
     """
-    settings = ReservationSettings(
-        system_reserved=_quantities(case_input.system_reserved, "input.systemReserved"),
-        kube_reserved=_quantities(case_input.kube_reserved, "input.kubeReserved"),
-        eviction_hard=case_input.eviction_hard or {},
-    )
-    capacity = _quantities(case_input.capacity, "input.capacity")
+    _check(case_input, profile)
+    settings = _settings(case_input)
+    capacity = _quantities(case_input.capacity)
     try:
         decision = decide_node(capacity, settings, profile.cgroups)
     except EvictionThresholdError as error:
-        raise BadInputError(f"input.evictionHard: {error}") from None
+        raise _bad_threshold(case_input, profile, error) from None
     except QuantityError as error:
         raise BadInputError(f"input: the sum of reserved amounts: {error}") from None
     config = decision.config
@@ -77,18 +85,66 @@ def judge(case_input: NodeAllocatableInput, profile: KubeletProfile, outcome: ob
     Raises:
         BadInputError: as ``decide``.
     """
-    difference = admissible(msgspec.to_builtins(decide(case_input, profile)), outcome)
+    decided = msgspec.to_builtins(decide(case_input, profile))
+    explainer = NodeExplainer(
+        capacity=_quantities(case_input.capacity),
+        settings=_settings(case_input),
+        facts=profile.cgroups,
+    )
+    difference = admissible(decided, outcome, explainer.explain)
     return MATCH if difference is None else impossible(difference)
 
 
-def _quantities(amounts: ResourceList | None, path: str) -> dict[str, Quantity]:
-    quantities: dict[str, Quantity] = {}
-    for name, amount in (amounts or {}).items():
+def _check(case_input: NodeAllocatableInput, profile: KubeletProfile) -> None:
+    """Refuse what no kubelet can be configured with.
+
+    Source: v1.20.2 cmd/kubelet/app/server.go parseResourceList
+    """
+    check_amounts("input.capacity", case_input.capacity)
+    for name, amounts in (
+        ("input.systemReserved", case_input.system_reserved),
+        ("input.kubeReserved", case_input.kube_reserved),
+    ):
+        check_amounts(name, amounts)
+        for resource in amounts or {}:
+            if resource not in _RESERVABLE:
+                raise BadInputError(
+                    f"{keyed(name, resource)}: the kubelet cannot reserve this resource",
+                    advice=f"one of {', '.join(_RESERVABLE)}",
+                )
+    known = eviction_signals(profile.version.minor)
+    for signal in case_input.eviction_hard or {}:
+        if signal not in known:
+            path = keyed("input.evictionHard", signal)
+            raise BadInputError(
+                f"{path}: kubelet {profile.version} knows no such eviction signal",
+                advice=f"one of {', '.join(known)}",
+            )
+
+
+def _bad_threshold(
+    case_input: NodeAllocatableInput, profile: KubeletProfile, error: EvictionThresholdError
+) -> BadInputError:
+    """The error for a user, with the signal whose threshold is refused."""
+    capacity = _quantities(case_input.capacity)
+    for signal, threshold in (case_input.eviction_hard or {}).items():
         try:
-            quantities[name] = Quantity.from_api(amount)
-        except QuantityError as error:
-            raise BadInputError(f"{path}.{name}: {amount!r}: {error}") from None
-    return quantities
+            hard_eviction_reservation({signal: threshold}, capacity, profile.cgroups)
+        except EvictionThresholdError as found:
+            return BadInputError(f"{keyed('input.evictionHard', signal)}: {found}")
+    return BadInputError(f"input.evictionHard: {error}")
+
+
+def _settings(case_input: NodeAllocatableInput) -> ReservationSettings:
+    return ReservationSettings(
+        system_reserved=_quantities(case_input.system_reserved),
+        kube_reserved=_quantities(case_input.kube_reserved),
+        eviction_hard=case_input.eviction_hard or {},
+    )
+
+
+def _quantities(amounts: ResourceList | None) -> dict[str, Quantity]:
+    return {name: Quantity.from_api(amount) for name, amount in (amounts or {}).items()}
 
 
 def _canonical(quantities: dict[str, Quantity]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kubeledger.cases.instants import check_pod_times, check_status_times
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.prober.instants import ZERO_TIME_NS, instant_ns
 from kubeledger.prober.objects import Pod, PodStatus
@@ -95,6 +96,8 @@ def judge(case_input: PodStatusCase, profile: KubeletProfile, outcome: object) -
 
 
 def _readiness(case: PodStatusCase, profile: KubeletProfile) -> PodReadiness:
+    check_pod_times(case.pod)
+    check_status_times(case.pod_status)
     caches: dict[ProbeType, dict[str, Result]] = {"liveness": {}, "readiness": {}, "startup": {}}
     for cached in case.results:
         caches[cached.probe_type][parse_container_id(cached.container_id)] = cached.result

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import msgspec
 
+from kubeledger.cases.fields import check_amounts, keyed
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.cases.pod_amounts import bad_amount, read_amount
 from kubeledger.cgroups.decider import admissible, decide_qos
-from kubeledger.cgroups.pod import Pod
-from kubeledger.kube.quantity import QuantityError
-from kubeledger.kube.requests import ResourceList, units_of
+from kubeledger.cgroups.explain_qos import QOSExplainer
+from kubeledger.errors import BadInputError
+from kubeledger.kube.pod import Pod
+from kubeledger.kube.requests import ResourceList, nanos_of, units_of
 from kubeledger.profile.resolve import KubeletProfile
 
 __all__ = ["INPUT", "LevelValues", "QOSInput", "decide", "judge"]
@@ -43,22 +44,14 @@ def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValu
     """The outcome that a kubelet of this version gives.
 
     Raises:
-        BadInputError: a quantity cannot be read.
+        BadInputError: a quantity cannot be read, or asked for.
     """
-    allocatable = None
-    if "memory" in case_input.allocatable:
-        nanos = read_amount(case_input.allocatable["memory"], "input.allocatable.memory")
-        allocatable = units_of(nanos)
-    try:
-        config = decide_qos(
-            case_input.active_pods,
-            profile.cgroups,
-            allocatable_memory=allocatable,
-            memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
-        )
-    except QuantityError as error:
-        pods = enumerate(case_input.active_pods)
-        raise bad_amount(((f"input.activePods[{i}]", p) for i, p in pods), error) from None
+    config = decide_qos(
+        case_input.active_pods,
+        profile.cgroups,
+        allocatable_memory=_allocatable_memory(case_input),
+        memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
+    )
     levels = {
         "burstable": LevelValues(config.burstable_shares, config.burstable_memory_limit),
         "besteffort": LevelValues(config.best_effort_shares, config.best_effort_memory_limit),
@@ -74,5 +67,25 @@ def judge(case_input: QOSInput, profile: KubeletProfile, outcome: object) -> Jud
     Raises:
         BadInputError: as ``decide``.
     """
-    difference = admissible(msgspec.to_builtins(decide(case_input, profile)), outcome)
+    decided = msgspec.to_builtins(decide(case_input, profile))
+    explainer = QOSExplainer(
+        pods=case_input.active_pods,
+        facts=profile.cgroups,
+        allocatable_memory=_allocatable_memory(case_input),
+        memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
+    )
+    difference = admissible(decided, outcome, explainer.explain)
     return MATCH if difference is None else impossible(difference)
+
+
+def _allocatable_memory(case_input: QOSInput) -> int | None:
+    """Bytes, once what cannot be has been refused."""
+    check_amounts("input.allocatable", case_input.allocatable)
+    for resource in case_input.qos_reserved_percent:
+        if resource != "memory":
+            raise BadInputError(
+                f"{keyed('input.qosReservedPercent', resource)}: only memory can be reserved"
+            )
+    if "memory" not in case_input.allocatable:
+        return None
+    return units_of(nanos_of(case_input.allocatable["memory"]))

@@ -7,14 +7,15 @@ Kubernetes objects. Lines are decoded straight into the subsystem's own types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from kubeledger.cases.judgement import Judgement
-from kubeledger.cases.locate import field_at_fault
+from kubeledger.cases.locate import field_at_fault, schema_fault
 from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.kube.quantity import QuantityError
 from kubeledger.profile.resolve import KubeletProfile, resolve
@@ -36,6 +37,10 @@ SUBSYSTEMS: tuple[str, ...] = (
 )
 """Names as users write them; each is a module of this package."""
 
+_SHOWN_MAX: Final = 1000
+_OWN_PATH: Final = re.compile(r" - at `[^`]*`$")
+_LONG_WORD: Final = re.compile(r"(\S{150})\S+(\S{20})")
+
 LineFunction = Callable[[bytes], bytes]
 
 
@@ -46,8 +51,7 @@ def decider_of(subsystem: str) -> LineFunction:
         BadQuestionError: no such subsystem.
     """
     module = _module(subsystem)
-    decode = msgspec.json.Decoder(_line_type("Case", module.INPUT, claim=False)).decode
-    return decide_line(decode, module.decide)
+    return decide_line(_line_type("Case", module.INPUT, claim=False), module.decide)
 
 
 def judge_of(subsystem: str) -> LineFunction:
@@ -57,14 +61,14 @@ def judge_of(subsystem: str) -> LineFunction:
         BadQuestionError: no such subsystem.
     """
     module = _module(subsystem)
-    decode = msgspec.json.Decoder(_line_type("Claim", module.INPUT, claim=True)).decode
-    return judge_line(decode, module.judge)
+    return judge_line(_line_type("Claim", module.INPUT, claim=True), module.judge)
 
 
 def decide_line(
-    decode: Callable[[bytes], Any], decide: Callable[[Any, KubeletProfile], object]
+    line_type: type[msgspec.Struct], decide: Callable[[Any, KubeletProfile], object]
 ) -> LineFunction:
     """Compose decoding, deciding and encoding; the errors are as ``_checked`` says."""
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
     encode = msgspec.json.Encoder().encode
 
     def line_function(line: bytes) -> bytes:
@@ -72,13 +76,14 @@ def decide_line(
         outcome = decide(case.input, resolve(case.kubelet))
         return encode({"id": case.id, "outcome": outcome})
 
-    return _checked(line_function)
+    return _checked(line_function, line_type)
 
 
 def judge_line(
-    decode: Callable[[bytes], Any], judge: Callable[[Any, KubeletProfile, Any], Judgement]
+    line_type: type[msgspec.Struct], judge: Callable[[Any, KubeletProfile, Any], Judgement]
 ) -> LineFunction:
     """Compose decoding, judging and encoding; the errors are as ``_checked`` says."""
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
     encode = msgspec.json.Encoder().encode
 
     def line_function(line: bytes) -> bytes:
@@ -86,10 +91,10 @@ def judge_line(
         verdict = judge(claim.input, resolve(claim.kubelet), claim.outcome)
         return encode({"id": claim.id, "verdict": verdict.verdict, "why": verdict.why})
 
-    return _checked(line_function)
+    return _checked(line_function, line_type)
 
 
-def _checked(line_function: LineFunction) -> LineFunction:
+def _checked(line_function: LineFunction, line_type: type[msgspec.Struct]) -> LineFunction:
     """Whatever is wrong with a line becomes a ``BadInputError`` that names the field."""
 
     def checked(line: bytes) -> bytes:
@@ -100,9 +105,11 @@ def _checked(line_function: LineFunction) -> LineFunction:
         except QuantityError as error:
             raise _placed(line, f"no quantity that can be reckoned with: {error}", "") from None
         except BadQuestionError as error:
-            raise BadInputError(error.message, advice=error.advice) from None
+            raise BadInputError(_bounded(error.message), advice=error.advice) from None
+        except msgspec.ValidationError as error:
+            raise BadInputError(_bounded(schema_fault(line, line_type, str(error)))) from None
         except msgspec.MsgspecError as error:
-            raise BadInputError(str(error)) from None
+            raise _no_json(line, str(error)) from None
         except UnicodeDecodeError:
             raise BadInputError("the line is not UTF-8") from None
         except RecursionError:
@@ -111,9 +118,26 @@ def _checked(line_function: LineFunction) -> LineFunction:
     return checked
 
 
+def _no_json(line: bytes, message: str) -> BadInputError:
+    if line.startswith(b"\xef\xbb\xbf"):
+        return BadInputError("a byte order mark stands before the JSON")
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return BadInputError("the line is not UTF-8")
+    return BadInputError(_bounded(message))
+
+
 def _placed(line: bytes, message: str, advice: str) -> BadInputError:
     field = field_at_fault(line, message)
-    return BadInputError(f"{field}: {message}" if field else message, advice=advice)
+    message = _OWN_PATH.sub("", message) if field else message
+    return BadInputError(_bounded(f"{field}: {message}" if field else message), advice=advice)
+
+
+def _bounded(message: str) -> str:
+    """The message with what is very long in it left out: it may quote a value of any length."""
+    message = _LONG_WORD.sub(r"\1...\2", message)
+    return message if len(message) <= _SHOWN_MAX else f"{message[:_SHOWN_MAX]}..."
 
 
 def _module(subsystem: str) -> Any:  # noqa: ANN401  # the case modules share names, not a type

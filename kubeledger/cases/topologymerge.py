@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Annotated, get_args
 
 import msgspec
 
+from kubeledger.cases.fields import keyed, node_set
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.errors import BadInputError
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.topologymanager import decider
-from kubeledger.topologymanager.bitmask import NUMANodeError, bits_of, mask_of
+from kubeledger.topologymanager.bitmask import BITS_MAX, NUMANodeError, bits_of, mask_of
 from kubeledger.topologymanager.hint import ProviderHints, TopologyHint
 from kubeledger.topologymanager.policies import Policy, PolicyName
 
 __all__ = ["INPUT", "HintCase", "MergeCase", "MergeOutcome", "decide", "judge"]
+
+_Node = Annotated[int, msgspec.Meta(ge=0, lt=BITS_MAX)]
+_Distance = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class HintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,7 +46,7 @@ class MergeCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         name="providersHints"
     )
     prefer_closest: bool = msgspec.field(name="preferClosestNUMANodes", default=False)
-    numa_distances: dict[int, list[int] | None] | None = msgspec.field(
+    numa_distances: dict[_Node, list[_Distance] | None] | None = msgspec.field(
         name="numaDistances", default=None
     )
 
@@ -65,7 +69,9 @@ def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
     Raises:
         BadInputError: an unknown policy, a NUMA node that is none, distances that are missing.
     """
-    hint, admit = _decide(case_input, profile)
+    hint, admit = decider.decide(
+        _policy(case_input, profile), _providers(case_input), profile.topology
+    )
     affinity = None if hint.affinity is None else bits_of(hint.affinity)
     return MergeOutcome(affinity=affinity, preferred=hint.preferred, admit=admit)
 
@@ -76,32 +82,36 @@ def judge(case_input: MergeCase, profile: KubeletProfile, outcome: object) -> Ju
     Raises:
         BadInputError: as for ``decide``.
     """
-    decided = _decide(case_input, profile)
+    policy, providers = _policy(case_input, profile), _providers(case_input)
     try:
         claim = msgspec.convert(outcome, MergeOutcome)
         affinity = None if claim.affinity is None else mask_of(claim.affinity)
     except (msgspec.ValidationError, NUMANodeError) as error:
         return impossible(f"this is no outcome of a merge: {error}")
     if affinity is not None and bits_of(affinity) != claim.affinity:
-        return impossible("the nodes of an affinity are listed in ascending order, each once")
+        return impossible(
+            "this is no outcome of a merge: nodes are listed in ascending order, each once"
+        )
     claimed = (TopologyHint(affinity, claim.preferred), claim.admit)
-    why = decider.admissible(decided, claimed, _policy(case_input, profile))
+    why = decider.admissible(policy, providers, profile.topology, claimed)
     return impossible(why) if why else MATCH
 
 
-def _decide(case_input: MergeCase, profile: KubeletProfile) -> tuple[TopologyHint, bool]:
-    providers = [
-        _provider(f"providersHints[{index}]", provider)
+def _providers(case_input: MergeCase) -> list[ProviderHints]:
+    return [
+        _provider(f"input.providersHints[{index}]", provider)
         for index, provider in enumerate(case_input.providers_hints or ())
     ]
-    return decider.decide(_policy(case_input, profile), providers, profile.topology)
 
 
 def _policy(case_input: MergeCase, profile: KubeletProfile) -> Policy:
     name = case_input.policy
     if name not in get_args(PolicyName):
-        raise BadInputError(f"policy: unknown policy {name!r}")
-    _mask("numaNodes", case_input.numa_nodes)
+        raise BadInputError(
+            f"input.policy: unknown policy {name!r}",
+            advice=f"one of {', '.join(get_args(PolicyName))}",
+        )
+    node_set("input.numaNodes", case_input.numa_nodes)
     closest = case_input.prefer_closest and profile.topology.policy_options
     return Policy(
         name=name,  # type: ignore[arg-type]  # checked just above
@@ -116,31 +126,26 @@ def _distances(case_input: MergeCase) -> dict[int, list[int]]:
     rows = {node: distances.get(node) or [] for node in case_input.numa_nodes}
     for node, row in rows.items():
         if len(row) <= farthest:
-            raise BadInputError(f"numaDistances[{node}]: no distance to node {farthest}")
-        if any(distance < 0 for distance in row):
-            raise BadInputError(f"numaDistances[{node}]: a negative distance")
+            raise BadInputError(f"input.numaDistances[{node}]: no distance to node {farthest}")
     return rows
 
 
-def _provider(field: str, provider: dict[str, list[HintCase] | None] | None) -> ProviderHints:
+def _provider(path: str, provider: dict[str, list[HintCase] | None] | None) -> ProviderHints:
     if provider is None:
         return None
     return {
-        resource: None
-        if hints is None
-        else tuple(
-            TopologyHint(
-                None if h.numa_nodes is None else _mask(f"{field}[{resource!r}]", h.numa_nodes),
-                h.preferred,
-            )
-            for h in hints
-        )
+        resource: None if hints is None else _hints(keyed(path, resource), hints)
         for resource, hints in provider.items()
     }
 
 
-def _mask(field: str, nodes: list[int]) -> int:
-    try:
-        return mask_of(nodes)
-    except NUMANodeError as error:
-        raise BadInputError(f"{field}: {error}") from None
+def _hints(path: str, hints: list[HintCase]) -> tuple[TopologyHint, ...]:
+    return tuple(
+        TopologyHint(
+            None
+            if hint.numa_nodes is None
+            else mask_of(node_set(f"{path}[{index}].numaNodes", hint.numa_nodes)),
+            hint.preferred,
+        )
+        for index, hint in enumerate(hints)
+    )

@@ -12,10 +12,11 @@ import msgspec
 
 from kubeledger.cgroups.conversions import quota_of_milli_cpu, shares_of_milli_cpu
 from kubeledger.cgroups.oom import container_oom_score_adj
-from kubeledger.cgroups.pod import Container, Pod
-from kubeledger.cgroups.pod_config import HUGE_PAGES_PREFIX, page_size_of
+from kubeledger.cgroups.pod_config import HUGE_PAGES_PREFIX, NO_QUOTA, page_size_of
 from kubeledger.cgroups.records import QOSClass
-from kubeledger.kube.requests import Amount, ResourceList, milli_of, nanos_of, units_of
+from kubeledger.kube.amounts import NANOS
+from kubeledger.kube.pod import Container, Pod
+from kubeledger.kube.requests import Amount, ResourceList, milli_of, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = [
@@ -32,7 +33,7 @@ class ContainerConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Values for one container (CRI LinuxContainerResources).
 
     Attributes:
-        cpu_quota_us, cpu_period_us: both 0 where CFS quota is off.
+        cpu_quota_us, cpu_period_us: both 0 where CFS quota is off; a quota of -1 is none.
         memory_limit_bytes: 0 where there is none.
     """
 
@@ -52,6 +53,7 @@ def container_config(
     enforce_cpu_limits: bool,
     cpu_period_us: int,
     memory_capacity: int,
+    exclusive_cpus: bool = False,
 ) -> ContainerConfig:
     """The values of one container.
 
@@ -63,16 +65,19 @@ def container_config(
         enforce_cpu_limits: setting cpuCFSQuota.
         cpu_period_us: setting cpuCFSQuotaPeriod.
         memory_capacity: bytes of the node, above 0.
+        exclusive_cpus: the container has CPUs of its own.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        BadInputError: an amount cannot be asked for.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
         generateLinuxContainerResources, calculateLinuxResources
-    Differs: no exclusive CPUs (a container that has them has a quota of -1 since v1.33).
+    Differs: no.
     """
     limit_milli = milli_of(_limit(pod, container, "cpu", facts))
     quota = quota_of_milli_cpu(limit_milli, cpu_period_us) if enforce_cpu_limits else 0
+    if enforce_cpu_limits and exclusive_cpus and facts.exclusive_cpus_unlimited:
+        quota = NO_QUOTA
     return ContainerConfig(
         cpu_shares=_shares(container.requests, limit_milli, facts),
         cpu_quota_us=quota,
@@ -110,7 +115,7 @@ def container_huge_page_limits(
             if not name.startswith(HUGE_PAGES_PREFIX):
                 continue
             if size := huge_page_unit_size(page_size_of(name)):
-                asked[size] = units_of(nanos_of(amount))
+                asked[size] = units_of(NANOS[amount])
     return {size: asked.get(size, 0) for size in page_sizes}
 
 
@@ -136,17 +141,17 @@ def _limit(pod: Pod, container: Container, name: str, facts: CgroupFacts) -> int
         getMemoryLimit
     """
     limits = container.limits
-    limit = nanos_of(limits[name]) if name in limits else 0
+    limit = NANOS[limits[name]] if name in limits else 0
     if limit or not facts.pod_level_resources or pod.spec.resources is None:
         return limit
     own = pod.spec.resources.limits or {}
-    return nanos_of(own[name]) if name in own else 0
+    return NANOS[own[name]] if name in own else 0
 
 
 def _shares(requests: ResourceList, limit_milli: int, facts: CgroupFacts) -> int:
     """Shares by the request, or by the limit in its stead."""
     request: Amount = requests.get("cpu")
-    request_milli = milli_of(nanos_of(request)) if request is not None else 0
+    request_milli = milli_of(NANOS[request]) if request is not None else 0
     absent = "cpu" not in requests
     if not facts.limit_is_share_only_without_request:
         absent = request_milli == 0

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kubeledger.cgroups.container_config import ContainerConfig, container_config
+from kubeledger.cgroups.exclusive import exclusive_containers
 from kubeledger.cgroups.names import pod_cgroup, to_cgroupfs, to_systemd
 from kubeledger.cgroups.node_config import (
     Quantities,
@@ -21,12 +22,14 @@ from kubeledger.cgroups.node_config import (
     over_reserved,
     resource_config_for_node,
 )
-from kubeledger.cgroups.pod import Pod
 from kubeledger.cgroups.pod_config import ResourceConfig, resource_config_for_pod
-from kubeledger.cgroups.qos import pod_qos
 from kubeledger.cgroups.qos_config import QOSConfig, qos_config, qos_requests
+from kubeledger.cgroups.reasons import Explain, Path
 from kubeledger.cgroups.records import QOSClass
 from kubeledger.cgroups.unified import UnifiedSettings, container_unified, pod_unified
+from kubeledger.kube.amounts import check_asked
+from kubeledger.kube.pod import Pod, lists_of_pods
+from kubeledger.kube.podqos import pod_qos
 from kubeledger.kube.quantity import Quantity
 from kubeledger.profile.cgroups import CgroupFacts
 
@@ -55,6 +58,7 @@ class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class PodUnifiedDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """cgroup v2 files of a pod and its containers: file -> value."""
 
+    qos_class: QOSClass
     pod: dict[str, str]
     containers: dict[str, dict[str, str]]
 
@@ -75,15 +79,30 @@ def decide_pod(
     enforce_cpu_limits: bool,
     cpu_period_us: int,
     memory_capacity: int,
+    static_cpu_policy: bool = False,
 ) -> PodDecision:
     """Values for a pod's cgroup and its containers.
 
+    Args:
+        pod: as the kubelet got it.
+        facts: of the kubelet's version.
+        enforce_cpu_limits: setting cpuCFSQuota.
+        cpu_period_us: setting cpuCFSQuotaPeriod.
+        memory_capacity: bytes of the node, above 0.
+        static_cpu_policy: setting cpuManagerPolicy is static.
+
     Raises:
-        QuantityError: an amount is no quantity.
+        BadInputError: an amount of the pod cannot be asked for.
         CgroupNameError: the pod's UID cannot be part of a name.
     """
-    qos_class = pod_qos(pod, facts)
-    name = pod_cgroup(qos_class, pod.metadata.uid)
+    check_asked(lists_of_pods((pod,)))
+    qos_class = pod_qos(
+        pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
+    )
+    name = pod_cgroup(qos_class, pod.metadata.uid or "")
+    exclusive: frozenset[str] = frozenset()
+    if static_cpu_policy:
+        exclusive = exclusive_containers(pod, qos_class, facts)
     return PodDecision(
         qos_class=qos_class,
         pod=resource_config_for_pod(
@@ -92,9 +111,10 @@ def decide_pod(
             facts,
             enforce_cpu_limits=enforce_cpu_limits,
             cpu_period_us=cpu_period_us,
+            exclusive_cpus=bool(exclusive),
         ),
         containers={
-            container.name: container_config(
+            container.name or "": container_config(
                 pod,
                 container,
                 qos_class,
@@ -102,8 +122,9 @@ def decide_pod(
                 enforce_cpu_limits=enforce_cpu_limits,
                 cpu_period_us=cpu_period_us,
                 memory_capacity=memory_capacity,
+                exclusive_cpus=(container.name or "") in exclusive,
             )
-            for container in pod.spec.containers
+            for container in pod.spec.containers or ()
         },
         cgroupfs_path=to_cgroupfs(name),
         systemd_path=to_systemd(name),
@@ -116,14 +137,18 @@ def decide_pod_unified(
     """Cgroup v2 files for a pod and its containers.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        BadInputError: an amount of the pod cannot be asked for.
     """
-    qos_class = pod_qos(pod, facts)
+    check_asked(lists_of_pods((pod,)))
+    qos_class = pod_qos(
+        pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
+    )
     return PodUnifiedDecision(
+        qos_class=qos_class,
         pod=pod_unified(pod, qos_class, facts, settings),
         containers={
-            container.name: container_unified(pod, container, qos_class, facts, settings)
-            for container in pod.spec.containers
+            container.name or "": container_unified(pod, container, qos_class, facts, settings)
+            for container in pod.spec.containers or ()
         },
     )
 
@@ -138,8 +163,9 @@ def decide_qos(
     """Values for the QoS cgroups over the active pods.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        BadInputError: an amount of a pod cannot be asked for.
     """
+    check_asked(lists_of_pods(pods))
     return qos_config(
         qos_requests(pods, facts),
         allocatable_memory=allocatable_memory,
@@ -165,32 +191,43 @@ def decide_node(
     )
 
 
-def admissible(decided: object, claimed: object, path: str = "") -> str | None:
+def admissible(decided: object, claimed: object, explain: Explain) -> str | None:
     """Whether the kubelet could have asked for what is claimed.
 
     Args:
         decided: the only possible outcome, as plain dicts, lists and values.
         claimed: of any shape.
-        path: where both stand, for the answer.
+        explain: the rule behind a value, by its path.
 
     Returns:
-        None if it could; otherwise the first difference: ``pod.cpuShares is 2, not 3``.
+        None if it could; otherwise the first difference and the rule behind it:
+        ``pod.cpuShares is 2, not 3: a BestEffort pod has the least shares, 2``.
     """
-    where = path or "the outcome"
+    found = _difference(decided, claimed, ())
+    if found is None:
+        return None
+    path, difference = found
+    reason = explain(path)
+    where = ".".join(path) or "the outcome"
+    return f"{where} {difference}: {reason}" if reason else f"{where} {difference}"
+
+
+def _difference(decided: object, claimed: object, path: Path) -> tuple[Path, str] | None:
+    """The path of the first difference, and what it is."""
     if isinstance(decided, dict):
         if not isinstance(claimed, dict):
-            return f"{where} is no object"
+            return path, "is no object"
         for key in sorted({*decided, *map(str, claimed)}):
-            below = f"{path}.{key}" if path else key
+            below = (*path, key)
             if key not in claimed:
-                return f"{below} is missing"
+                return below, "is missing"
             if key not in decided:
-                return f"{below} is not written"
-            if difference := admissible(decided[key], claimed[key], below):
-                return difference
+                return below, "is not written"
+            if found := _difference(decided[key], claimed[key], below):
+                return found
         return None
     if type(decided) is not type(claimed) or decided != claimed:
-        return f"{where} is {_shown(decided)}, not {_shown(claimed)}"
+        return path, f"is {_shown(decided)}, not {_shown(claimed)}"
     return None
 
 

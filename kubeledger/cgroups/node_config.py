@@ -9,6 +9,7 @@ kernel kills.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping
 from typing import Final
@@ -25,6 +26,7 @@ __all__ = [
     "EvictionThresholdError",
     "Quantities",
     "ReservationSettings",
+    "eviction_signals",
     "hard_eviction_reservation",
     "kubepods_resources",
     "node_allocatable",
@@ -41,6 +43,21 @@ _RESOURCE_OF_SIGNAL: Final = {
     "nodefs.available": "ephemeral-storage",
 }
 
+_SIGNALS: Final = (
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "pid.available",
+)
+_SIGNALS_OF_SPLIT_DISKS: Final = ("containerfs.available", "containerfs.inodesFree")
+_SPLIT_DISKS_SINCE: Final = 29
+
+# What Go reads as a number; Python would also take blanks around and underscores within.
+_PERCENT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_PERCENT_LENGTH_MAX: Final = 256
+
 
 class EvictionThresholdError(ValueError):
     """A hard eviction threshold that the kubelet refuses; its words."""
@@ -52,6 +69,14 @@ class ReservationSettings(msgspec.Struct, frozen=True, kw_only=True):
     system_reserved: dict[str, Quantity]
     kube_reserved: dict[str, Quantity]
     eviction_hard: dict[str, str]
+
+
+def eviction_signals(minor: int) -> tuple[str, ...]:
+    """Signals that a threshold can be set for, by the minor version.
+
+    Source: v1.20.2, v1.29.0 pkg/kubelet/eviction/api/types.go OpForSignal
+    """
+    return _SIGNALS + _SIGNALS_OF_SPLIT_DISKS if minor >= _SPLIT_DISKS_SINCE else _SIGNALS
 
 
 def hard_eviction_reservation(
@@ -177,10 +202,13 @@ def _threshold(signal: str, text: str, facts: CgroupFacts) -> Quantity | float |
         return None
     if text.endswith("%"):
         most = 1.0 if facts.eviction_percentage_at_most_100 else 100.0
+        number = text.rstrip("%")
         try:
-            fraction = _float32(_float32(float(text.rstrip("%"))) / 100)
+            if len(number) > _PERCENT_LENGTH_MAX or not _PERCENT.fullmatch(number):
+                raise ValueError
+            fraction = _float32(_float32(float(number)) / 100)
         except (ValueError, OverflowError):
-            raise EvictionThresholdError(f"{signal}: {text!r} is no percentage") from None
+            raise EvictionThresholdError(f"{text[:80]!r} is no percentage") from None
         if not 0 <= fraction <= most:
             raise EvictionThresholdError(
                 f"eviction percentage threshold {signal} must be between 0 and 100%: {text}"
@@ -189,7 +217,7 @@ def _threshold(signal: str, text: str, facts: CgroupFacts) -> Quantity | float |
     try:
         quantity = parse(text)
     except QuantityError as error:
-        raise EvictionThresholdError(f"{signal}: {error}") from None
+        raise EvictionThresholdError(str(error)) from None
     if quantity.sign <= 0:
         raise EvictionThresholdError(f"eviction threshold {signal} must be positive: {text}")
     return quantity

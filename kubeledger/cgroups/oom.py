@@ -10,17 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 from kubeledger.cgroups.arithmetic import quotient
-from kubeledger.cgroups.pod import (
-    Container,
-    Pod,
-    PodSpec,
-    is_critical_pod,
-    is_node_critical_pod,
-    is_sidecar,
-)
 from kubeledger.cgroups.pod_config import HUGE_PAGES_PREFIX
 from kubeledger.cgroups.records import QOSClass
-from kubeledger.kube.requests import aggregate, nanos_of, units_of
+from kubeledger.kube.amounts import NANOS
+from kubeledger.kube.critical import is_critical_pod, is_node_critical_pod
+from kubeledger.kube.pod import Container, Pod, PodSpec, is_sidecar
+from kubeledger.kube.requests import aggregate, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = ["KUBELET_OOM_SCORE_ADJ", "container_oom_score_adj"]
@@ -48,7 +43,7 @@ def container_oom_score_adj(
         memory_capacity: bytes of the node, above 0.
 
     Raises:
-        QuantityError: a memory request is no quantity.
+        BadInputError: a memory request cannot be asked for.
 
     Source: v1.36.2 pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust
     """
@@ -63,7 +58,7 @@ def container_oom_score_adj(
     share = _unallocated_share(pod.spec) if facts.pod_level_resources else 0
     adjust = _score(_memory_request(container) + share, memory_capacity)
     if facts.oom_sidecar_outlives_containers and _is_sidecar_of(pod, container):
-        least = min(map(_memory_request, pod.spec.containers), default=0)
+        least = min(map(_memory_request, pod.spec.containers or ()), default=0)
         adjust = min(adjust, _score(least + share, memory_capacity))
     if adjust < 1000 + guaranteed:
         return 1000 + guaranteed
@@ -76,7 +71,7 @@ def _score(memory_request: int, memory_capacity: int) -> int:
 
 def _memory_request(container: Container) -> int:
     requests = container.requests
-    return units_of(nanos_of(requests["memory"])) if "memory" in requests else 0
+    return units_of(NANOS[requests["memory"]]) if "memory" in requests else 0
 
 
 def _is_sidecar_of(pod: Pod, container: Container) -> bool:
@@ -94,14 +89,14 @@ def _unallocated_share(spec: PodSpec) -> int:
     own = (spec.resources.requests if spec.resources is not None else None) or {}
     if not any(n in ("cpu", "memory") or n.startswith(HUGE_PAGES_PREFIX) for n in own):
         return 0
-    pod_request = nanos_of(own["memory"]) if "memory" in own else 0
+    pod_request = NANOS[own["memory"]] if "memory" in own else 0
     if not pod_request:
         return 0
-    inits = spec.init_containers or []
+    inits = spec.init_containers or ()
     requested = aggregate(
-        [container.requests for container in spec.containers],
+        [container.requests for container in spec.containers or ()],
         [(container.requests, is_sidecar(container)) for container in inits],
         "memory",
     )
     remaining = units_of(pod_request) - units_of(requested or 0)
-    return quotient(remaining, len(spec.containers) + len(inits))
+    return quotient(remaining, len(spec.containers or ()) + len(inits))

@@ -6,20 +6,22 @@ where all that runs in it is: one container without a limit leaves the pod witho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from kubeledger.cgroups.conversions import MIN_SHARES, quota_of_milli_cpu, shares_of_milli_cpu
-from kubeledger.cgroups.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.cgroups.records import QOSClass
+from kubeledger.kube.amounts import NANOS
+from kubeledger.kube.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.kube.quantity import QuantityError, value_of
-from kubeledger.kube.requests import ResourceList, aggregate, milli_of, nanos_of, units_of
+from kubeledger.kube.requests import ResourceList, aggregate, milli_of, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = [
     "HUGE_PAGES_PREFIX",
+    "NO_QUOTA",
     "ResourceConfig",
     "huge_page_limits",
     "page_size_of",
@@ -29,7 +31,7 @@ __all__ = [
 ]
 
 HUGE_PAGES_PREFIX: Final = "hugepages-"
-_NO_QUOTA: Final = -1
+NO_QUOTA: Final = -1
 
 
 class ResourceConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -55,6 +57,7 @@ def resource_config_for_pod(
     *,
     enforce_cpu_limits: bool,
     cpu_period_us: int,
+    exclusive_cpus: bool = False,
 ) -> ResourceConfig:
     """The config of a pod's cgroup.
 
@@ -64,11 +67,13 @@ def resource_config_for_pod(
         facts: of the kubelet's version.
         enforce_cpu_limits: setting cpuCFSQuota.
         cpu_period_us: setting cpuCFSQuotaPeriod.
+        exclusive_cpus: a container of the pod has CPUs of its own.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        BadInputError: an amount cannot be asked for.
 
-    Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod
+    Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod;
+        pod_container_manager_linux.go EnsureExists
     Differs: only what is written is computed; cgroup v2 files are in ``unified``.
     """
     spec = pod.spec
@@ -76,10 +81,11 @@ def resource_config_for_pod(
     if qos_class == "BestEffort":
         return ResourceConfig(cpu_shares=MIN_SHARES, huge_page_limits=huge_pages)
     guaranteed = qos_class == "Guaranteed"
+    enforce_cpu_limits &= not (exclusive_cpus and facts.exclusive_cpus_unlimited)
     quota = period = memory = None
     if guaranteed or _limits_declared(spec, "cpu", facts):
         milli_cpu = milli_of(pod_limit(spec, "cpu", facts) or 0)
-        quota = quota_of_milli_cpu(milli_cpu, cpu_period_us) if enforce_cpu_limits else _NO_QUOTA
+        quota = quota_of_milli_cpu(milli_cpu, cpu_period_us) if enforce_cpu_limits else NO_QUOTA
         period = cpu_period_us
     if guaranteed or _limits_declared(spec, "memory", facts):
         memory = units_of(pod_limit(spec, "memory", facts) or 0)
@@ -110,10 +116,10 @@ def pod_request(spec: PodSpec, name: str, facts: CgroupFacts, *, pod_level: bool
     total: int | None
     own = spec.resources.requests if pod_level and spec.resources is not None else None
     if own and name in own and _is_pod_level_resource(name):
-        total = nanos_of(own[name])
+        total = NANOS[own[name]]
     elif spec.init_containers:
         total = aggregate(
-            [container.requests for container in spec.containers],
+            [container.requests for container in spec.containers or ()],
             [
                 (container.requests, facts.sidecars_run_alongside and is_sidecar(container))
                 for container in spec.init_containers
@@ -121,9 +127,9 @@ def pod_request(spec: PodSpec, name: str, facts: CgroupFacts, *, pod_level: bool
             name,
         )
     else:
-        total = _sum_of_requests(spec.containers, name)
+        total = _sum_of_requests(spec.containers or (), name)
     if spec.overhead and name in spec.overhead:
-        total = (total or 0) + nanos_of(spec.overhead[name])
+        total = (total or 0) + NANOS[spec.overhead[name]]
     return total
 
 
@@ -137,10 +143,10 @@ def pod_limit(spec: PodSpec, name: str, facts: CgroupFacts) -> int | None:
     """
     own = _pod_level_limits(spec, facts)
     if own and name in own and _is_pod_level_resource(name):
-        total: int | None = nanos_of(own[name])
+        total: int | None = NANOS[own[name]]
     else:
         total = aggregate(
-            [container.limits for container in spec.containers],
+            [container.limits for container in spec.containers or ()],
             [
                 (c.limits, facts.sidecars_run_alongside and is_sidecar(c))
                 for c in spec.init_containers or ()
@@ -148,7 +154,7 @@ def pod_limit(spec: PodSpec, name: str, facts: CgroupFacts) -> int | None:
             name,
         )
     if total and spec.overhead and name in spec.overhead:
-        total += nanos_of(spec.overhead[name])
+        total += NANOS[spec.overhead[name]]
     return total
 
 
@@ -179,13 +185,13 @@ def huge_page_limits(amounts: dict[str, int]) -> dict[int, int]:
     return limits
 
 
-def _sum_of_requests(containers: list[Container], name: str) -> int | None:
+def _sum_of_requests(containers: Iterable[Container], name: str) -> int | None:
     """``aggregate`` of a pod that has no init containers, as most have none; fast."""
     total: int | None = None
     for container in containers:
         resources = container.resources
         if resources is not None and (requests := resources.requests) and name in requests:
-            amount = nanos_of(requests[name])
+            amount = NANOS[requests[name]]
             total = amount if total is None else total + amount
     return total
 
@@ -197,23 +203,23 @@ def _limits_declared(spec: PodSpec, name: str, facts: CgroupFacts) -> bool:
     alongside: their limits can stand in for its own.
     """
     own = _pod_level_limits(spec, facts)
-    if own and name in own and nanos_of(own[name]):
+    if own and name in own and NANOS[own[name]]:
         return True
-    for container in spec.containers:
+    for container in spec.containers or ():
         limits = container.limits
-        if name not in limits or not nanos_of(limits[name]):
+        if name not in limits or not NANOS[limits[name]]:
             return False
     if not (facts.pod_config_visits_init_containers and spec.init_containers):
         return True
     return all(_init_limits(spec.init_containers, name, facts))
 
 
-def _init_limits(inits: list[Container], name: str, facts: CgroupFacts) -> Iterator[int]:
+def _init_limits(inits: Iterable[Container], name: str, facts: CgroupFacts) -> Iterator[int]:
     """(n,) nanos that each init container may use, with the sidecars beside it."""
     sidecars = 0
     for container in inits:
         limits = container.limits
-        limit = sidecars + (nanos_of(limits[name]) if name in limits else 0)
+        limit = sidecars + (NANOS[limits[name]] if name in limits else 0)
         if facts.sidecars_run_alongside and is_sidecar(container):
             sidecars = limit
         yield limit
@@ -247,7 +253,7 @@ def _pod_huge_pages(spec: PodSpec, facts: CgroupFacts) -> dict[int, int]:
 
 def _request_lists(spec: PodSpec, facts: CgroupFacts) -> Iterator[ResourceList]:
     """All request lists that a pod's requests come from."""
-    for container in spec.containers:
+    for container in spec.containers or ():
         yield container.requests
     for container in spec.init_containers or ():
         yield container.requests
@@ -263,7 +269,7 @@ def _huge_pages_by_container(spec: PodSpec, facts: CgroupFacts) -> dict[int, int
     Source: v1.20.2, v1.23.0 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod
     """
     total: dict[int, int] = {}
-    for container in spec.containers:
+    for container in spec.containers or ():
         for size, amount in huge_page_limits(_huge_pages(container.requests)).items():
             total[size] = total.get(size, 0) + amount
     if facts.pod_config_visits_init_containers:
@@ -276,7 +282,7 @@ def _huge_pages_by_container(spec: PodSpec, facts: CgroupFacts) -> dict[int, int
 
 def _huge_pages(resources: ResourceList) -> dict[str, int]:
     return {
-        name: units_of(nanos_of(amount))
+        name: units_of(NANOS[amount])
         for name, amount in resources.items()
         if name.startswith(HUGE_PAGES_PREFIX)
     }

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from kubeledger.kube.podqos import QOSClass
 from kubeledger.machine import Decision, Observation
 
 __all__ = ["CgroupRemoved", "CgroupUpdated", "QOSCgroupsUpdated", "QOSClass", "QOSReserveComputed"]
-
-QOSClass = Literal["Guaranteed", "Burstable", "BestEffort"]
 
 
 class CgroupUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):

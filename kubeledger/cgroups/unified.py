@@ -13,19 +13,25 @@ from typing import Final
 import msgspec
 
 from kubeledger.cgroups.arithmetic import int64_of_float
-from kubeledger.cgroups.pod import Container, Pod, is_critical_pod
 from kubeledger.cgroups.pod_config import pod_request
 from kubeledger.cgroups.records import QOSClass
-from kubeledger.kube.requests import ResourceList, nanos_of, units_of
+from kubeledger.kube.amounts import NANOS
+from kubeledger.kube.critical import is_critical_pod
+from kubeledger.kube.pod import Container, Pod
+from kubeledger.kube.requests import ResourceList, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = [
     "LIMITED_SWAP",
+    "MEMORY_LOW",
+    "MEMORY_MIN",
     "TIERED_RESERVATION",
     "UnifiedSettings",
     "container_unified",
     "limited_swap_bytes",
+    "memory_high_bytes",
     "pod_unified",
+    "protection_file",
 ]
 
 MEMORY_MIN: Final = "memory.min"
@@ -75,7 +81,7 @@ def pod_unified(
         return {}
     pod_level = facts.pod_level_resources
     request = units_of(pod_request(pod.spec, "memory", facts, pod_level=pod_level) or 0)
-    return {_protection(qos_class, facts): str(request)} if request > 0 else {}
+    return {protection_file(qos_class, facts): str(request)} if request > 0 else {}
 
 
 def container_unified(
@@ -102,7 +108,7 @@ def container_unified(
         files[SWAP_MAX] = _swap_max(pod, container, qos_class, facts, settings)
     if facts.memory_qos and settings.memory_qos:
         files.update(_memory_protection(request, qos_class, facts, settings))
-        high = _memory_high(request, limit, facts, settings)
+        high = memory_high_bytes(request, limit, facts, settings)
         if high is not None and high > request:
             files[MEMORY_HIGH] = str(high)
     return files
@@ -121,7 +127,7 @@ def limited_swap_bytes(memory_request: int, memory_capacity: int, swap_capacity:
 
 def _memory(resources: ResourceList) -> int:
     """Bytes; 0 where there are none."""
-    return units_of(nanos_of(resources["memory"])) if "memory" in resources else 0
+    return units_of(NANOS[resources["memory"]]) if "memory" in resources else 0
 
 
 def _oom_group(facts: CgroupFacts, settings: UnifiedSettings) -> bool:
@@ -129,7 +135,7 @@ def _oom_group(facts: CgroupFacts, settings: UnifiedSettings) -> bool:
     return not facts.oom_kill_scope_configurable or settings.single_process_oom_kill is False
 
 
-def _protection(qos_class: QOSClass, facts: CgroupFacts) -> str:
+def protection_file(qos_class: QOSClass, facts: CgroupFacts) -> str:
     """The file that protects memory of a class: hard, or since there are tiers also soft."""
     hard = not facts.memory_reservation_tiers or qos_class == "Guaranteed"
     return MEMORY_MIN if hard else MEMORY_LOW
@@ -141,11 +147,11 @@ def _memory_protection(
     if not facts.memory_reservation_tiers:
         return {MEMORY_MIN: str(request)} if request else {}
     if request and settings.tiered_reservation:
-        return {_protection(qos_class, facts): str(request)}
+        return {protection_file(qos_class, facts): str(request)}
     return {MEMORY_MIN: "0", MEMORY_LOW: "0"}
 
 
-def _memory_high(
+def memory_high_bytes(
     request: int, limit: int, facts: CgroupFacts, settings: UnifiedSettings
 ) -> int | None:
     """Bytes at which throttling begins; without a limit the node's memory stands in.
@@ -178,7 +184,7 @@ def _swap_max(
     if not settings.limited_swap:
         return "max" if facts.swap_unlimited_unless_limited else "0"
     request, limit = (
-        nanos_of(resources["memory"]) if "memory" in resources else 0
+        NANOS[resources["memory"]] if "memory" in resources else 0
         for resources in (container.requests, container.limits)
     )
     # Without request and limit the two are equal as well.

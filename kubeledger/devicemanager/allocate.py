@@ -13,8 +13,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.devicemanager.affinity import AffinitySets, filter_by_affinity
-from kubeledger.devicemanager.manager import ManagerImpl
+from kubeledger.devicemanager.affinity import (
+    AffinitySets,
+    device_has_topology_alignment,
+    filter_by_affinity,
+)
+from kubeledger.devicemanager.manager import ManagerImpl, RpcError
 from kubeledger.profile.devices import DeviceFacts
 
 __all__ = ["Plan", "Refusal", "Request", "Tier", "plans", "take"]
@@ -24,6 +28,7 @@ ALIGNED = "aligned"
 PREFERRED = "preferred"
 UNALIGNED = "unaligned"
 NO_AFFINITY = "without affinity"
+AVAILABLE = "available"
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +111,7 @@ def plans(
         yield early
         return
     reuse = request.reusable
-    if len(reuse) >= required:
+    if 0 < required <= len(reuse):
         yield Plan(required, (Tier(REUSABLE, reuse),))
         return
     in_use = manager.allocated.get(resource, set()) | reuse
@@ -120,7 +125,7 @@ def plans(
         )
         return
     for sets in filter_by_affinity(manager, resource, available, request.affinity, facts):
-        yield _plan_from_available(manager, request, available, sets)
+        yield _plan_from_available(manager, request, available, sets, facts)
 
 
 def take(plan: Plan, advertised: Iterable[str]) -> frozenset[str]:
@@ -189,26 +194,76 @@ def _health_error(resource: str, healthy: set[str] | None, held: set[str] | None
 
 
 def _plan_from_available(
-    manager: ManagerImpl, request: Request, available: frozenset[str], sets: AffinitySets
+    manager: ManagerImpl,
+    request: Request,
+    available: frozenset[str],
+    sets: AffinitySets,
+    facts: DeviceFacts,
 ) -> Plan | Refusal:
     """Tiers when the reusable devices do not suffice: all of them, then available ones.
 
     If more devices are aligned than needed, the plugin is asked which of them. If not, all
     aligned ones are taken, and if that is too few the plugin is asked about all available.
     """
-    reuse, resource = request.reusable, request.resource
+    reuse = request.reusable
     needed = request.required - len(reuse)
+    if needed < 0:
+        # Not with a pod that the API server let in: a limit is not negative.
+        return _counted_past_zero(manager, request, sets)
     begin = (Tier(REUSABLE, reuse), Tier(ALIGNED, sets.aligned))
-    rest = (Tier(UNALIGNED, sets.unaligned), Tier(NO_AFFINITY, sets.no_affinity))
+    unsorted = len(sets.no_affinity) == len(available) and not _is_sorted(manager, request, facts)
+    last = AVAILABLE if unsorted else NO_AFFINITY
+    rest = (Tier(UNALIGNED, sets.unaligned), Tier(last, sets.no_affinity))
     if needed == len(sets.aligned):
         return Plan(request.required, (*begin, *rest))
     enough = needed < len(sets.aligned)
     offered, picked = (sets.aligned, reuse) if enough else (available, reuse | sets.aligned)
-    plugin = manager.endpoints.get(resource)
-    if plugin is None:
-        return Refusal(f"endpoint not found in cache for a registered resource: {resource}", picked)
-    answer = plugin.preferred(offered | picked, picked, request.required) or frozenset()
+    answer = _preferred(manager, request, offered, picked)
+    if isinstance(answer, Refusal):
+        return answer
     preferred = Tier(PREFERRED, answer & offered)
     if enough:
         return Plan(request.required, (begin[0], preferred, begin[1], *rest))
     return Plan(request.required, (*begin, preferred, *rest))
+
+
+def _preferred(
+    manager: ManagerImpl, request: Request, offered: frozenset[str], picked: frozenset[str]
+) -> frozenset[str] | Refusal:
+    """What the plugin answers; nothing if it does not offer to. What was picked may leak.
+
+    Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go
+        callGetPreferredAllocationIfAvailable
+    Differs: no
+    """
+    plugin = manager.endpoints.get(request.resource)
+    if plugin is None:
+        return Refusal(
+            f"endpoint not found in cache for a registered resource: {request.resource}", picked
+        )
+    answer = plugin.preferred(offered | picked, picked, request.required)
+    if isinstance(answer, RpcError):
+        return Refusal(
+            f"device plugin GetPreferredAllocation rpc failed with err: {answer.text}", picked
+        )
+    return answer or frozenset()
+
+
+def _counted_past_zero(manager: ManagerImpl, request: Request, sets: AffinitySets) -> Refusal:
+    """A negative number is never counted down to zero, so all reusable and aligned are picked."""
+    answer = _preferred(manager, request, sets.aligned, request.reusable)
+    if isinstance(answer, Refusal):
+        return answer
+    picked = request.reusable | sets.aligned
+    return Refusal(
+        "unexpectedly allocated less resources than required. "
+        f"Requested: {request.required}, Got: {len(picked)}",
+        picked,
+    )
+
+
+def _is_sorted(manager: ManagerImpl, request: Request, facts: DeviceFacts) -> bool:
+    """Whether available devices are told apart by affinity."""
+    return request.affinity is not None and device_has_topology_alignment(
+        manager, request.resource, facts
+    )

@@ -10,52 +10,20 @@ remains open (devices that leaked) it hands on as several possible managers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
 from kubeledger.devicemanager.allocate import Plan, Refusal, Request, plans, take
+from kubeledger.devicemanager.calls import AllocateCall, Claim, request_of
 from kubeledger.devicemanager.grant import grant, refuse
 from kubeledger.devicemanager.manager import ManagerImpl
-from kubeledger.devicemanager.pod_devices import DevicesPerNUMA, devices_of
+from kubeledger.devicemanager.pod_devices import devices_of
+from kubeledger.devicemanager.refute import difference, misfit, refute
 from kubeledger.devicemanager.reuse import keep_or_pass_on, reusable_devices
 from kubeledger.profile.devices import DeviceFacts
 
-__all__ = ["AllocateCall", "Claim", "Found", "admissible", "decide", "misfit"]
-
-
-class AllocateCall(msgspec.Struct, frozen=True, kw_only=True):
-    """The device manager is asked to allocate for a container.
-
-    Attributes:
-        pod: UID.
-        container: name.
-        limits: resource -> count, rounded up; all limits of the container, cpu and memory too.
-        is_init: it is an init container.
-        is_restartable: it is an init container that keeps running (sidecar).
-        affinity: mask of NUMA nodes stored for it; None for none.
-        active_pods: UIDs of active pods, this one among them.
-    """
-
-    pod: str
-    container: str
-    limits: Mapping[str, int]
-    is_init: bool = False
-    is_restartable: bool = False
-    affinity: int | None = None
-    active_pods: frozenset[str]
-
-
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said to have come of a call.
-
-    Attributes:
-        error: the kubelet's text, empty for success.
-        devices: resource -> NUMA node -> sorted IDs that the container holds afterwards.
-    """
-
-    error: str
-    devices: dict[str, DevicesPerNUMA]
+__all__ = ["AllocateCall", "Claim", "Found", "admissible", "decide"]
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -80,16 +48,16 @@ def decide(manager: ManagerImpl, call: AllocateCall, facts: DeviceFacts) -> str:
         allocateContainerResources
     Differs: no map order; the checkpoint is not written.
     """
-    reuse = reusable_devices(manager, call.pod)
+    reusable_devices(manager, call.pod)
     collected = False
-    for resource in call.limits:
+    for resource in call.served(facts):
         if not manager.is_device_plugin_resource(resource):
             continue
         if not collected:
-            manager.update_allocated_devices(call.active_pods)
+            call.collect(manager)
             collected = True
-        request = _request(call, resource, reuse)
-        plan = next(plans(manager, request, facts))
+        request = request_of(manager, call, resource)
+        plan = next(plans(manager, request, facts, runs_already=call.runs_already))
         if isinstance(plan, Refusal):
             return refuse(manager, request, plan)
         if plan.size:
@@ -112,10 +80,8 @@ def admissible(manager: ManagerImpl, call: AllocateCall, claim: Claim, facts: De
     begin = manager.fork()
     reusable_devices(begin, call.pod)
     search = _Search(call, claim, facts)
-    managers = list(search.serve(begin, frozenset(call.limits), collected=False))
-    if managers:
-        return Found(managers)
-    return Found([], search.whys[0] if search.whys else _no_such_end(claim))
+    managers = list(search.serve(begin, frozenset(call.served(facts)), collected=False))
+    return Found(managers) if managers else Found([], refute(begin, call, claim, facts))
 
 
 class _Search:
@@ -123,7 +89,6 @@ class _Search:
 
     def __init__(self, call: AllocateCall, claim: Claim, facts: DeviceFacts) -> None:
         self.call, self.claim, self.facts = call, claim, facts
-        self.whys: list[str] = []
         self._seen: set[tuple[frozenset[str], bool]] = set()
 
     def serve(
@@ -145,16 +110,15 @@ class _Search:
         for resource in ours:
             state = manager.fork()
             if not collected:
-                state.update_allocated_devices(self.call.active_pods)
+                self.call.collect(state)
             yield from self._serve_one(state, resource, left - {resource})
 
     def _serve_one(
         self, manager: ManagerImpl, resource: str, left: frozenset[str]
     ) -> Iterator[ManagerImpl]:
-        request = _request(self.call, resource, manager.devices_to_reuse[self.call.pod])
-        misfits: list[str] = []
+        request = request_of(manager, self.call, resource)
         served = False
-        for plan in plans(manager, request, self.facts):
+        for plan in plans(manager, request, self.facts, runs_already=self.call.runs_already):
             state = manager.fork()
             if isinstance(plan, Refusal):
                 yield from self._end(state, refuse(state, request, plan))
@@ -164,15 +128,12 @@ class _Search:
                 if error:
                     yield from self._end(state, error)
                     continue
-                if why := misfit(manager, request, plan, devices):
-                    misfits.append(why)
+                if misfit(manager, request, plan, devices):
                     continue
             if not served:
                 # Which order of nodes led to the same grant makes no difference any more.
                 served = True
                 yield from self.serve(state, left, collected=True)
-        if misfits and not served:
-            self.whys.insert(0, misfits[0])
 
     def _granted(
         self, manager: ManagerImpl, request: Request, plan: Plan
@@ -184,111 +145,14 @@ class _Search:
         return claimed, error
 
     def _end(self, manager: ManagerImpl, error: str) -> Iterator[ManagerImpl]:
-        """The call ends here: it is as claimed, or this is why it is not."""
-        why = _difference(manager, self.call, self.claim, error)
-        if why:
-            self.whys.append(why)
+        """The call ends here; its manager, if that is as claimed."""
+        if difference(manager, self.call, self.claim, error):
             return
         if not error:
             _settle_reuse(manager, self.call, self.facts)
         yield manager
 
 
-def _request(call: AllocateCall, resource: str, reuse: Mapping[str, set[str]]) -> Request:
-    return Request(
-        pod=call.pod,
-        container=call.container,
-        resource=resource,
-        required=call.limits[resource],
-        affinity=call.affinity,
-        reusable=frozenset(reuse.get(resource, ())),
-    )
-
-
 def _settle_reuse(manager: ManagerImpl, call: AllocateCall, facts: DeviceFacts) -> None:
     keeps = call.is_restartable and facts.restartable_init_keeps_devices
     keep_or_pass_on(manager, call.pod, call.container, pass_on=call.is_init and not keeps)
-
-
-def misfit(manager: ManagerImpl, request: Request, plan: Plan, devices: frozenset[str]) -> str:
-    """Why a plan cannot have given these devices; empty if it can.
-
-    Args:
-        manager: in which the plan was made.
-        request: that it was made for.
-        plan: what to take from.
-        devices: what is said to have been taken.
-    """
-    resource, size = request.resource, plan.size
-    if not devices:
-        return f"the limit of {size} {resource} is granted, but no device is held"
-    if len(devices) != size:
-        return f"{len(devices)} devices of {resource} are held where the limit is {size}"
-    taken: frozenset[str] = frozenset()
-    for tier in plan.tiers:
-        fresh = tier.devices - taken
-        needed = size - len(taken)
-        chosen = devices & fresh
-        if len(chosen) < min(needed, len(fresh)):
-            stray, left = min(devices - taken - fresh), min(fresh - chosen)
-            kind = next((later.name for later in plan.tiers if stray in later.devices), "")
-            kind = kind or _not_offered(manager, resource, stray)
-            return f"device {stray}, {kind}, was taken while {left}, {tier.name}, was left"
-        taken |= chosen
-        if len(taken) >= size:
-            break
-    return ""
-
-
-def _not_offered(manager: ManagerImpl, resource: str, device: str) -> str:
-    """What keeps a device from being taken at all."""
-    if device in manager.allocated.get(resource, ()):
-        return "in use"
-    known = device in manager.all_devices.get(resource, ())
-    return "unhealthy" if known else "not known to its plugin"
-
-
-def _difference(manager: ManagerImpl, call: AllocateCall, claim: Claim, error: str) -> str:
-    """Why an end with ``error`` is not the one claimed; empty if it is."""
-    if error != claim.error:
-        if not claim.error:
-            return f"the kubelet fails here with: {error}"
-        return (
-            f"the kubelet fails here with {error!r}, not with {claim.error!r}"
-            if error
-            else (f"no limit of container {call.container} fails with: {claim.error}")
-        )
-    held = manager.pod_devices.held_by(call.pod, call.container)
-    for resource in sorted(held.keys() | claim.devices.keys()):
-        mine, theirs = held.get(resource), claim.devices.get(resource)
-        if mine is None:
-            return f"container {call.container} holds no devices of {resource}"
-        if theirs is None:
-            return f"container {call.container} holds devices of {resource}"
-        if _sorted(mine) != theirs:
-            return _record_difference(call, resource, _sorted(mine), theirs)
-    return ""
-
-
-def _record_difference(
-    call: AllocateCall, resource: str, mine: DevicesPerNUMA, theirs: DevicesPerNUMA
-) -> str:
-    for node in sorted(mine.keys() | theirs.keys()):
-        if mine.get(node) != theirs.get(node):
-            return (
-                f"container {call.container} holds {_listed(mine.get(node))} of {resource} "
-                f"under NUMA node {node}, not {_listed(theirs.get(node))}"
-            )
-    return ""
-
-
-def _listed(devices: list[str] | None) -> str:
-    return ", ".join(devices) if devices else "nothing"
-
-
-def _sorted(record: DevicesPerNUMA) -> DevicesPerNUMA:
-    return {node: sorted(devices) for node, devices in record.items()}
-
-
-def _no_such_end(claim: Claim) -> str:
-    return f"no order of the limits ends with: {claim.error or 'success'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeledger.devicemanager.allocate import Refusal, Request
-from kubeledger.devicemanager.manager import ManagerImpl
+from kubeledger.devicemanager.manager import ManagerImpl, NoContainers, RpcError
 from kubeledger.profile.devices import DeviceFacts
 
 __all__ = ["grant", "refuse"]
@@ -25,19 +25,25 @@ def grant(
     """Ask the plugin for the devices and record them; its error, or empty.
 
     On an error what is in use is rebuilt from the records. What the container got of other
-    resources before is on record and stays.
+    resources before is on record and stays. After an answer without a response for the
+    container nothing is rebuilt: the devices stay in use, held by nobody.
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go allocateContainerResources
-    Differs: an answer without container responses, after which the picks stay in use, is
-        not modelled: what a plugin answers is told as an error or none.
+    Differs: no
     """
     resource = request.resource
     manager.allocated.setdefault(resource, set()).update(devices)
     plugin = manager.endpoints.get(resource)
-    error = f"unknown Device Plugin {resource}" if plugin is None else plugin.allocate(devices)
-    if error:
+    if plugin is None:
         manager.restore_allocated()
-        return error
-    record = manager.devices_per_numa(resource, devices, facts)
-    manager.pod_devices.insert(request.pod, request.container, resource, record)
-    return ""
+        return f"unknown Device Plugin {resource}"
+    match plugin.allocate(devices):
+        case RpcError(text):
+            manager.restore_allocated()
+            return text
+        case NoContainers(told):
+            return f"no containers return in allocation response {told}"
+        case None:
+            record = manager.devices_per_numa(resource, devices, facts)
+            manager.pod_devices.insert(request.pod, request.container, resource, record)
+            return ""

@@ -27,17 +27,19 @@ def topology_hints(
     pod: str,
     container: str,
     limits: Mapping[str, int],
-    active_pods: Iterable[str],
+    active_pods: Iterable[str] | None,
     facts: DeviceFacts,
 ) -> dict[str, Hints | None]:
     """Hints for a container, by resource; None for a resource without topology.
 
-    Stranded devices are collected first, so ``manager`` changes.
+    Stranded devices are collected first, so ``manager`` changes; not so while config sources
+    are not ready, which is told by None for ``active_pods``.
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/topology_hints.go GetTopologyHints
     Differs: no
     """
-    manager.update_allocated_devices(active_pods)
+    if active_pods is not None:
+        manager.update_allocated_devices(active_pods)
     hints: dict[str, Hints | None] = {}
     for resource, requested in limits.items():
         if not manager.is_device_plugin_resource(resource):
@@ -52,7 +54,7 @@ def pod_topology_hints(
     manager: ManagerImpl,
     pod: str,
     requests: Mapping[str, int],
-    active_pods: Iterable[str],
+    active_pods: Iterable[str] | None,
     facts: DeviceFacts,
 ) -> dict[str, Hints | None]:
     """Hints for a pod as a whole, by resource; see ``topology_hints``.
@@ -61,13 +63,14 @@ def pod_topology_hints(
         manager: stranded devices are collected.
         pod: UID.
         requests: resource -> devices that the pod needs at any time; see ``pod_request``.
-        active_pods: UIDs, this pod among them.
+        active_pods: UIDs, this pod among them; None while config sources are not ready.
         facts: of the kubelet version.
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/topology_hints.go GetPodTopologyHints
     Differs: no
     """
-    manager.update_allocated_devices(active_pods)
+    if active_pods is not None:
+        manager.update_allocated_devices(active_pods)
     return {
         resource: _hints(
             manager,

@@ -16,7 +16,15 @@ import msgspec
 from kubeledger.devicemanager.pod_devices import DevicesPerNUMA, PodDevices
 from kubeledger.profile.devices import DeviceFacts
 
-__all__ = ["HEALTHY", "NODE_WITHOUT_TOPOLOGY", "Device", "ManagerImpl", "Plugin"]
+__all__ = [
+    "HEALTHY",
+    "NODE_WITHOUT_TOPOLOGY",
+    "Device",
+    "ManagerImpl",
+    "NoContainers",
+    "Plugin",
+    "RpcError",
+]
 
 HEALTHY = "Healthy"
 """The one health that counts as healthy; anything else does not."""
@@ -38,16 +46,32 @@ class Device(msgspec.Struct, frozen=True):
     numa_nodes: tuple[int, ...] | None = None
 
 
+class RpcError(msgspec.Struct, frozen=True):
+    """A call to a plugin failed; the text is that of the error."""
+
+    text: str
+
+
+class NoContainers(msgspec.Struct, frozen=True):
+    """A plugin answered Allocate without a response for the container.
+
+    Attributes:
+        told: the answer as the kubelet prints it, which is up to its gRPC library.
+    """
+
+    told: str = ""
+
+
 class Plugin(Protocol):
     """A device plugin's answers; they are input of a decision, so no call may change them."""
 
     def preferred(
         self, available: frozenset[str], must_include: frozenset[str], size: int
-    ) -> frozenset[str] | None:
+    ) -> frozenset[str] | RpcError | None:
         """Answer to GetPreferredAllocation; None if the plugin does not offer it."""
 
-    def allocate(self, devices: frozenset[str]) -> str:
-        """Answer to Allocate: an error text, empty if it succeeds."""
+    def allocate(self, devices: frozenset[str]) -> RpcError | NoContainers | None:
+        """Answer to Allocate; None if it succeeds."""
 
 
 class ManagerImpl:

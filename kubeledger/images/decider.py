@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from kubeledger.images.free import LEFT_OVER
 from kubeledger.images.gc import run_pass
 from kubeledger.images.manager import (
     Observed,
@@ -21,6 +20,7 @@ from kubeledger.images.manager import (
     Pass,
     RealImageGCManager,
 )
+from kubeledger.images.refute import wrong_removal
 
 __all__ = ["admissible", "decide"]
 
@@ -44,7 +44,7 @@ def admissible(
     ties = _ties_of(claimed, observed.remove_errors)
     done = run_pass(manager, operation, observed, ties)
     if done.removed != claimed.removed:
-        return _wrong_removal(operation, manager, done, claimed.removed)
+        return wrong_removal(operation, manager, observed, done, claimed.removed)
     if done.error != claimed.error:
         return f"the pass ends with {_told(done.error)}, not with {_told(claimed.error)}"
     if done.events != claimed.events:
@@ -61,47 +61,6 @@ def _ties_of(claimed: Pass, remove_errors: Mapping[str, str]) -> dict[str, int]:
             told.append((found.start(), image_id))
     order = [image_id for _, image_id in sorted(told)] + claimed.removed
     return {image_id: place for place, image_id in reversed(list(enumerate(order)))}
-
-
-def _wrong_removal(
-    operation: Operation, manager: RealImageGCManager, done: Pass, claimed: Sequence[str]
-) -> str:
-    """One sentence on the first removal in which the claim and the kubelet differ."""
-    at = next(
-        (
-            i
-            for i, pair in enumerate(zip(done.removed, claimed, strict=False))
-            if pair[0] != pair[1]
-        ),
-        min(len(done.removed), len(claimed)),
-    )
-    due = done.removed[at] if at < len(done.removed) else ""
-    if at == len(claimed):
-        return f"{due} was left, although its turn came{_progress(done)}"
-    wrong = claimed[at]
-    if operation == "detect":
-        return f"{wrong} cannot have been removed: a detect pass removes nothing"
-    if wrong in claimed[:at]:
-        return f"{wrong} was removed twice in one pass"
-    if due and (wrong in done.removed or done.kept.get(wrong) == LEFT_OVER):
-        return f"{wrong} was removed while {due}, which was used or detected earlier, was left"
-    if wrong in done.kept:
-        return f"{wrong} cannot have been removed: it {done.kept[wrong]}"
-    if wrong in manager.records:
-        return f"{wrong} cannot have been removed: {_no_space_pass(done)}"
-    return f"{wrong} cannot have been removed: the runtime did not list it, or there was no pass"
-
-
-def _progress(done: Pass) -> str:
-    if done.bytes_to_free is None:
-        return ""
-    return f" ({done.freed_bytes} of {done.bytes_to_free} bytes are freed with it)"
-
-
-def _no_space_pass(done: Pass) -> str:
-    if done.error:
-        return f"the pass ended before with {_told(done.error)}"
-    return "the disk was not used up to the high threshold, so no space was to be freed"
 
 
 def _told(error: str) -> str:

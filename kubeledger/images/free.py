@@ -10,10 +10,12 @@ from kubeledger.images.manager import Observed, Pass, RealImageGCManager
 from kubeledger.images.texts import age_removal_error, space_removal_error
 from kubeledger.images.usage import int64
 
-__all__ = ["LEFT_OVER", "free_old_images", "free_space"]
+__all__ = ["FAILED", "LEFT_OVER", "free_old_images", "free_space"]
 
 LEFT_OVER = "is left, because enough was freed before its turn"
 """Why an image stays whose turn did not come."""
+FAILED = "is one whose removal fails"
+"""Why an image stays that the runtime refuses to remove."""
 
 
 def free_old_images(
@@ -48,6 +50,7 @@ def free_old_images(
         elif error := _free_image(manager, observed, candidate[0], done):
             errors.append(error)
             remaining.append(candidate)
+    done.removed_for_age = len(done.removed)
     if errors:
         done.error = age_removal_error(max_age_ns, errors)
     return remaining
@@ -96,7 +99,7 @@ def _free_image(manager: RealImageGCManager, observed: Observed, image_id: str, 
     """
     error = observed.remove_errors.get(image_id, "")
     if error:
-        done.kept[image_id] = "could not be removed"
+        done.kept[image_id] = FAILED
         return error
     del manager.records[image_id]
     done.removed.append(image_id)

@@ -89,6 +89,9 @@ class Pass(msgspec.Struct, kw_only=True):
         error: the kubelet's text; empty without one.
         events: ``<type> <reason> <message>`` each.
         kept: image ID -> why it was left.
+        eviction_keys: image ID -> last used and first detected of a candidate, in the order
+            they are to go.
+        removed_for_age: how many of the removed ones the age pass removed; they come first.
         freed_bytes: by the space pass.
         bytes_to_free: what the space pass was to free; None when there was none.
     """
@@ -97,6 +100,8 @@ class Pass(msgspec.Struct, kw_only=True):
     error: str = ""
     events: list[str] = []
     kept: dict[str, str] = {}
+    eviction_keys: dict[str, tuple[int, int]] = {}
+    removed_for_age: int = 0
     freed_bytes: int = 0
     bytes_to_free: int | None = None
 

@@ -14,9 +14,8 @@ from itertools import chain
 from typing import Final
 
 from kubeledger.errors import BadInputError
-from kubeledger.kube.pod import QuantityMap
 from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.kube.requests import milli_of, nanos_of, units_of
+from kubeledger.kube.requests import Amount, ResourceList, milli_of, nanos_of, units_of
 
 __all__ = [
     "CPU",
@@ -24,14 +23,13 @@ __all__ = [
     "AmountTable",
     "Amounts",
     "NotPlainError",
-    "check_quantities",
+    "check_asked",
     "from_nanos",
     "rounded_amounts",
     "whole_amounts",
 ]
 
 CPU: Final = "cpu"
-Written = str | int | float | None
 
 _REMEMBERED_MAX: Final = 1 << 14
 _PLAIN_MAX: Final = 1 << 50
@@ -42,7 +40,7 @@ class NotPlainError(Exception):
     """An amount is no integer in its unit, or a very large one."""
 
 
-class Amounts(dict[Written, int]):
+class Amounts(dict[Amount, int]):
     """Quantity as written -> amount; made when first asked for, forgotten when too many."""
 
     __slots__ = ("_milli", "_whole_only")
@@ -53,7 +51,7 @@ class Amounts(dict[Written, int]):
         self._milli = milli
         self._whole_only = whole_only
 
-    def __missing__(self, written: Written) -> int:
+    def __missing__(self, written: Amount) -> int:
         """Work out an amount.
 
         Raises:
@@ -72,21 +70,23 @@ class Amounts(dict[Written, int]):
         return amount
 
 
-class Nanos(dict[Written, int]):
-    """Quantity as written -> billionths, exact for all of them."""
+class Nanos(dict[Amount, int]):
+    """What is asked for as written -> billionths, exact for all of it."""
 
     __slots__ = ()
 
-    def __missing__(self, written: Written) -> int:
-        """Work out an amount; nothing is kept, what comes this way is rare.
+    def __missing__(self, written: Amount) -> int:
+        """Work out an amount.
 
         Raises:
-            BadInputError: the text is no quantity.
+            BadInputError: it cannot be asked for.
         """
-        try:
-            return nanos_of(written)
-        except QuantityError as error:
-            raise BadInputError(f"quantity {written!r}: {error}") from None
+        _asked(written)
+        amount = nanos_of(written)
+        if len(self) >= _REMEMBERED_MAX:
+            self.clear()
+        self[written] = amount
+        return amount
 
 
 AmountTable = Amounts | Nanos
@@ -99,7 +99,7 @@ _WHOLE_UNITS: Final = Amounts(milli=False, whole_only=True)
 _ROUNDED_MILLI: Final = Amounts(milli=True, whole_only=False)
 _ROUNDED_UNITS: Final = Amounts(milli=False, whole_only=False)
 
-_valid: Final[set[Written]] = set()
+_valid: Final[set[Amount]] = set()
 
 
 def whole_amounts(resource: str) -> Amounts:
@@ -117,7 +117,7 @@ def from_nanos(resource: str, nanos: int) -> int:
     return milli_of(nanos) if resource == CPU else units_of(nanos)
 
 
-def _quantity_of(written: Written) -> Quantity:
+def _quantity_of(written: object) -> Quantity:
     """The exact quantity.
 
     Raises:
@@ -129,11 +129,14 @@ def _quantity_of(written: Written) -> Quantity:
         raise BadInputError(f"quantity {written!r}: {error}") from None
 
 
-def check_quantities(maps: Iterable[QuantityMap]) -> None:
-    """Make sure that all values are quantities, also those that nothing depends on.
+def check_asked(maps: Iterable[ResourceList]) -> None:
+    """Make sure that all values may be asked for, also those that nothing depends on.
+
+    The API server lets no other into a pod, and neither does the kubelet into a static one.
 
     Raises:
-        BadInputError: naming resource and value of the first that is not.
+        BadInputError: naming resource and value of the first that is no quantity, is null or
+            is below zero.
     """
     maps = list(maps)
     if _valid.issuperset(chain.from_iterable(map(dict.values, maps))):
@@ -141,9 +144,16 @@ def check_quantities(maps: Iterable[QuantityMap]) -> None:
     for quantities in maps:
         for resource, written in quantities.items():
             try:
-                _quantity_of(written)
+                _asked(written)
             except BadInputError as error:
                 raise BadInputError(f"{resource}: {error.message}") from None
             if len(_valid) >= _REMEMBERED_MAX:
                 _valid.clear()
             _valid.add(written)
+
+
+def _asked(written: object) -> None:
+    if written is None:
+        raise BadInputError("quantity null: what is not asked for is left out")
+    if _quantity_of(written).sign < 0:
+        raise BadInputError(f"quantity {written!r}: nothing asks for less than nothing")

@@ -9,6 +9,7 @@ from kubeledger.kube.pod import Pod
 __all__ = [
     "SYSTEM_CRITICAL_PRIORITY",
     "is_critical_pod",
+    "is_node_critical_pod",
     "is_static_pod",
     "preemptable",
 ]
@@ -16,6 +17,7 @@ __all__ = [
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 API_SERVER_SOURCE: Final = "api"
+SYSTEM_NODE_CRITICAL: Final = "system-node-critical"
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """Twice the highest priority that users may define."""
 
@@ -61,3 +63,12 @@ def preemptable(preemptor: Pod, preemptee: Pod) -> bool:
         return True
     ours, theirs = preemptor.spec.priority, preemptee.spec.priority
     return ours is not None and theirs is not None and ours > theirs
+
+
+def is_node_critical_pod(pod: Pod) -> bool:
+    """Critical, and of the priority class for what a node cannot do without.
+
+    Source: v1.36.2 pkg/kubelet/types/pod_update.go IsNodeCriticalPod
+    Differs: no.
+    """
+    return pod.spec.priority_class_name == SYSTEM_NODE_CRITICAL and is_critical_pod(pod)

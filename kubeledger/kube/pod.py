@@ -1,4 +1,4 @@
-"""The slice of Pod and Node objects that admission and preemption read.
+"""The slice of Pod and Node objects that deciders read.
 
 Typed for decoding from the API's own JSON: keys that are not read are passed over, ``null`` is
 the same as absent, nothing is defaulted. Quantities stay as written, see :mod:`.amounts`.
@@ -6,7 +6,13 @@ the same as absent, nothing is defaulted. Quantities stay as written, see :mod:`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+from typing import Annotated, Final, Literal
+
 import msgspec
+
+from kubeledger.kube.requests import ResourceList
 
 __all__ = [
     "Affinity",
@@ -24,28 +30,32 @@ __all__ = [
     "Pod",
     "PodSpec",
     "PodStatus",
-    "QuantityMap",
     "ResourceRequirements",
     "SecurityContext",
     "Taint",
     "Toleration",
+    "container_lists",
+    "is_resizable",
+    "is_sidecar",
+    "lists_of_pods",
 ]
 
-QuantityMap = dict[str, str | int | float | None]
-"""Resource name -> quantity as it stands in the object (a ``ResourceList``)."""
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+SIDECAR: Final = "Always"
 
 
 class ResourceRequirements(msgspec.Struct, frozen=True, gc=False):
     """Requests and limits of a container, of a pod or in a status."""
 
-    requests: QuantityMap | None = None
-    limits: QuantityMap | None = None
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
 
 
 class ContainerPort(msgspec.Struct, frozen=True, gc=False):
     """A port of a container, as far as it takes one of the host's."""
 
-    host_port: int | None = msgspec.field(default=0, name="hostPort")
+    host_port: Int32 | None = msgspec.field(default=0, name="hostPort")
     host_ip: str | None = msgspec.field(default="", name="hostIP")
     protocol: str | None = ""
 
@@ -53,10 +63,20 @@ class ContainerPort(msgspec.Struct, frozen=True, gc=False):
 class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """An app or init container; ``restart_policy`` ``Always`` makes an init one a sidecar."""
 
-    resources: ResourceRequirements | None = None
-    ports: tuple[ContainerPort, ...] | None = None
-    restart_policy: str | None = None
     name: str | None = ""
+    resources: ResourceRequirements | None = None
+    restart_policy: str | None = None
+    ports: tuple[ContainerPort, ...] | None = None
+
+    @property
+    def requests(self) -> ResourceList:
+        """Its requests; empty where there are none."""
+        return (self.resources.requests if self.resources is not None else None) or {}
+
+    @property
+    def limits(self) -> ResourceList:
+        """Its limits; empty where there are none."""
+        return (self.resources.limits if self.resources is not None else None) or {}
 
 
 class NodeSelectorRequirement(msgspec.Struct, frozen=True, gc=False):
@@ -120,8 +140,9 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] | None = None
-    priority: int | None = None
-    overhead: QuantityMap | None = None
+    priority: Int32 | None = None
+    priority_class_name: str | None = None
+    overhead: ResourceList | None = None
     resources: ResourceRequirements | None = None
     node_name: str | None = ""
     node_selector: dict[str, str] | None = None
@@ -145,7 +166,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     name: str | None = ""
     resources: ResourceRequirements | None = None
-    allocated_resources: QuantityMap | None = None
+    allocated_resources: ResourceList | None = None
 
 
 class PodCondition(msgspec.Struct, frozen=True, gc=False):
@@ -169,22 +190,22 @@ class ExtendedResourceClaimStatus(msgspec.Struct, frozen=True, gc=False, rename=
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The part of a status that admission reads: QoS class, and resize in place."""
+    """The part of a status that is read: QoS class, and resize in place."""
 
-    qos_class: str | None = ""
+    qos_class: Literal["", "Guaranteed", "Burstable", "BestEffort"] | None = None
     conditions: tuple[PodCondition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
     resources: ResourceRequirements | None = None
-    allocated_resources: QuantityMap | None = None
+    allocated_resources: ResourceList | None = None
     extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
     """A pod as the kubelet got it."""
 
-    metadata: ObjectMeta
     spec: PodSpec
+    metadata: ObjectMeta = ObjectMeta()
     status: PodStatus | None = None
 
 
@@ -211,8 +232,8 @@ class NodeFeatures(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class NodeStatus(msgspec.Struct, frozen=True, gc=False):
     """What the node has to give."""
 
-    allocatable: QuantityMap | None = None
-    capacity: QuantityMap | None = None
+    allocatable: ResourceList | None = None
+    capacity: ResourceList | None = None
     features: NodeFeatures | None = None
 
 
@@ -222,3 +243,68 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     metadata: ObjectMeta
     status: NodeStatus
     spec: NodeSpec | None = None
+
+
+def is_sidecar(container: Container) -> bool:
+    """Whether an init container runs on beside the containers."""
+    return container.restart_policy == SIDECAR
+
+
+def lists_of_pods(pods: Iterable[Pod]) -> list[ResourceList]:
+    """All resource lists of pods that are not empty, those of their statuses included."""
+    # One loop over all: with dozens of pods a case, calls are what takes the time.
+    lists: list[ResourceList] = []
+    append = lists.append
+    for pod in pods:
+        spec = pod.spec
+        containers = spec.containers or ()
+        if spec.init_containers:
+            containers += spec.init_containers
+        for container in containers:
+            resources = container.resources
+            if resources is not None:
+                if requests := resources.requests:
+                    append(requests)
+                if limits := resources.limits:
+                    append(limits)
+        if spec.overhead:
+            lists.append(spec.overhead)
+        if spec.resources is not None:
+            lists += _lists(spec.resources)
+        if pod.status is not None:
+            lists += _status_maps(pod.status)
+    return lists
+
+
+def container_lists(containers: Iterable[Container]) -> list[ResourceList]:
+    """Requests and limits of containers that are not empty."""
+    maps: list[ResourceList] = []
+    for container in containers:
+        resources = container.resources
+        if resources is not None:
+            if requests := resources.requests:
+                maps.append(requests)
+            if limits := resources.limits:
+                maps.append(limits)
+    return maps
+
+
+def is_resizable(status: PodStatus) -> bool:
+    """Whether the status says what is held, which may differ from the spec."""
+    return bool(
+        status.container_statuses
+        or status.init_container_statuses
+        or status.resources is not None
+        or status.allocated_resources
+    )
+
+
+def _status_maps(status: PodStatus) -> list[ResourceList]:
+    maps = [status.allocated_resources or {}, *_lists(status.resources)]
+    for held in chain(status.container_statuses or (), status.init_container_statuses or ()):
+        maps += [held.allocated_resources or {}, *_lists(held.resources)]
+    return maps
+
+
+def _lists(resources: ResourceRequirements | None) -> list[ResourceList]:
+    return [resources.requests or {}, resources.limits or {}] if resources is not None else []

@@ -17,13 +17,14 @@ import msgspec
 from kubeledger.kube.amounts import NANOS, AmountTable
 from kubeledger.kube.names import is_pod_level_resource
 from kubeledger.kube.pod import (
+    SIDECAR,
     Container,
     ContainerStatus,
     Pod,
     PodSpec,
-    QuantityMap,
     ResourceRequirements,
 )
+from kubeledger.kube.requests import ResourceList
 
 __all__ = [
     "StagedRequests",
@@ -35,9 +36,7 @@ __all__ = [
     "staged_total",
 ]
 
-SIDECAR: Final = "Always"
-
-StagedRequests = tuple[list[QuantityMap], list[tuple[QuantityMap, bool]]]
+StagedRequests = tuple[list[ResourceList], list[tuple[ResourceList, bool]]]
 """Requests of app containers; those of init containers in order, and which are sidecars."""
 
 _RESIZE_PENDING: Final = "PodResizePending"
@@ -82,7 +81,7 @@ def container_total(spec: PodSpec, resource: str, table: AmountTable, sidecars: 
     return total if total > most else most
 
 
-def staged_requests(init_containers: Iterable[Container]) -> list[tuple[QuantityMap, bool]]:
+def staged_requests(init_containers: Iterable[Container]) -> list[tuple[ResourceList, bool]]:
     """What the init containers request that request anything, and whether they are sidecars."""
     return [
         (resources.requests, container.restart_policy == SIDECAR)
@@ -190,7 +189,7 @@ def resized_spec(pod: Pod, *, pod_level: bool) -> PodSpec:
         wanted = spec.resources.requests or {}
         lists = [status.resources.requests, status.allocated_resources]
         effective = _most(lists if infeasible else [wanted, *lists])
-        requests: QuantityMap = {name: effective.get(name) for name in wanted}
+        requests: ResourceList = {name: effective.get(name, "0") for name in wanted}
         resources = msgspec.structs.replace(spec.resources, requests=requests)
         spec = msgspec.structs.replace(spec, resources=resources)
     return spec
@@ -211,8 +210,8 @@ def _resized(
     )
 
 
-def _most(lists: Iterable[QuantityMap | None]) -> QuantityMap:
-    most: QuantityMap = {}
+def _most(lists: Iterable[ResourceList | None]) -> ResourceList:
+    most: ResourceList = {}
     for quantities in lists:
         for name, written in (quantities or {}).items():
             if name not in most or NANOS[written] > NANOS[most[name]]:

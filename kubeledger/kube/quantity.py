@@ -277,8 +277,9 @@ def parse(text: str) -> Quantity:
         QuantityError: with the kubelet's text; or the text is over a thousand long.
 
     Source: v1.20.2 staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go ParseQuantity
-    Differs: a text that is over a thousand characters long, or that stands for more
-        digits than that and needs them at once, is refused.
+    Differs: a text that is over a thousand characters long is refused, and of an amount
+        of more digits than that the power of ten is cut: the kubelet's low 64 bits are 0
+        either way, but it would take gigabytes and minutes over some.
     """
     if text == "0":
         return Quantity(0, text=text)
@@ -339,7 +340,7 @@ def _parse_wide(unscaled: int, exponent: int, format: Format) -> Quantity:
         within = max(-DIGITS_MAX, min(exponent, DIGITS_MAX))
         return Quantity(0, within, format, wide=True)
     if exponent >= NANO:
-        nanos = raised(unscaled, exponent - NANO)
+        nanos = raised(unscaled, min(exponent - NANO, DIGITS_MAX))
     elif NANO - exponent > DIGITS_MAX:
         nanos = 1
     else:

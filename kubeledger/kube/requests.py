@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from kubeledger.kube._int64 import raised
+from kubeledger.kube._int64 import DIGITS_MAX, raised
 from kubeledger.kube.quantity import Quantity
 
 __all__ = ["Amount", "ResourceList", "aggregate", "milli_of", "nanos_of", "units_of"]
@@ -33,10 +33,13 @@ def nanos_of(amount: Amount) -> int:
     """An amount in billionths of its unit, exact.
 
     Raises:
-        QuantityError: it is no quantity, or one of more than a thousand digits.
+        QuantityError: it is no quantity.
+
+    Beyond a thousand digits it is too large to tell by how much: any such power of ten has
+    zeros alone in its low 64 bits, which is all the kubelet has of it.
     """
     quantity = Quantity.from_api(amount)
-    return raised(quantity.unscaled, quantity.exponent - _NANO)
+    return raised(quantity.unscaled, min(quantity.exponent - _NANO, DIGITS_MAX))
 
 
 def units_of(nanos: int) -> int:

@@ -7,10 +7,9 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kube.amounts import check_quantities
-from kubeledger.kube.pod import Node, Pod
-from kubeledger.kube.podtotals import SIDECAR
-from kubeledger.lifecycle.nodeinfo import NodeInfo, quantity_maps
+from kubeledger.kube.amounts import check_asked
+from kubeledger.kube.pod import Node, Pod, is_sidecar, lists_of_pods
+from kubeledger.lifecycle.nodeinfo import NodeInfo
 from kubeledger.lifecycle.predicates import (
     GOOS,
     LABEL_OS,
@@ -64,12 +63,12 @@ def decide(
         reasons: the reasons against the pod, if they are known already.
 
     Raises:
-        BadInputError: a quantity of the pod is none.
+        BadInputError: a quantity of the pod cannot be asked for.
 
     Source: v1.36.2 pkg/kubelet/lifecycle/predicate.go Admit; v1.20.2
     Differs: the node is there, no device is held, and all reasons are of known types.
     """
-    check_quantities(quantity_maps(pod))
+    check_asked(lists_of_pods((pod,)))
     refusal = _checks_before(pod, info.node, facts)
     if refusal is not None:
         return refusal
@@ -119,7 +118,7 @@ def _checks_before(pod: Pod, node: Node, facts: AdmissionFacts) -> PodAdmitResul
             return refusal
     if facts.sidecars_forbidden:
         for container in pod.spec.init_containers or ():
-            if container.restart_policy == SIDECAR:
+            if is_sidecar(container):
                 return PodAdmitResult(
                     False,
                     "InitContainerRestartPolicyForbidden",

@@ -9,28 +9,20 @@ long way over their spec.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from kubeledger.kube.amounts import (
     NANOS,
     AmountTable,
     NotPlainError,
-    check_quantities,
+    check_asked,
     from_nanos,
     rounded_amounts,
     whole_amounts,
 )
 from kubeledger.kube.names import is_scalar_resource
-from kubeledger.kube.pod import (
-    Container,
-    Node,
-    Pod,
-    PodSpec,
-    PodStatus,
-    QuantityMap,
-    ResourceRequirements,
-)
+from kubeledger.kube.pod import Node, Pod, PodSpec, container_lists, is_resizable, lists_of_pods
 from kubeledger.kube.podtotals import (
     StagedRequests,
     resized_spec,
@@ -38,9 +30,10 @@ from kubeledger.kube.podtotals import (
     staged_requests,
     staged_total,
 )
+from kubeledger.kube.requests import ResourceList
 from kubeledger.profile.admission import AdmissionFacts
 
-__all__ = ["NodeInfo", "quantity_maps"]
+__all__ = ["NodeInfo"]
 
 
 class NodeInfo:
@@ -57,20 +50,15 @@ class NodeInfo:
         """Sort the pods and check their quantities.
 
         Raises:
-            BadInputError: a quantity of node or pods is none, even if nothing depends on it.
+            BadInputError: a pod asks for what cannot be, even if nothing depends on it.
         """
         self.node = node
         self.pods = pods
         self._facts = facts
-        self._added_up: list[QuantityMap] = []
+        self._added_up: list[ResourceList] = []
         self._staged: list[StagedRequests] = []
         self._aggregated: list[PodSpec] = []
         self._sort()
-        check_quantities(
-            quantities
-            for quantities in (node.status.allocatable, node.status.capacity)
-            if quantities
-        )
 
     def allocatable(self, resource: str) -> int:
         """What the node has for pods; 0 of what it does not list."""
@@ -95,14 +83,15 @@ class NodeInfo:
             return self._sum(resource, whole_amounts(resource))
         except NotPlainError:
             whole = self._facts.pod_level_resources
+            sidecars = self._facts.requests_count_sidecars
             return sum(
-                from_nanos(resource, scheduled_total(spec, resource, NANOS, True, whole))
+                from_nanos(resource, scheduled_total(spec, resource, NANOS, sidecars, whole))
                 for spec in map(self._effective, self.pods)
             )
 
     def _sum(self, resource: str, table: AmountTable) -> int:
         total = sum([table[m[resource]] for m in self._added_up if resource in m])
-        sidecars = self._facts.requests_rounded_once
+        sidecars = self._facts.requests_count_sidecars
         for staged in self._staged:
             total += staged_total(staged, resource, table, sidecars)
         whole = self._facts.pod_level_resources
@@ -112,11 +101,11 @@ class NodeInfo:
 
     def _sort(self) -> None:
         added_up = self._added_up
-        checked_only: list[QuantityMap] = []
+        checked_only: list[ResourceList] = []
         for pod in self.pods:
             spec = pod.spec
-            if spec.resources is not None or (pod.status is not None and _resizable(pod.status)):
-                checked_only += quantity_maps(pod)
+            if spec.resources is not None or (pod.status is not None and is_resizable(pod.status)):
+                checked_only += lists_of_pods((pod,))
                 self._aggregated.append(self._effective(pod))
                 continue
             inits = spec.init_containers
@@ -131,59 +120,13 @@ class NodeInfo:
             if inits:
                 self._staged.append((requests, staged_requests(inits)))
                 checked_only += requests
-                checked_only += _container_maps(inits)
+                checked_only += container_lists(inits)
             if spec.overhead:
                 added_up.append(spec.overhead)
-        check_quantities(chain(added_up, checked_only))
+        check_asked(chain(added_up, checked_only))
 
     def _effective(self, pod: Pod) -> PodSpec:
         facts = self._facts
         if not facts.resized_requests_count or pod.status is None:
             return pod.spec
         return resized_spec(pod, pod_level=facts.resized_pod_level_requests_count)
-
-
-def quantity_maps(pod: Pod) -> list[QuantityMap]:
-    """All resource lists of a pod that are not empty, its status included."""
-    spec = pod.spec
-    maps = _container_maps(chain(spec.containers or (), spec.init_containers or ()))
-    if spec.overhead:
-        maps.append(spec.overhead)
-    if spec.resources is not None:
-        maps += _lists(spec.resources)
-    if pod.status is not None:
-        maps += _status_maps(pod.status)
-    return maps
-
-
-def _container_maps(containers: Iterable[Container]) -> list[QuantityMap]:
-    """Requests and limits of containers that are not empty."""
-    maps: list[QuantityMap] = []
-    for container in containers:
-        resources = container.resources
-        if resources is not None:
-            if requests := resources.requests:
-                maps.append(requests)
-            if limits := resources.limits:
-                maps.append(limits)
-    return maps
-
-
-def _resizable(status: PodStatus) -> bool:
-    return bool(
-        status.container_statuses
-        or status.init_container_statuses
-        or status.resources is not None
-        or status.allocated_resources
-    )
-
-
-def _status_maps(status: PodStatus) -> list[QuantityMap]:
-    maps = [status.allocated_resources or {}, *_lists(status.resources)]
-    for held in chain(status.container_statuses or (), status.init_container_statuses or ()):
-        maps += [held.allocated_resources or {}, *_lists(held.resources)]
-    return maps
-
-
-def _lists(resources: ResourceRequirements | None) -> list[QuantityMap]:
-    return [resources.requests or {}, resources.limits or {}] if resources is not None else []

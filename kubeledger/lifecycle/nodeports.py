@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from kubeledger.kube.pod import Pod, PodSpec
-from kubeledger.kube.podtotals import SIDECAR
+from kubeledger.kube.pod import Pod, PodSpec, is_sidecar
 
 __all__ = ["ports_are_free"]
 
@@ -50,7 +49,7 @@ def _collides(wanted: HostPort, used: Iterable[HostPort]) -> bool:
 def _host_ports(spec: PodSpec, *, sidecars: bool) -> Iterator[HostPort]:
     containers = list(spec.containers or ())
     if sidecars:
-        containers += [c for c in spec.init_containers or () if c.restart_policy == SIDECAR]
+        containers += filter(is_sidecar, spec.init_containers or ())
     for container in containers:
         for port in container.ports or ():
             if port.host_port is not None and port.host_port > 0:

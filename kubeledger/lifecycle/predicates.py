@@ -31,6 +31,8 @@ __all__ = [
 
 LABEL_OS: Final = "kubernetes.io/os"
 GOOS: Final = "linux"
+DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""Domain of the resources that stand for a device class without a name of their own."""
 
 
 class PredicateFailureError(msgspec.Struct, frozen=True, gc=False):
@@ -147,9 +149,11 @@ def _filtered(
         return containers
 
     def is_kept(container: Container, resource: str) -> bool:
-        if not is_extended_resource(resource):
-            return True
-        return info.lists_scalar(resource) and (container.name or "", resource) not in claimed
+        is_extended = is_extended_resource(resource)
+        may_be_claimed = is_extended or resource.startswith(DEVICE_CLASS)
+        if may_be_claimed and (container.name or "", resource) in claimed:
+            return False
+        return not is_extended or info.lists_scalar(resource)
 
     def filtered(container: Container) -> Container:
         resources = container.resources

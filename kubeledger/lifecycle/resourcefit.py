@@ -114,12 +114,12 @@ def _total(spec: PodSpec, resource: str, facts: AdmissionFacts) -> int:
     if not facts.requests_rounded_once:
         table = rounded_amounts(resource)
         return scheduled_total(spec, resource, table, sidecars=False, pod_level=False)
-    whole = facts.pod_level_resources
+    whole, sidecars = facts.pod_level_resources, facts.requests_count_sidecars
     try:
         table = whole_amounts(resource)
-        total = scheduled_total(spec, resource, table, sidecars=True, pod_level=whole)
+        total = scheduled_total(spec, resource, table, sidecars=sidecars, pod_level=whole)
     except NotPlainError:
-        nanos = scheduled_total(spec, resource, NANOS, sidecars=True, pod_level=whole)
+        nanos = scheduled_total(spec, resource, NANOS, sidecars=sidecars, pod_level=whole)
         total = from_nanos(resource, nanos)
     return max(0, total)
 

@@ -34,7 +34,7 @@ class Candidates:
         self._facts = facts
         self._freed: dict[str, list[int]] = {}
         self._sizes: list[tuple[int, int]] | None = None
-        self._qos: list[QOSClass | None] | None = None
+        self._qos: list[QOSClass] | None = None
 
     def freed(
         self, requirements: Requirements, picks: Sequence[int] | None = None
@@ -58,7 +58,7 @@ class Candidates:
             self._sizes = list(zip(self._column("memory"), self._column("cpu"), strict=True))
         return self._sizes
 
-    def qos(self, pick: int) -> QOSClass | None:
+    def qos(self, pick: int) -> QOSClass:
         """QoS class of a pod."""
         return self._classes()[pick]
 
@@ -76,7 +76,7 @@ class Candidates:
             "Guaranteed": list(compress(picks, [c == "Guaranteed" for c in classes])),
         }
 
-    def _classes(self) -> list[QOSClass | None]:
+    def _classes(self) -> list[QOSClass]:
         if self._qos is None:
             facts = self._facts
             self._qos = [

@@ -8,6 +8,7 @@ import msgspec
 
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.kube.pod import Pod
+from kubeledger.kube.podqos import QOSClass
 from kubeledger.preemption.candidates import Candidates
 from kubeledger.preemption.requirements import (
     NoVictimsError,
@@ -92,15 +93,21 @@ def admissible(
     at = {pod.metadata.uid or "": pick for pick, pod in enumerate(candidates.pods)}
     for position, uid in enumerate(victims):
         if uid not in at:
-            return f"pod {uid} is no pod that may be preempted here"
+            if any((pod.metadata.uid or "") == uid for pod in pods):
+                return f"pod {uid} is critical, and not of lower priority: it may not be preempted"
+            return f"pod {uid} is not among the active pods"
         if uid in victims[:position]:
             return f"pod {uid} was killed already"
     missing = subtract(insufficient, candidates.freed(insufficient))
     if missing:
         return f"no set of pods frees what is missing: {to_string(missing)} would be left"
+
+    def name(pick: int) -> str:
+        return f"pod {candidates.pods[pick].metadata.uid or ''}"
+
     picks = [at[uid] for uid in victims]
     classes = [candidates.qos(pick) for pick in picks]
-    ranks = [KILL_ORDER.index(c) for c in classes if c is not None]
+    ranks = [KILL_ORDER.index(c) for c in classes]
     if ranks != sorted(ranks):
         return "BestEffort pods are killed before Burstable ones, these before Guaranteed ones"
     groups = candidates.by_qos()
@@ -113,36 +120,58 @@ def admissible(
     for group in reversed(KILL_ORDER):
         gone = gone_first[group]
         left = subtract(insufficient, candidates.freed(insufficient, gone))
-        why = _follow(candidates, groups[group], left, claimed[group])
+        before = _before(group, [*map(name, gone)], [*map(name, claimed["Guaranteed"])])
+        why = _follow(candidates, groups[group], left, claimed[group], before)
         if why:
             return why
     return ""
 
 
+def _before(group: QOSClass, gone: Sequence[str], guaranteed: Sequence[str]) -> str:
+    """Which pods are taken as gone when victims of a class are chosen: `` with ... gone``."""
+    if not gone:
+        return ""
+    if group == "Guaranteed":
+        return " with all BestEffort and Burstable pods gone"
+    if group == "Burstable":
+        first = ["all BestEffort pods"] if len(gone) > len(guaranteed) else []
+        return f" with {' and '.join([*first, *guaranteed])} gone"
+    return f" with {' and '.join(gone)} gone"
+
+
 def _follow(
-    candidates: Candidates, group: Sequence[int], left: Requirements, claimed: Sequence[int]
+    candidates: Candidates,
+    group: Sequence[int],
+    left: Requirements,
+    claimed: Sequence[int],
+    before: str,
 ) -> str:
     """Whether one class's victims are each among the best at their turn."""
 
     def name(pick: int) -> str:
-        return candidates.pods[pick].metadata.uid or ""
+        return f"pod {candidates.pods[pick].metadata.uid or ''}"
 
     pods, sizes = list(group), candidates.sizes()
-    for pick in claimed:
+    for place, pick in enumerate(claimed):
         if not left:
-            return f"pod {name(pick)} was killed although nothing was missing any more"
+            return f"{name(pick)} was killed although nothing was missing any more{before}"
         near = nearest([r.quantity for r in left], candidates.freed(left, pods))
         ties = [pods[index] for index in near]
         smallest = min(sizes[tie] for tie in ties)
         best = [tie for tie in ties if sizes[tie] == smallest]
         if pick not in best:
             order = "as near to what is missing, but smaller" if pick in ties else "nearer to it"
-            return (
-                f"pod {name(pick)} was killed with {to_string(left)} missing while pod "
-                f"{name(best[0])}, {order}, was left"
-            )
+            where = f"with {to_string(left)} missing{before}"
+            if best[0] in claimed[place:]:
+                return f"{name(pick)} was killed {where} before {name(best[0])}, {order}"
+            return f"{name(pick)} was killed {where} while {name(best[0])}, {order}, was left"
         left = subtract(left, candidates.freed(left, [pick]))
         pods.remove(pick)
     if left:
-        return f"{to_string(left)} would still be missing after the last of its class"
+        killed = f" after {' and '.join(map(name, claimed))}" if claimed else ""
+        another = "another" if claimed else "a"
+        return (
+            f"{to_string(left)} is missing{before}{killed}, so {another} "
+            f"{candidates.qos(group[0])} pod is killed"
+        )
     return ""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeledger.errors import BadInputError
+from kubeledger.prober.handlers import ErrorState
 from kubeledger.prober.records import ProbeType, TickResult
 from kubeledger.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.profile.prober import ProberFacts
 
-__all__ = ["ATTEMPTS_MAX", "COUNTS_AS", "event_of", "run_probe_with_retries"]
+__all__ = ["ATTEMPTS_MAX", "COUNTS_AS", "UntoldAttemptError", "event_of", "run_probe_with_retries"]
 
 ATTEMPTS_MAX = 3
 
@@ -22,6 +23,10 @@ COUNTS_AS: dict[TickResult, Result] = {
 """What an execution adds to the streak; ``error`` is missing because it is thrown away."""
 
 
+class UntoldAttemptError(BadInputError):
+    """A tick executes the probe more often than the case tells outcomes."""
+
+
 def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
     """How many executions a tick takes: only an error is tried again, and at once.
 
@@ -32,7 +37,7 @@ def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
         1 to 3; the last of them decides.
 
     Raises:
-        BadInputError: an execution is needed that is not told.
+        UntoldAttemptError: an execution is needed that is not told.
 
     Source: v1.20.2 pkg/kubelet/prober/prober.go runProbeWithRetries
     Differs: the outcomes are given.
@@ -42,14 +47,18 @@ def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
         used += 1
         if outcome != "error" or used == ATTEMPTS_MAX:
             return used
-    raise BadInputError(
-        f"attempts: {used} told, but the kubelet executes the probe once more",
+    raise UntoldAttemptError(
+        f"{used} attempts are told, but the kubelet executes the probe once more",
         advice=f"give the outcome of up to {ATTEMPTS_MAX} executions a tick",
     )
 
 
 def event_of(
-    probe_type: ProbeType, outcome: TickResult, text: str, facts: ProberFacts
+    probe_type: ProbeType,
+    outcome: TickResult,
+    text: str,
+    facts: ProberFacts,
+    state: ErrorState = "unknown",
 ) -> str | None:
     """The event about the container that a tick's last execution leaves.
 
@@ -60,12 +69,13 @@ def event_of(
         outcome: of the last execution.
         text: its output, or the error's text.
         facts: of the kubelet version.
+        state: the result beside an error, as of ``Execution``.
 
     Returns:
         ``<type> <reason> <message>``, or None where nothing is said.
 
     Source: v1.36.2 pkg/kubelet/prober/prober.go probe
-    Differs: the state named with an error is always ``unknown``, the one that errors have.
+    Differs: no
     """
     name = probe_type.capitalize()
     match outcome:
@@ -78,6 +88,6 @@ def event_of(
         case "failure" | "unknown":
             return f"Warning Unhealthy {name} probe failed: {text}"
         case "error" if facts.errored_event_names_state:
-            return f"Warning Unhealthy {name} probe errored and resulted in unknown state: {text}"
+            return f"Warning Unhealthy {name} probe errored and resulted in {state} state: {text}"
         case "error":
             return f"Warning Unhealthy {name} probe errored: {text}"

@@ -1,8 +1,8 @@
 """Decisions of one probe worker over a series of ticks.
 
-A worker's steps are deterministic: what they depend on is in the observations. So the
-admissible outcome is the decided one; the one freedom is the event recorder, which may
-drop what it is told.
+A worker's steps are deterministic: what they depend on is in the observations. So the one
+admissible outcome is the decided one. What a kubelet's event recorder keeps of what it is
+told is not the worker's; see ``attempts.event_of`` for that.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Literal
 
 import msgspec
 
+from kubeledger.errors import BadInputError
+from kubeledger.prober.attempts import UntoldAttemptError
 from kubeledger.prober.instants import instant_ns
 from kubeledger.prober.objects import PodStatus
 from kubeledger.prober.records import TickResult
 from kubeledger.prober.results import Result, Update
 from kubeledger.prober.worker import ProbeWorker, do_probe
 
-__all__ = ["Tick", "TickOutcome", "admissible", "decide", "difference", "reasons"]
+__all__ = ["Tick", "TickOutcome", "admissible", "decide", "difference"]
 
 
 class Tick(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -43,7 +45,7 @@ class TickOutcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc
         attempts: executions used.
         result: cached for the worker's container; empty for none.
         updates: sent in this step.
-        events: kept by the recorder in this step; see the module.
+        events: none; see the module.
     """
 
     keep_going: bool = msgspec.field(name="continue")
@@ -71,8 +73,13 @@ def decide(worker: ProbeWorker, ticks: Sequence[Tick]) -> list[TickOutcome]:
     results = worker.results
     cache = results.cache
     outcomes = []
-    for tick in ticks:
-        keep_going = do_probe(worker, tick.pod_status, instant_ns(tick.at), tick.attempts)
+    for index, tick in enumerate(ticks):
+        now_ns = instant_ns(tick.at)
+        try:
+            keep_going = do_probe(worker, tick.pod_status, now_ns, tick.attempts)
+        except UntoldAttemptError as error:
+            path = f"input.ticks[{index}].attempts"
+            raise BadInputError(f"{path}: {error.message}", advice=error.advice) from None
         outcomes.append(
             TickOutcome(
                 keep_going,
@@ -90,7 +97,7 @@ def decide(worker: ProbeWorker, ticks: Sequence[Tick]) -> list[TickOutcome]:
 def difference(decided: TickOutcome, claimed: TickOutcome) -> str | None:
     """Attribute in which a claimed step is none the worker could have taken; None for none.
 
-    ``events`` are left to the recorder and not compared.
+    ``events`` are not compared.
     """
     for name in ("attempts", "result_run", "on_hold", "result", "keep_going"):
         if getattr(decided, name) != getattr(claimed, name):
@@ -103,13 +110,3 @@ def admissible(decided: Sequence[TickOutcome], claimed: Sequence[TickOutcome]) -
     return len(decided) == len(claimed) and all(
         difference(ours, theirs) is None for ours, theirs in zip(decided, claimed, strict=True)
     )
-
-
-def reasons(worker: ProbeWorker, ticks: Sequence[Tick]) -> list[str]:
-    """(n,) what ended each step, as a clause that follows "because"."""
-    says = []
-    for tick in ticks:
-        do_probe(worker, tick.pod_status, instant_ns(tick.at), tick.attempts)
-        skipped = worker.skipped
-        says.append("the threshold is reached" if skipped is None else skipped.says)
-    return says

@@ -7,33 +7,67 @@ executing a command, other than its exit code and its timeout, is an error.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from kubeledger.prober.records import TickResult
 from kubeledger.profile.prober import ProberFacts
+from kubeledger.units import NS_PER_S, format_go_duration
 
 __all__ = [
     "OUTPUT_BYTES_MAX",
+    "ErrorState",
     "Execution",
+    "GRPCConnection",
+    "GRPCError",
     "exec_execution",
     "grpc_execution",
     "http_execution",
     "tcp_execution",
 ]
 
-OUTPUT_BYTES_MAX = 10 * 1024
+OUTPUT_BYTES_MAX: Final = 10 * 1024
 """Output of a command and body of a reply are cut here."""
 
 GRPCStatus = Literal["SERVING", "NOT_SERVING", "UNKNOWN", "SERVICE_UNKNOWN"]
 
+ErrorState = Literal["unknown", "failure"]
+"""The result that the kubelet holds beside an error, and names in the event since 1.33."""
+
 
 class Execution(msgspec.Struct, frozen=True):
-    """One execution: the outcome, and its output or the error's text."""
+    """One execution: the outcome, its output or the error's text, and the state of an error."""
 
     outcome: TickResult
     text: str = ""
+    state: ErrorState = "unknown"
+
+
+class GRPCConnection(msgspec.Struct, frozen=True):
+    """Where a gRPC probe goes: host, port, and the probe's timeout in seconds."""
+
+    host: str
+    port: int
+    timeout_s: int = 1
+
+    @property
+    def address(self) -> str:
+        """``host:port``, with an IPv6 address in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def timeout(self) -> str:
+        """In Go's notation."""
+        return format_go_duration(self.timeout_s * NS_PER_S)
+
+
+class GRPCError(msgspec.Struct, frozen=True):
+    """A call that came to a gRPC status instead of a reply."""
+
+    code: str
+    message: str
 
 
 def exec_execution(
@@ -53,40 +87,55 @@ def exec_execution(
         timed_out: what the runtime said of the timeout; None when there was none.
         error: what else went wrong, such as a runtime that does not answer.
 
-    Source: v1.36.2 pkg/probe/exec/exec.go Probe
-    Differs: the timeout is told apart by the caller.
+    Source: v1.36.2 pkg/probe/exec/exec.go Probe; v1.20.2
+    Differs: the timeout is told apart by the caller; of a command that timed out no output
+        is left, as with every runtime behind the CRI.
     """
     if timed_out is not None:
-        return Execution("failure" if facts.exec_timeout_fails else "error", timed_out)
+        if not facts.exec_timeout_fails:
+            return Execution("error", timed_out)
+        return Execution("failure", timed_out if facts.exec_timeout_told else "")
     if exit_code is None:
         return Execution("error", error)
-    return Execution("success" if exit_code == 0 else "failure", output)
+    return Execution("success" if exit_code == 0 else "failure", _cut(output))
 
 
 def http_execution(
-    *, status: int | None = None, body: str = "", transport_error: str = "", body_error: str = ""
+    facts: ProberFacts,
+    *,
+    status: int | None = None,
+    body: str = "",
+    request_error: str = "",
+    transport_error: str = "",
+    body_error: str = "",
 ) -> Execution:
     """Outcome of an HTTP GET: 2xx succeeds, 3xx left after following warns, others fail.
 
     Redirects are followed while the host name stays that of the first request, at most ten.
 
     Args:
+        facts: of the kubelet version.
         status: status code of the last reply; None when none came.
         body: of that reply.
-        transport_error: why none came: refused, timeout, TLS, too many redirects.
-        body_error: why the body could not be read; it makes the execution an error.
+        request_error: why the request could not be made at all, such as a path that is none.
+        transport_error: why no reply came: refused, timeout, TLS, too many redirects.
+        body_error: why the body could not be read; it makes the execution an error, beside
+            which the kubelet holds a failure.
 
-    Source: v1.36.2 pkg/probe/http/http.go DoHTTPProbe
-    Differs: the request is not made here; 1.20 leaves out the words before a warning's body.
+    Source: v1.36.2 pkg/probe/http/http.go DoHTTPProbe, request.go newProbeRequest; v1.20.2
+    Differs: the request is not made here.
     """
+    if request_error:
+        return Execution("error" if facts.bad_request_errors else "failure", request_error)
     if status is None:
         return Execution("failure", transport_error)
     if body_error:
-        return Execution("error", body_error)
+        return Execution("error", body_error, "failure")
     if 200 <= status < 300:
-        return Execution("success", body)
+        return Execution("success", _cut(body))
     if 300 <= status < 400:
-        return Execution("warning", f"Probe terminated redirects, Response body: {body}")
+        words = "Probe terminated redirects, Response body: " if facts.redirect_told else ""
+        return Execution("warning", f"{words}{_cut(body)}")
     return Execution("failure", f"HTTP probe failed with statuscode: {status}")
 
 
@@ -100,22 +149,59 @@ def tcp_execution(*, dial_error: str | None = None) -> Execution:
 
 
 def grpc_execution(
-    facts: ProberFacts, *, status: GRPCStatus | None = None, error: str = ""
+    to: GRPCConnection,
+    *,
+    status: GRPCStatus | None = None,
+    dial_error: str | None = None,
+    error: GRPCError | None = None,
 ) -> Execution:
     """Outcome of a health check call: SERVING succeeds, all else fails and is no error.
 
     Args:
-        facts: of the kubelet version; one that has no such probes knows no handler for it.
+        to: whom it was made to.
         status: what the service answered; None when it did not.
-        error: why not.
+        dial_error: why there was no connection; ``context deadline exceeded`` is a timeout.
+        error: how the call ended without an answer.
 
     Source: v1.36.2 pkg/probe/grpc/grpc.go Probe
-    Differs: the call is not made here.
+    Differs: the call is not made here; whether a version has such probes is asked of
+        ``addressing.handler_of``.
     """
-    if not facts.grpc_probes:
-        return Execution("error", "missing probe handler")
-    if status is None:
-        return Execution("failure", error)
+    if dial_error is not None:
+        return Execution("failure", _no_connection(to, dial_error))
+    if error is not None:
+        return Execution("failure", _no_reply(to, error))
     if status == "SERVING":
         return Execution("success", "service healthy")
-    return Execution("failure", f'service unhealthy (responded with "{status}")')
+    return Execution("failure", f'service unhealthy (responded with "{status or "UNKNOWN"}")')
+
+
+def _no_connection(to: GRPCConnection, error: str) -> str:
+    if error == "context deadline exceeded":
+        return f'timeout: failed to connect service "{to.address}" within {to.timeout}: {error}'
+    return f'error: failed to connect service at "{to.address}": {error}'
+
+
+def _no_reply(to: GRPCConnection, error: GRPCError) -> str:
+    match error.code:
+        case "Unimplemented":
+            return (
+                "error: this server does not implement the grpc health protocol "
+                f"(grpc.health.v1.Health): {error.message}"
+            )
+        case "DeadlineExceeded":
+            return f"timeout: health rpc did not complete within {to.timeout}"
+        case _:
+            return (
+                "error: health rpc probe failed: "
+                f"rpc error: code = {error.code} desc = {error.message}"
+            )
+
+
+def _cut(output: str) -> str:
+    """The first bytes of an output; of a character that is cut through, a mark is left.
+
+    Source: v1.36.2 pkg/kubelet/util/ioutils/ioutils.go LimitWriter; k8s.io/utils/io ReadAtMost
+    Differs: the kubelet keeps the broken bytes; they become marks when the event is sent.
+    """
+    return output.encode()[:OUTPUT_BYTES_MAX].decode(errors="replace")

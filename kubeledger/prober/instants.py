@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeledger.errors import BadInputError
-from kubeledger.units import NS_PER_S, parse_ts
+from kubeledger.units import NS_PER_S, parse_api_ts
 
 __all__ = ["ZERO_TIME_NS", "instant_ns", "whole_seconds_since"]
 
@@ -30,9 +30,9 @@ def instant_ns(text: str) -> int:
     if known is not None:
         return known
     try:
-        value = parse_ts(text)
-    except ValueError as error:
-        raise BadInputError(str(error), advice="times are RFC 3339") from None
+        value = parse_api_ts(text)
+    except ValueError:
+        raise BadInputError(f"not an RFC 3339 time: {text[:80]!r}") from None
     if len(_parsed) >= _PARSED_MAX:
         _parsed.clear()
     _parsed[text] = value

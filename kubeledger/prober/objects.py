@@ -29,7 +29,8 @@ __all__ = [
     "status_named",
 ]
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class Probe(msgspec.Struct, rename="camel", gc=False):
@@ -38,13 +39,15 @@ class Probe(msgspec.Struct, rename="camel", gc=False):
     initial_delay_seconds: Count = 0
     success_threshold: Count = 0
     failure_threshold: Count = 0
+    period_seconds: Count = 0
+    timeout_seconds: Count = 0
 
 
 class ExitCodes(msgspec.Struct, rename="camel"):
     """Which exit codes a restart rule is for; operator ``In`` or ``NotIn``."""
 
     operator: str = ""
-    values: list[int] | None = None
+    values: list[Int32] | None = None
 
 
 class RestartRule(msgspec.Struct, rename="camel"):
@@ -69,6 +72,7 @@ class PodMeta(msgspec.Struct, rename="camel", gc=False):
     """Identity and whether deletion was asked for."""
 
     uid: str = ""
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
 
@@ -94,9 +98,11 @@ class Running(msgspec.Struct, rename="camel", gc=False):
 
 
 class Terminated(msgspec.Struct, rename="camel", gc=False):
-    """A container that ended."""
+    """A container that ended, and when (RFC 3339; only checked)."""
 
-    exit_code: int = 0
+    exit_code: Int32 = 0
+    started_at: str | None = None
+    finished_at: str | None = None
 
 
 class State(msgspec.Struct, rename="camel", frozen=True):

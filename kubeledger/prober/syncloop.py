@@ -8,7 +8,21 @@ from kubeledger.prober.records import ProbeType
 from kubeledger.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.profile.prober import ProberFacts
 
-__all__ = ["Reaction", "kill_message", "reaction_to"]
+__all__ = ["KnownOfPod", "Reaction", "kill_message", "reaction_to", "sidecar_kill_message"]
+
+
+class KnownOfPod(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kubelet knows when an update arrives.
+
+    Attributes:
+        pod: the pod is still there.
+        status: the status manager has a status of it.
+        container: that status has the ID of the container.
+    """
+
+    pod: bool = True
+    status: bool = True
+    container: bool = True
 
 
 class Reaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,53 +31,142 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         ready: published for the container at once; None leaves it.
         started: likewise.
-        syncs_pod: the pod is synced now, if the kubelet still has it. Without, a change takes
-            effect at the next sync that something else causes.
+        dropped: why the status manager publishes nothing of it, in the words of its log
+            since 1.21; empty if it does, or if there is nothing to publish.
+        syncs_pod: the pod is synced now. Without, a change takes effect at the next sync that
+            something else causes.
+        told: the status that the sync loop names where it tells of the update; None where it
+            tells nothing. Before 1.21 it tells of liveness failures alone, by other words.
     """
 
     ready: bool | None = None
     started: bool | None = None
+    dropped: str = ""
     syncs_pod: bool
+    told: str | None = None
 
 
-def reaction_to(probe_type: ProbeType, result: Result, facts: ProberFacts) -> Reaction:
+_ALL_KNOWN = KnownOfPod()
+
+
+def reaction_to(
+    probe_type: ProbeType, result: Result, facts: ProberFacts, known: KnownOfPod = _ALL_KNOWN
+) -> Reaction:
     """What the sync loop does with an update.
 
-    Source: v1.36.2 pkg/kubelet/kubelet.go syncLoopIteration
+    An update for a pod that is gone is told as irrelevant and syncs nothing.
+
+    Source: v1.36.2 pkg/kubelet/kubelet.go syncLoopIteration, handleProbeSync;
+        pkg/kubelet/status/status_manager.go SetContainerReadiness, SetContainerStartup
     Differs: before 1.21 the readiness and startup parts are updateReadiness and
-        updateStartup of the probe manager.
+        updateStartup of the probe manager. That a value is the one published before, which
+        changes nothing, is not told apart.
     """
+    if probe_type == "liveness":
+        if result != FAILURE:
+            return Reaction(syncs_pod=False)
+        return Reaction(syncs_pod=known.pod, told="unhealthy")
     succeeded = result == SUCCESS
-    match probe_type:
-        case "liveness":
-            return Reaction(syncs_pod=result == FAILURE)
-        case "readiness":
-            return Reaction(ready=succeeded, syncs_pod=facts.results_wake_sync_loop)
-        case "startup":
-            return Reaction(started=succeeded, syncs_pod=facts.results_wake_sync_loop)
+    dropped = _dropped(probe_type, known)
+    published = succeeded if known.pod and not dropped else None
+    wakes = facts.results_wake_sync_loop
+    return Reaction(
+        ready=published if probe_type == "readiness" else None,
+        started=published if probe_type == "startup" else None,
+        dropped=dropped,
+        syncs_pod=wakes and known.pod,
+        told=_told(probe_type, facts, succeeded=succeeded) if wakes else None,
+    )
+
+
+def _dropped(probe_type: ProbeType, known: KnownOfPod) -> str:
+    if known.pod and known.status and known.container:
+        return ""
+    if not known.pod:
+        return f"Pod has been deleted, no need to update {probe_type}"
+    why = "for unknown container" if known.status else "before pod has synced"
+    return f"Container {probe_type} changed {why}"
+
+
+def _told(probe_type: ProbeType, facts: ProberFacts, *, succeeded: bool) -> str:
+    if probe_type == "startup":
+        return "started" if succeeded else "unhealthy"
+    if succeeded:
+        return "ready"
+    return "not ready" if facts.unready_named else ""
 
 
 def kill_message(
-    container: str, liveness: Result | None, startup: Result | None, *, restart_policy: str
+    container: str,
+    liveness: Result | None,
+    startup: Result | None,
+    facts: ProberFacts,
+    *,
+    restart_policy: str,
+    own_policy: str | None = None,
+    definition_changed: bool = False,
 ) -> str | None:
-    """Why a sync kills a running container because of its probes; None when it does not.
+    """Why a sync kills a running app container; None when it does not.
 
-    Only cached failures kill, liveness before startup; readiness never does.
+    A changed definition kills first, and restarts whatever the policy. Else only cached
+    failures kill, liveness before startup; readiness never does.
 
     Args:
         container: its name.
         liveness: cached result of its container ID; None for none.
         startup: likewise.
+        facts: of the kubelet version.
         restart_policy: of the pod.
+        own_policy: of the container; None for none. Its rules are not asked.
+        definition_changed: its spec is not that of when it was started.
 
-    Source: v1.20.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions
-    Differs: a changed definition, which comes first, is not asked for here; the policy of
-        the container itself, which newer versions ask first, neither.
+    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions; v1.20.2
+    Differs: resizing, which may restart a container as well, is not asked for here.
     """
+    if definition_changed:
+        return f"Container {container} definition changed, will be restarted"
     if liveness == FAILURE:
         message = f"Container {container} failed liveness probe"
     elif startup == FAILURE:
         message = f"Container {container} failed startup probe"
     else:
         return None
-    return message if restart_policy == "Never" else f"{message}, will be restarted"
+    policy = restart_policy
+    if facts.container_restart_rules and own_policy is not None:
+        policy = own_policy
+    return message if policy == "Never" else f"{message}, will be restarted"
+
+
+def sidecar_kill_message(
+    container: str,
+    liveness: Result | None,
+    startup: Result | None,
+    facts: ProberFacts,
+    *,
+    has_startup_probe: bool,
+    definition_changed: bool = False,
+) -> str | None:
+    """Why a sync kills a running sidecar, which it restarts in any case; None when it does not.
+
+    The startup probe is asked first, and until it has succeeded nothing else counts.
+
+    Args:
+        container: its name.
+        liveness: cached result of its container ID; None for none.
+        startup: likewise.
+        facts: of the kubelet version; older ones have no sidecars.
+        has_startup_probe: whether there is one.
+        definition_changed: its spec is not that of when it was started.
+
+    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go
+        computeInitContainerActions; v1.28.0
+    Differs: resizing, which may restart a container as well, is not asked for here.
+    """
+    if not facts.restartable_init_containers:
+        return None
+    if has_startup_probe and startup != SUCCESS:
+        failed = startup == FAILURE
+        return f"Init container {container} failed startup probe" if failed else None
+    if definition_changed and facts.changed_sidecar_is_killed:
+        return f"Init container {container} definition changed"
+    return f"Init container {container} failed liveness probe" if liveness == FAILURE else None

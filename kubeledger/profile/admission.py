@@ -19,6 +19,7 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
     init_containers_drop_missing_resources: bool
     drops_resources_claimed_from_drivers: bool
     requests_rounded_once: bool
+    requests_count_sidecars: bool
     pod_level_resources: bool
     resized_requests_count: bool
     resized_pod_level_requests_count: bool
@@ -29,6 +30,10 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
     no_execute_taints: bool
     predicate_reason_in_message: bool
     victims_counted_with_sidecars: bool
+    kill_error_ends_wait: bool
+    preempted_pod_status_kept: bool
+    preempted_pod_condition: bool
+    preempted_pod_condition_generation: bool
     qos_class_from_status: bool
     terminating_pods_count: bool
 
@@ -80,17 +85,26 @@ FACTS: tuple[Fact, ...] = (
         name="drops_resources_claimed_from_drivers",
         since=36,
         says="Extended resources that a resource claim of the pod stands for are dropped.",
-        source="lifecycle/predicate.go removeMissingExtendedResources, DRAExtendedResource",
+        source="lifecycle/predicate.go removeMissingExtendedResources, DRAExtendedResource (on), "
+        "PR 135725 (in the notes of v1.36.0)",
         proof="source",
     ),
     Fact(
         name="requests_rounded_once",
-        since=28,
+        since=27,
         says=(
-            "A pod's requests are added up exactly, with its sidecars, and rounded once; before, "
-            "each container's request was rounded, and sidecars were unknown."
+            "A pod's requests are added up exactly and rounded once; before, each container's "
+            "request was rounded."
         ),
-        source="noderesources/fit.go computePodResourceRequest, framework/types.go",
+        source="noderesources/fit.go computePodResourceRequest, framework/types.go "
+        "calculateResource: v1.26.7 and v1.27.0 differ",
+        proof="source",
+    ),
+    Fact(
+        name="requests_count_sidecars",
+        since=28,
+        says="Sidecars count with all that runs beside them; before, they were unknown.",
+        source="pkg/api/v1/resource/helpers.go PodRequests: v1.27.0 and v1.28.0 differ",
         proof="conformance",
     ),
     Fact(
@@ -166,6 +180,46 @@ FACTS: tuple[Fact, ...] = (
         ),
         source="pkg/api/v1/resource/helpers.go GetResourceRequestQuantity",
         proof="conformance",
+    ),
+    Fact(
+        name="kill_error_ends_wait",
+        until=22,
+        says=(
+            "An error of the runtime while a victim is killed ends the wait for it; later, the "
+            "pod worker tries again and only the end of the wait is an error."
+        ),
+        source="pod_workers.go killPodNow: v1.21.0 and v1.22.0 differ",
+        proof="source",
+    ),
+    Fact(
+        name="preempted_pod_status_kept",
+        since=22,
+        says=(
+            "Phase, reason and message are set in a victim's status, the rest stays; before, they "
+            "were all of it."
+        ),
+        source="preemption/preemption.go evictPodsToFreeRequests: v1.21.0 and v1.22.0 differ",
+        proof="source",
+        recorded=True,
+    ),
+    Fact(
+        name="preempted_pod_condition",
+        since=28,
+        backports={26: 6, 27: 3},
+        says="A victim gets the condition DisruptionTarget with the reason TerminationByKubelet.",
+        source="preemption/preemption.go evictPodsToFreeRequests: in v1.26.7 and v1.28.0, not in "
+        "v1.25.0, v1.27.0, PR 117586 (for 1.27 #118219, for 1.26 #118221); "
+        "PodDisruptionConditions (on)",
+        proof="source",
+        recorded=True,
+    ),
+    Fact(
+        name="preempted_pod_condition_generation",
+        since=34,
+        says="That condition tells the generation of the pod.",
+        source="preemption/preemption.go evictPodsToFreeRequests, PodObservedGenerationTracking "
+        "(on; in 1.33 off)",
+        proof="source",
     ),
     Fact(
         name="qos_class_from_status",

@@ -30,6 +30,8 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
     memory_qos: bool
     memory_high_above_request: bool
     memory_reservation_tiers: bool
+    exclusive_cpus_unlimited: bool
+    huge_page_reservations_limited: bool
     qos_update_names_root: bool
     qos_memory_counts_pod_level: bool
     eviction_percentage_at_most_100: bool
@@ -177,6 +179,24 @@ FACTS: tuple[Fact, ...] = (
         " Guaranteed, memory.low for Burstable.",
         source="pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
         proof="conformance",
+    ),
+    Fact(
+        name="exclusive_cpus_unlimited",
+        since=33,
+        says="A container with CPUs of its own has the quota -1, and so has its pod.",
+        source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
+        " generateLinuxContainerResources, pkg/kubelet/cm/pod_container_manager_linux.go"
+        " EnsureExists; DisableCPUQuotaWithExclusiveCPUs (on)",
+        proof="source",
+    ),
+    Fact(
+        name="huge_page_reservations_limited",
+        since=29,
+        says="Limits of huge pages are written for reservations (rsvd), too, where the kernel"
+        " has the file.",
+        source="libcontainer fs/hugetlb.go, fs2/hugetlb.go: in v1.31.0, not in"
+        " v1.28.0-alpha.2 (PR 121739)",
+        proof="source",
     ),
     Fact(
         name="qos_update_names_root",

@@ -13,6 +13,7 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
 
     restartable_init_keeps_devices: bool
+    claimed_resources_skipped: bool
     running_container_needs_nothing: bool
     health_checked_first: bool
     affinity_nodes_first: bool
@@ -34,14 +35,24 @@ FACTS: tuple[Fact, ...] = (
         says="Devices of a restartable init container leave the reuse set: it keeps them.",
         source="manager.go Allocate, PR 120461",
         proof="conformance",
+        recorded=True,
+    ),
+    Fact(
+        name="claimed_resources_skipped",
+        since=36,
+        says="Limits that a resource claim of the pod stands for are not the device manager's.",
+        source="manager.go allocateContainerResources isDRAExtendedResource; in 1.35 the gate "
+        "DRAExtendedResource is off",
+        proof="source",
     ),
     Fact(
         name="running_container_needs_nothing",
         since=28,
         backports={25: 14, 26: 9, 27: 6},
         says="While config sources are not ready, a container that already ran gets no devices.",
-        source="manager.go devicesToAllocate isContainerAlreadyRunning, PR 118635",
-        proof="documented",
+        source="manager.go devicesToAllocate isContainerAlreadyRunning: v1.27.0 and v1.28.0 "
+        "differ, PR 118635",
+        proof="source",
     ),
     Fact(
         name="health_checked_first",
@@ -114,7 +125,7 @@ FACTS: tuple[Fact, ...] = (
         name="hints_on_device_nodes_only",
         since=36,
         says="Hints are made of NUMA nodes that host devices of the resource, used or not.",
-        source="topology_hints.go deviceNUMANodes, PR 138244",
+        source="topology_hints.go deviceNUMANodes, PR 138244 (in the notes of v1.36.0)",
         proof="conformance",
     ),
     Fact(

@@ -13,9 +13,10 @@ import msgspec
 
 from kubeledger.errors import BadQuestionError
 
-__all__ = ["NEWEST", "OLDEST", "Fact", "KubeletVersion", "parse_version"]
+__all__ = ["NEWEST", "OLDEST", "Fact", "KubeletVersion", "Proof", "parse_version"]
 
-Proof = Literal["conformance", "recording", "source", "documented"]
+Proof = Literal["conformance", "source"]
+"""Decisions of the real kubelet, replayed; or its source, read on both sides of the change."""
 
 _VERSION = re.compile(r"v?([0-9]+)\.([0-9]{1,3})(?:\.([0-9]{1,4}))?(?:[-+].*)?")
 
@@ -65,6 +66,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
         says: the behaviour, in one sentence.
         source: function and change of the kubelet it was read from.
         proof: what proves it here.
+        recorded: whether a recorded node shows it besides.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     says: str
     source: str
     proof: Proof
+    recorded: bool = False
 
     def holds(self, version: KubeletVersion) -> bool:
         """Whether ``version`` has it."""

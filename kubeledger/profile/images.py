@@ -103,6 +103,7 @@ FACTS: tuple[Fact, ...] = (
         "with the share and the size of the disk",
         source=f"{_MANAGER} GarbageCollect: v1.34.1 and v1.35.0 differ (kubernetes#132578)",
         proof="conformance",
+        recorded=True,
     ),
     Fact(
         name="maximum_age_gate_on",

@@ -1,4 +1,4 @@
-"""docs/parity.md: what differs between kubelet versions, since when, and what proves it.
+"""docs/parity.md: what kubelet versions do, since when, and what proves it.
 
 Run: ``python -m kubeledger.profile.parity > docs/parity.md``
 """
@@ -6,8 +6,9 @@ Run: ``python -m kubeledger.profile.parity > docs/parity.md``
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from kubeledger.profile.behaviours import BEHAVIOURS
 from kubeledger.profile.facts import NEWEST, OLDEST, Fact
 from kubeledger.profile.resolve import FACT_TABLES
 
@@ -16,11 +17,14 @@ __all__ = ["render"]
 _HEAD = f"""# Parity with the kubelet
 
 Generated from the version profile (`kubeledger/profile/`): do not edit. Any version from 1.{OLDEST}
-to 1.{NEWEST} resolves to a profile; what is not listed here is the same in all of them.
+to 1.{NEWEST} resolves to a profile. Each subsystem has two tables: what differs between versions,
+and the main behaviours that all of them have, so since 1.{OLDEST} at the latest.
 
-*Proof*: **conformance**: recorded decisions of the real kubelet on both sides of the change,
-replayed by the tests; **recording**: a recorded node shows it; **source**: read in the kubelet's
-source of both sides; **documented**: from release notes or pull requests, not seen in source.
+*Proof*: **conformance**: recorded decisions of the real kubelet, of both sides of a change,
+replayed by the tests; **recording**: the log, the metrics or the cgroup files of a recorded node
+(`recordings/`) show it, which the tests look up; **source**: read in the kubelet's source, of both
+sides of a change. Where a change came to older releases as well, the patch release is the one that
+the change's backport names.
 """
 
 
@@ -32,12 +36,21 @@ def render() -> str:
 def _sections() -> Iterator[str]:
     for subsystem, facts in FACT_TABLES.items():
         yield f"## {subsystem}\n"
-        yield "| fact | versions | behaviour | source | proof |"
-        yield "|---|---|---|---|---|"
-        for fact in facts:
-            cells = (f"`{fact.name}`", _versions(fact), fact.says, fact.source, fact.proof)
-            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-        yield ""
+        yield from _table("fact", facts)
+        yield from _table("same in all versions", BEHAVIOURS[subsystem])
+
+
+def _table(title: str, facts: Iterable[Fact]) -> Iterator[str]:
+    yield f"| {title} | versions | behaviour | source | proof |"
+    yield "|---|---|---|---|---|"
+    for fact in facts:
+        cells = (f"`{fact.name}`", _versions(fact), fact.says, fact.source, _proof(fact))
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    yield ""
+
+
+def _proof(fact: Fact) -> str:
+    return f"{fact.proof}, recording" if fact.recorded else fact.proof
 
 
 def _versions(fact: Fact) -> str:

@@ -25,9 +25,14 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
     errored_event_names_state: bool
     unknown_without_error_is_silent: bool
     results_wake_sync_loop: bool
+    unready_named: bool
+    changed_sidecar_is_killed: bool
     cached_readiness_is_final: bool
     unready_triggers_probe: bool
     exec_timeout_fails: bool
+    exec_timeout_told: bool
+    redirect_told: bool
+    bad_request_errors: bool
     grpc_probes: bool
 
 
@@ -79,8 +84,9 @@ FACTS: tuple[Fact, ...] = (
         since=35,
         backports={34: 2, 33: 6},
         says="A sidecar's worker outlives its exit in a pod that is never restarted.",
-        source="worker.go doProbe (#133072, for 1.34 #134800, for 1.33 #134801)",
-        proof="documented",
+        source="worker.go doProbe: v1.34.1 and v1.35.0 differ (#133072, for 1.34 #134800, for 1.33 "
+        "#134801)",
+        proof="source",
     ),
     Fact(
         name="deletion_ends_liveness_and_startup",
@@ -97,7 +103,7 @@ FACTS: tuple[Fact, ...] = (
         says="A startup worker ends when it sees its container started, unless the next fact "
         "holds as well.",
         source="worker.go doProbe (#98571)",
-        proof="documented",
+        proof="source",
     ),
     Fact(
         name="startup_worker_stays_for_restarts",
@@ -136,6 +142,21 @@ FACTS: tuple[Fact, ...] = (
         "before, two goroutines only set the status.",
         source="kubelet.go syncLoopIteration, handleProbeSync (#98376)",
         proof="source",
+        recorded=True,
+    ),
+    Fact(
+        name="unready_named",
+        since=32,
+        says='The sync loop names the status of a lost readiness "not ready"; before, not at all.',
+        source="kubelet.go syncLoopIteration",
+        proof="source",
+    ),
+    Fact(
+        name="changed_sidecar_is_killed",
+        since=32,
+        says="A running sidecar is killed when its definition changed.",
+        source="kuberuntime_container.go computeInitContainerActions",
+        proof="source",
     ),
     Fact(
         name="cached_readiness_is_final",
@@ -160,11 +181,33 @@ FACTS: tuple[Fact, ...] = (
         proof="source",
     ),
     Fact(
+        name="exec_timeout_told",
+        since=23,
+        says="The output of an exec probe that timed out is the runtime's text; before, nothing.",
+        source="pkg/probe/exec/exec.go Probe (#106111)",
+        proof="source",
+    ),
+    Fact(
+        name="redirect_told",
+        since=24,
+        says="The warning of an HTTP probe says that redirects were not followed; before, it was "
+        "the body alone.",
+        source="pkg/probe/http/http.go DoHTTPProbe",
+        proof="source",
+    ),
+    Fact(
+        name="bad_request_errors",
+        since=26,
+        says="An HTTP probe whose request cannot be made errors; before, it failed.",
+        source="pkg/probe/http/request.go newProbeRequest",
+        proof="source",
+    ),
+    Fact(
         name="grpc_probes",
         since=24,
         says="gRPC probes are executed; before, such a probe has no handler and errors.",
         source="prober.go runProbe (#106463); GRPCContainerProbe on",
-        proof="documented",
+        proof="source",
     ),
 )
 """(n,) one per field of ``ProberFacts``, in the order of the kubelet's own steps."""

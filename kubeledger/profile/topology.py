@@ -67,14 +67,14 @@ FACTS: tuple[Fact, ...] = (
         since=32,
         says="prefer-closest-numa-nodes needs no gate.",
         source="policy_options.go stableOptions",
-        proof="documented",
+        proof="source",
     ),
     Fact(
         name="max_allowable_nodes_option",
         since=31,
         says="max-allowable-numa-nodes raises the limit of 8 NUMA nodes, behind a gate.",
         source="policy_options.go MaxAllowableNUMANodes",
-        proof="documented",
+        proof="source",
     ),
     Fact(
         name="max_allowable_nodes_stable",
@@ -85,9 +85,9 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(
         name="option_errors_in_lower_case",
-        since=35,
+        since=33,
         says="The error about a gate that is off begins in lower case.",
-        source="policy_options.go CheckPolicyOptionAvailable",
+        source="policy_options.go CheckPolicyOptionAvailable: v1.32.0 and v1.33.1 differ",
         proof="source",
     ),
 )

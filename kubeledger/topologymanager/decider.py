@@ -6,10 +6,10 @@ result (see ``merge``). So only what ``decide`` gives is admissible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kubeledger.profile.topology import TopologyFacts
-from kubeledger.topologymanager.bitmask import mask_text
+from kubeledger.topologymanager.explain import admit_reason, hint_text, merge_reason
 from kubeledger.topologymanager.hint import ProviderHints, TopologyHint
 from kubeledger.topologymanager.policies import Policy, merge
 
@@ -24,22 +24,21 @@ def decide(
 
 
 def admissible(
-    decided: tuple[TopologyHint, bool], claimed: tuple[TopologyHint, bool], policy: Policy
+    policy: Policy,
+    providers: Sequence[ProviderHints],
+    facts: TopologyFacts,
+    claimed: tuple[TopologyHint, bool],
 ) -> str:
-    """Why ``claimed`` could not have been where ``decided`` was; empty if it could."""
-    (hint, fits), (claimed_hint, claimed_fits) = decided, claimed
+    """Why ``claimed`` could not have come of the merge; empty if it could."""
+    hint, fits = decide(policy, providers, facts)
+    claimed_hint, claimed_fits = claimed
     if claimed_hint != hint:
         return (
-            f"the hints merge to {_text(hint)} and not to {_text(claimed_hint)} "
-            f"under policy {policy.name}"
+            f"the hints merge to {hint_text(hint)} and not to {hint_text(claimed_hint)} "
+            f"under policy {policy.name}: {merge_reason(policy, providers, facts, hint)}"
         )
     if claimed_fits != fits:
         verb = "admits" if fits else "does not admit"
-        return f"policy {policy.name} {verb} with the hint {_text(hint)}"
+        why = admit_reason(policy)
+        return f"policy {policy.name} {verb} with the hint {hint_text(hint)}: {why}"
     return ""
-
-
-def _text(hint: TopologyHint) -> str:
-    """As the kubelet logs a hint."""
-    affinity = "<nil>" if hint.affinity is None else mask_text(hint.affinity)
-    return f"{{{affinity} {str(hint.preferred).lower()}}}"

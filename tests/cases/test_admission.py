@@ -321,12 +321,44 @@ def test_unlisted_resource_of_an_init_container() -> None:
     assert reason("1.31.0", case(wants)) == ""
 
 
+@pytest.mark.parametrize("name", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
+def test_resource_that_a_claim_stands_for(name: str) -> None:
+    """Dropped since 1.36, in the container that the claim is for."""
+    wants = pod(requests={name: "1"})
+    on = node()
+    on["status"]["allocatable"][name] = "0"
+    mapping = {"containerName": "c", "resourceName": name, "requestName": "r"}
+    wants["status"] = {"extendedResourceClaimStatus": {"requestMappings": [mapping]}}
+    assert reason("1.35.0", case(wants, on=on)) == f"OutOf{name}"
+    assert reason("1.36.0", case(wants, on=on)) == ""
+    mapping["containerName"] = "d"
+    assert reason("1.36.0", case(wants, on=on)) == f"OutOf{name}"
+
+
 def test_rounding() -> None:
     """Three times a third of a millicore: each rounded up, or the sum."""
     containers = [{"name": f"c{i}", "resources": {"requests": {"cpu": "300u"}}} for i in range(3)]
     tiny = {"metadata": {"uid": "p"}, "spec": {"containers": containers}}
-    assert reason("1.27.0", case(tiny, on=node(cpu="1m"))) == "OutOfcpu"
+    assert reason("1.26.7", case(tiny, on=node(cpu="1m"))) == "OutOfcpu"
+    assert reason("1.27.0", case(tiny, on=node(cpu="1m"))) == ""
     assert reason("1.28.0", case(tiny, on=node(cpu="1m"))) == ""
+    one = case(pod(requests={"cpu": "1m"}), tiny, on=node(cpu="2m"))
+    assert reason("1.26.7", one) == "OutOfcpu"
+    assert reason("1.27.0", one) == ""
+
+
+def test_rounding_does_not_bring_sidecars() -> None:
+    """1.27 adds exactly, but a sidecar is still an init container like any."""
+    wants = pod(requests={"cpu": "300u"}, initContainers=[sidecar(cpu="900u")])
+    assert reason("1.27.0", case(wants, on=node(cpu="1m"))) == ""
+    assert reason("1.27.0", case(pod(requests={"cpu": "1m"}), wants, on=node(cpu="2m"))) == ""
+    assert reason("1.29.0", case(wants, on=node(cpu="1m"))) == "OutOfcpu"
+
+
+def test_rounded_sum_of_a_pod_on_the_node() -> None:
+    """A pod of three thirds of a millicore takes one."""
+    containers = [{"name": f"c{i}", "resources": {"requests": {"cpu": "300u"}}} for i in range(3)]
+    tiny = {"metadata": {"uid": "p"}, "spec": {"containers": containers}}
     assert (
         reason("1.28.0", case(pod(requests={"cpu": "1m"}), tiny, on=node(cpu="1m"))) == "OutOfcpu"
     )
@@ -357,7 +389,29 @@ def test_order_of_scalar_resources_is_random() -> None:
         "used: 0, capacity: 0",
     }
     assert judged("1.36.2", case(wants), other)[0] == "admissible"
-    assert judged("1.36.2", case(wants), other | {"reason": "OutOfcpu"})[0] == "impossible"
+    assert judged("1.36.2", case(wants), other | {"reason": "OutOfcpu"}) == (
+        "impossible",
+        "the pod is rejected as OutOfhugepages-1Gi or OutOfhugepages-2Mi, whichever of these "
+        "resources the kubelet comes to first",
+    )
+    verdict, why = judged("1.36.2", case(wants), other | {"message": outcome["message"]})
+    assert verdict == "impossible"
+    assert why == f"a pod rejected as OutOfhugepages-2Mi gets the message {other['message']!r}"
+
+
+def test_any_of_many_scalar_resources_may_come_first() -> None:
+    """More orders than are tried, but only the first of an order shows."""
+    names = [f"example.com/r{number}" for number in range(9)]
+    wants = pod(requests=dict.fromkeys(names, "3"))
+    on = node()
+    on["status"]["allocatable"] |= dict.fromkeys(names, "2")
+    outcome = decided("1.36.2", case(wants, on=on))
+    for name in names[1:]:
+        other = outcome | {
+            "reason": f"OutOf{name}",
+            "message": outcome["message"].replace(names[0], name),
+        }
+        assert judged("1.36.2", case(wants, on=on), other)[0] == "admissible"
 
 
 def test_critical_pod_with_another_reason() -> None:
@@ -381,12 +435,46 @@ def test_victims_are_judged() -> None:
         "was left"
     )
     verdict, why = judged("1.36.2", an_input, admitted())
-    assert (verdict, "would still be missing" in why) == ("impossible", True)
+    assert (verdict, why) == (
+        "impossible",
+        "[(res: cpu, q: 3000), ] is missing, so a Burstable pod is killed",
+    )
     wants = pod(requests={"cpu": "1"}, priority=CRITICAL)
     twins = case(wants, pod("one", {"cpu": "2"}), pod("two", {"cpu": "2"}))
     assert judged("1.36.2", twins, admitted("two"))[0] == "match"
     verdict, why = judged("1.36.2", twins, admitted("one"))
     assert (verdict, "the last one of its list" in why) == ("impossible", True)
+
+
+@pytest.mark.parametrize(
+    ("victims", "why"),
+    [
+        (
+            ["b1"],
+            "[(res: cpu, q: 200), ] is missing with all BestEffort pods gone after pod b1, so "
+            "another Burstable pod is killed",
+        ),
+        (["b1", "g"], "pod g was killed although nothing was missing any more with all BestEff"),
+        (["be", "b1", "b2"], "pod be was killed although nothing was missing any more with pod b"),
+        (["b3", "b1"], "pod b3 was killed with [(res: cpu, q: 500), ] missing with all BestEff"),
+        (["zz", "b2"], "pod zz is not among the active pods"),
+        (["high"], "pod high is critical, and not of lower priority: it may not be preempted"),
+    ],
+)
+def test_why_victims_are_impossible(victims: list[str], why: str) -> None:
+    """Class by class: what is missing, and who is taken as gone."""
+    wants = pod("wants", {"cpu": "3700m"}, priority=CRITICAL)
+    resources = {"requests": {"cpu": "300m", "memory": "1Mi"}}
+    guaranteed = pod("g")
+    guaranteed["spec"]["containers"][0]["resources"] = resources | {"limits": resources["requests"]}
+    small = pod("b3", {"cpu": "50m"})
+    active = [pod(f"b{n}", {"cpu": "300m"}) for n in (1, 2)]
+    high = pod("high", {"cpu": "1"}, priority=CRITICAL)
+    an_input = case(wants, *active, small, pod("be"), guaranteed, high, on=node(cpu="5150m"))
+    verdict, told = judged("1.36.2", an_input, admitted(*victims))
+    assert (verdict, told[: len(why)]) == ("impossible", why)
+    if victims == ["b3", "b1"]:
+        assert told.endswith("gone before pod b1, nearer to it")
 
 
 @pytest.mark.parametrize(
@@ -417,7 +505,7 @@ def test_bad_input(change: dict[str, Any], named: str) -> None:
 
 def test_nulls_numbers_and_unknown_keys() -> None:
     """Objects of the API may hold them anywhere."""
-    odd = pod("a", {"cpu": 3, "memory": None})
+    odd = pod("a", {"cpu": 3})
     odd["spec"] |= {"initContainers": None, "overhead": None, "hostNetwork": True}
     odd["metadata"]["annotations"] = None
     assert reason("1.36.2", case(pod(requests={"cpu": 1}), odd)) == ""

@@ -157,14 +157,21 @@ def test_why_names_the_value() -> None:
     outcome = LINES.decided("1.36.2", case(GUARANTEED))
     outcome["containers"]["c0"]["cpuShares"] = 1025
     verdict, why = LINES.judged("1.36.2", case(GUARANTEED), outcome)
-    assert (verdict, why) == ("impossible", "containers.c0.cpuShares is 1024, not 1025")
+    assert (verdict, why) == (
+        "impossible",
+        "containers.c0.cpuShares is 1024, not 1025: the container requests 1000 m of cpu, and "
+        "1000 * 1024 / 1000 = 1024",
+    )
 
 
 @pytest.mark.parametrize(
     ("outcome", "why"),
     [
         (None, "the outcome is no object"),
-        ({}, "cgroupfsPath is missing"),
+        (
+            {},
+            "cgroupfsPath is missing: a Guaranteed pod stands directly in kubepods, under its UID",
+        ),
         (True, "the outcome is no object"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 from typing import Any
 
 import pytest
@@ -208,7 +209,13 @@ def test_a_device_on_several_nodes(version: str, device: str, verdict: str) -> N
 
 @pytest.mark.parametrize(
     ("device", "kind"),
-    [("d1", "unaligned"), ("d2", "without affinity"), ("d3", "unhealthy"), ("d4", "in use")],
+    [
+        ("d1", "unaligned"),
+        ("d2", "without affinity"),
+        ("d3", "unhealthy"),
+        ("d4", "held by container c of pod u-2"),
+        ("d9", "not known to its plugin"),
+    ],
 )
 def test_why_names_the_device_that_was_left(device: str, kind: str) -> None:
     """In one sentence."""
@@ -220,6 +227,151 @@ def test_why_names_the_device_that_was_left(device: str, kind: str) -> None:
     verdict, why = LINES.judged("1.28.0", made, outcome)
     assert verdict == "impossible"
     assert why == f"step 1: device {device}, {kind}, was taken while d0, aligned, was left"
+
+
+UNAVAILABLE = "requested number of devices unavailable for"
+
+
+@pytest.mark.parametrize(
+    ("inits", "limits", "claims", "why"),
+    [
+        pytest.param(
+            {GPU: "2"},
+            [{GPU: "1"}],
+            [("", {GPU: {"0": ["d0", "d1"]}}), ("", {GPU: {"1": ["d2"]}})],
+            "step 2: device d2, available, was taken while d0, reusable, was left",
+            id="free, but not reusable",
+        ),
+        pytest.param(
+            {GPU: "2"},
+            [{GPU: "1"}, {GPU: "3"}],
+            [
+                ("", {GPU: {"0": ["d0"], "1": ["d2"]}}),
+                ("", {GPU: {"1": ["d2"]}}),
+                ("", {GPU: {"0": ["d1"], "1": ["d2", "d3"]}}),
+            ],
+            "step 3: device d2, held by container c0, was taken while d0, reusable, was left",
+            id="held by another container of the pod",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1", NIC: "3"}],
+            [("", {}), (f"{UNAVAILABLE} {NIC}. Requested: 3, Available: 2", {NIC: {"-1": ["d0"]}})],
+            "step 2: container c0 holds no devices of vendor.io/nic, for the kubelet fails there "
+            f"with: {UNAVAILABLE} {NIC}. Requested: 3, Available: 2",
+            id="devices of the limit that failed",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1", "cpu": "1"}],
+            [("", {}), (f"{UNAVAILABLE} {GPU}. Requested: 1, Available: 0", {})],
+            f"step 2: no limit of container c0 fails with '{UNAVAILABLE} {GPU}. Requested: 1, "
+            f"Available: 0': 1 {GPU} can be granted",
+            id="an error where none is",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "5"}],
+            [("", {}), (f"{UNAVAILABLE} {GPU}. Requested: 5, Available: 3", {})],
+            f"step 2: the kubelet fails here with '{UNAVAILABLE} {GPU}. Requested: 5, Available: 4'"
+            f", not with '{UNAVAILABLE} {GPU}. Requested: 5, Available: 3'",
+            id="another error",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "5", NIC: "1"}],
+            [("", {}), ("", {NIC: {"-1": ["d0"]}})],
+            f"step 2: the kubelet fails here with: {UNAVAILABLE} {GPU}. Requested: 5, Available: 4",
+            id="no error where one is",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1"}],
+            [("", {}), ("", {GPU: {"1": ["d0"]}})],
+            f"step 2: container c0 holds d0 of {GPU} under NUMA node 0, not nothing",
+            id="another NUMA node",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1"}],
+            [("", {}), ("", {})],
+            f"step 2: the limit of 1 {GPU} is granted, but no device is held",
+            id="nothing held",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1"}],
+            [("", {}), ("", {GPU: {"0": ["d0"], "1": []}})],
+            f"step 2: container c0 holds nothing of {GPU} under NUMA node 1, not an empty list",
+            id="a list of nothing",
+        ),
+        pytest.param(
+            {},
+            [{GPU: "1", NIC: "3"}],
+            [("", {}), (f"{UNAVAILABLE} {NIC}. Requested: 3, Available: 2", {GPU: {"0": []}})],
+            f"step 2: the limit of 1 {GPU} is granted, but no device is held",
+            id="a list of nothing before an error",
+        ),
+    ],
+)
+def test_why_names_the_true_fault(
+    inits: dict[str, str],
+    limits: list[dict[str, str]],
+    claims: list[tuple[str, dict[str, Any]]],
+    why: str,
+) -> None:
+    """An init container first, then containers, without affinity."""
+    containers = [container(f"c{i}", limits=asked) for i, asked in enumerate(limits)]
+    of = pod(*containers, initContainers=[container("i", limits=inits)])
+    names = ["i", *(c["name"] for c in containers)]
+    resources = {GPU: resource([0], [0], [1], [1]), NIC: resource(None, None)}
+    made = case(resources, *(step(of, name) for name in names))
+    outcome = {"steps": [{"error": error, "devices": held} for error, held in claims]}
+    assert LINES.judged("1.36.2", made, outcome) == ("impossible", why)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sentences_are_true(seed: int) -> None:
+    """Errors that are named can be; devices that are called unhealthy, available or held are."""
+    made = random_case(random.Random(seed))
+    outcomes = [json.loads(text) for text in every_outcome(made, fixed=True, sidecars=True)]
+    last = len(made["steps"]) - 1
+    errors = {outcome["steps"][last]["error"] for outcome in outcomes}
+    healths = {
+        (name, device["ID"]): device["health"]
+        for name, reported in made["resources"].items()
+        for device in reported["devices"]
+    }
+    for wrong in other_grants(outcomes[0], made):
+        verdict, why = LINES.judged("1.36.2", made, wrong)
+        if verdict != "impossible":
+            continue
+        if told := re.search(r"fails (?:here|there) with:? '?(.*)", why):
+            assert any(told[1].startswith(error) for error in errors if error), why
+        elif told := re.search(r"device (\w+), (\w+)[^,]*, was taken while (\w+), .* left", why):
+            of = [name for name in (GPU, NIC) if told[1] in str(wrong["steps"][last]["devices"])]
+            kinds = {healths.get((name, told[1])) for name in of}
+            assert told[2] != "unhealthy" or "Unhealthy" in kinds, why
+            assert told[2] not in {"available", "unaligned"} or "Healthy" in kinds, why
+
+
+@pytest.mark.parametrize(("version", "skipped"), [("1.35.9", False), ("1.36.0", True)])
+def test_resources_that_a_claim_stands_for(version: str, skipped: bool) -> None:
+    """Of the container that the mapping names alone; in 1.35 the gate is off."""
+    limits = {GPU: "1", NIC: "1"}
+    of = pod(container("c0", limits=limits), container("c1", limits=limits))
+    mapping = {"containerName": "c0", "resourceName": GPU, "requestName": "r"}
+    claim = {"resourceClaimName": "rc", "requestMappings": [mapping]}
+    of["status"] = {"extendedResourceClaimStatus": claim, "phase": "Pending"}
+    resources = {GPU: resource([0], [0]), NIC: resource([0], [0])}
+    made = case(resources, step(of, "c0"), step(of, "c1"))
+    outcome = LINES.decided(version, made)
+    first, second = (set(one["devices"]) for one in outcome["steps"])
+    assert (first, second) == ({NIC} if skipped else {GPU, NIC}, {GPU, NIC})
+    assert LINES.judged(version, made, outcome)[0] == "match"
+    other = case(resources, step(of, "c0"))
+    claimed = {"steps": [{"error": "", "devices": {NIC: {"0": ["d1"]}}}]}
+    assert (LINES.judged(version, other, claimed)[0] == "admissible") is skipped
 
 
 @pytest.mark.parametrize(

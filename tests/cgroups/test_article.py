@@ -14,8 +14,8 @@ from kubeledger.cgroups.contention import CPUGroup, cpu_allocation
 from kubeledger.cgroups.conversions import weight_of_shares, weight_of_shares_curved
 from kubeledger.cgroups.decider import PodDecision, decide_node, decide_pod, decide_qos
 from kubeledger.cgroups.node_config import ReservationSettings
-from kubeledger.cgroups.pod import Container, Metadata, Pod, PodSpec, ResourceRequirements
 from kubeledger.cgroups.qos_config import QOSConfig
+from kubeledger.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kubeledger.kube.quantity import parse
 from kubeledger.profile.resolve import resolve
 
@@ -31,18 +31,18 @@ def resources(cpu: str, memory: str) -> dict[str, str | int | float | None]:
 ONE = resources("1", "1Gi")
 BURSTABLE = Pod(
     spec=PodSpec(
-        containers=[
+        containers=(
             Container("container1", ResourceRequirements(ONE, ONE)),
             Container("container2", ResourceRequirements(ONE, resources("2", "2Gi"))),
-        ]
+        )
     ),
-    metadata=Metadata(uid="b"),
+    metadata=ObjectMeta(uid="b"),
 )
 GUARANTEED = Pod(
-    spec=PodSpec(containers=[Container("container3", ResourceRequirements(ONE, ONE))]),
-    metadata=Metadata(uid="g"),
+    spec=PodSpec(containers=(Container("container3", ResourceRequirements(ONE, ONE)),)),
+    metadata=ObjectMeta(uid="g"),
 )
-BEST_EFFORT = Pod(spec=PodSpec(containers=[Container("container")]), metadata=Metadata(uid="e"))
+BEST_EFFORT = Pod(spec=PodSpec(containers=(Container("container"),)), metadata=ObjectMeta(uid="e"))
 
 
 def decided(pod: Pod, version: str) -> PodDecision:

@@ -10,9 +10,9 @@ from kubeledger.cgroups.node_config import (
     over_reservation_message,
 )
 from kubeledger.cgroups.oom import container_oom_score_adj
-from kubeledger.cgroups.pod import Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.cgroups.qos_config import QOSRequests, qos_unified
 from kubeledger.cgroups.unified import UnifiedSettings, container_unified
+from kubeledger.kube.pod import Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.kube.quantity import parse
 from kubeledger.profile.resolve import resolve
 
@@ -31,8 +31,11 @@ def requests(memory: str) -> ResourceRequirements:
 def test_sidecar_outlives_its_containers(version: str, own: str, score: int) -> None:
     """A sidecar is scored as the container with the smallest request, if that is lower."""
     sidecar = Container("s", requests(own), "Always")
-    containers = [Container("a", requests("2Gi")), Container("b", requests("3Gi"))]
-    pod = Pod(spec=PodSpec(containers=containers, init_containers=[sidecar]))
+    containers = (
+        Container("a", requests("2Gi")),
+        Container("b", requests("3Gi")),
+    )
+    pod = Pod(spec=PodSpec(containers=containers, init_containers=(sidecar,)))
     adjust = container_oom_score_adj(
         pod, sidecar, "Burstable", resolve(version).cgroups, memory_capacity=8 * GIB
     )
@@ -42,8 +45,8 @@ def test_sidecar_outlives_its_containers(version: str, own: str, score: int) -> 
 def test_an_init_container_is_no_sidecar() -> None:
     """It is scored by its own request."""
     init = Container("i", requests("0"))
-    containers = [Container("a", requests("4Gi"))]
-    pod = Pod(spec=PodSpec(containers=containers, init_containers=[init]))
+    containers = (Container("a", requests("4Gi")),)
+    pod = Pod(spec=PodSpec(containers=containers, init_containers=(init,)))
     facts = resolve("1.36.2").cgroups
     score = container_oom_score_adj(pod, init, "Burstable", facts, memory_capacity=8 * GIB)
     assert score == 999
@@ -74,7 +77,7 @@ def test_host_page_sizes_that_nobody_asked_for_are_0(version: str, limits: dict[
     own = {"hugepages-2Mi": "4Mi", "cpu": "1", "hugepages-strange": "1"}
     level = {"hugepages-2Mi": "8Mi", "hugepages-1Gi": "1Gi"}
     container = Container("c", ResourceRequirements(limits={**own}))
-    spec = PodSpec(containers=[container], resources=ResourceRequirements(limits={**level}))
+    spec = PodSpec(containers=(container,), resources=ResourceRequirements(limits={**level}))
     found = container_huge_page_limits(
         Pod(spec=spec), container, ("2MB", "1GB"), resolve(version).cgroups
     )
@@ -111,7 +114,7 @@ def test_single_process_oom_kill(single: bool | None, asked: bool) -> None:
         node_allocatable_memory=GIB,
     )
     facts = resolve("1.36.2").cgroups
-    pod = Pod(spec=PodSpec(containers=[container]))
+    pod = Pod(spec=PodSpec(containers=(container,)))
     files = container_unified(pod, container, "BestEffort", facts, settings)
     assert ("memory.oom.group" in files) == asked
 

@@ -32,9 +32,8 @@ class Obliging:
         """Not offered."""
         return None
 
-    def allocate(self, devices: frozenset[str]) -> str:
+    def allocate(self, devices: frozenset[str]) -> None:
         """No error."""
-        return ""
 
 
 def node(*healths: str) -> tuple[ManagerImpl, dict[str, Endpoint], Endpoint]:

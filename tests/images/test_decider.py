@@ -107,12 +107,21 @@ def test_admissible_is_what_some_order_gives(
         (["used"], "used cannot have been removed: it is in use"),
         (["pinned"], "pinned cannot have been removed: it is pinned"),
         (["young"], "young cannot have been removed: it was detected more recently"),
-        (["stuck"], "stuck cannot have been removed: it could not be removed"),
+        (
+            ["stuck"],
+            "stuck cannot have been removed: its removal fails with 'image is being used: stuck'",
+        ),
         (["old", "old"], "old was removed twice in one pass"),
-        (["later"], "later was removed while old, which was used or detected earlier, was left"),
-        (["old", "later"], "later cannot have been removed: it is left, because enough was freed"),
-        ([], "old was left, although its turn came (10 of 10 bytes are freed with it)"),
-        (["other"], "other cannot have been removed: the runtime did not list it"),
+        (["later"], "later was removed while old, which was last used earlier, was left"),
+        (["later", "old"], "later was removed before old, which was last used earlier"),
+        (
+            ["old", "later"],
+            "later cannot have been removed: the pass ends before its turn, with 10 bytes freed "
+            "where 10 were to be freed",
+        ),
+        ([], "old was left, although it was its turn, and only 0 of 10 bytes were freed before"),
+        (["other"], "other cannot have been removed: the runtime does not list it"),
+        (["old", "other"], "other cannot have been removed: the runtime does not list it"),
     ],
 )
 def test_why_a_removal_is_impossible(removed: list[str], why: str) -> None:
@@ -146,7 +155,10 @@ def test_no_removal_without_need() -> None:
     claim = Pass(removed=["a"])
     manager = manager_of(held, "1.36.2")
     why = admissible(manager, "garbageCollect", observed_of(manager, free=50), claim)
-    assert "high threshold" in why
+    assert why == (
+        "a cannot have been removed: no space was to be freed, the disk being used to 50 %, "
+        "below the high threshold of 85 %"
+    )
     why = admissible(manager, "detect", observed_of(manager), claim)
     assert "a detect pass removes nothing" in why
     no_stats = Observed(
@@ -154,3 +166,46 @@ def test_no_removal_without_need() -> None:
     )
     why = admissible(manager, "garbageCollect", no_stats, claim)
     assert "failed to get image stats" in why
+
+
+@pytest.mark.parametrize(
+    ("claimed", "why"),
+    [
+        ([], "a was left, although it was its turn: this pass removes all images that it can"),
+        (["a", "b"], "c was left, although it was its turn: this pass removes all images that"),
+        (["b", "a", "c"], "b was removed before a, which was never used"),
+        (["a", "c", "b"], "c was removed before b, which was detected earlier"),
+        (["a", "c"], "c was removed while b, which was detected earlier, was left"),
+        (["a", "b", "c", "a"], "a was removed twice in one pass"),
+        (["a", "b", "c", "d"], "d cannot have been removed: the runtime does not list it"),
+    ],
+)
+def test_why_a_pass_over_all_images_is_impossible(claimed: list[str], why: str) -> None:
+    """The first difference, told as it is: an image that goes later was not left."""
+    manager = manager_of(
+        {
+            "a": ImageRecord(first_detected_ns=9, size_bytes=100),
+            "b": ImageRecord(first_detected_ns=5, last_used_ns=7, size_bytes=100),
+            "c": ImageRecord(first_detected_ns=6, last_used_ns=7, size_bytes=100),
+        },
+        "1.36.2",
+    )
+    told_why = admissible(
+        manager, "deleteUnusedImages", observed_of(manager), Pass(removed=claimed)
+    )
+    assert told_why.startswith(why)
+
+
+def test_why_an_image_goes_for_its_age_or_first() -> None:
+    """The age pass counts no bytes; the first image goes even with nothing to free."""
+    held = {"a": ImageRecord(first_detected_ns=0, last_used_ns=HOUR, size_bytes=1)}
+    manager = manager_of(held, "1.36.2", max_age_ns=HOUR)
+    why = admissible(manager, "garbageCollect", observed_of(manager), Pass())
+    assert why == "a was left, although it was not used for longer than the maximum age"
+    manager = manager_of(
+        {"a": ImageRecord(first_detected_ns=0, size_bytes=1)},
+        "1.36.2",
+        high_threshold_percent=80,
+    )
+    why = admissible(manager, "garbageCollect", observed_of(manager, free=20), Pass())
+    assert why.endswith("the first image that can go goes, even with nothing to free")

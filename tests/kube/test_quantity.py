@@ -192,7 +192,7 @@ def test_refused(text: str, message: str) -> None:
         assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize("text", ["1" * 1001, "1234567890123456789e100000000", "0" * 100_000])
+@pytest.mark.parametrize("text", ["1" * 1001, "0" * 100_000])
 def test_absurdly_long_is_refused(text: str) -> None:
     """No text makes us work out numbers of a million digits."""
     with pytest.raises(QuantityError, match="more than 1000"):

@@ -5,9 +5,20 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.errors import BadInputError
+from kubeledger.prober.addressing import (
+    ContainerPort,
+    Handler,
+    PortAction,
+    ProbeHandler,
+    handler_of,
+    missing_handler,
+    resolve_container_port,
+)
 from kubeledger.prober.attempts import event_of, run_probe_with_retries
 from kubeledger.prober.handlers import (
     Execution,
+    GRPCConnection,
+    GRPCError,
     exec_execution,
     grpc_execution,
     http_execution,
@@ -16,42 +27,242 @@ from kubeledger.prober.handlers import (
 from kubeledger.prober.instants import ZERO_TIME_NS, instant_ns, whole_seconds_since
 from kubeledger.prober.records import ProbeType, TickResult
 from kubeledger.prober.results import Result
-from kubeledger.prober.syncloop import Reaction, kill_message, reaction_to
+from kubeledger.prober.syncloop import (
+    KnownOfPod,
+    Reaction,
+    kill_message,
+    reaction_to,
+    sidecar_kill_message,
+)
+from kubeledger.profile.prober import ProberFacts
 from kubeledger.units import NS_PER_S
 from tests.prober.worlds import facts_of
 
+NEW, OLD = facts_of("1.36.2"), facts_of("1.20.2")
+PEER = GRPCConnection("10.0.0.7", 8080, 65)
+REDIRECTED = "Probe terminated redirects, Response body: moved"
+
 
 @pytest.mark.parametrize(
-    ("execution", "outcome"),
+    ("execution", "outcome", "text"),
     [
-        pytest.param(exec_execution(facts_of(), exit_code=0), "success", id="exit 0"),
-        pytest.param(exec_execution(facts_of(), exit_code=1), "failure", id="exit 1"),
-        pytest.param(exec_execution(facts_of(), error="no such file"), "error", id="exec error"),
-        pytest.param(exec_execution(facts_of(), timed_out="2s"), "failure", id="exec timeout"),
+        pytest.param(exec_execution(NEW, exit_code=0, output="ok"), "success", "ok", id="exit 0"),
+        pytest.param(exec_execution(NEW, exit_code=1, output="no"), "failure", "no", id="exit 1"),
         pytest.param(
-            exec_execution(facts_of("1.19.16"), timed_out="2s"), "error", id="timeout in 1.19"
+            exec_execution(NEW, error="no such file"), "error", "no such file", id="exec error"
         ),
-        pytest.param(http_execution(status=200), "success", id="200"),
-        pytest.param(http_execution(status=299), "success", id="299"),
-        pytest.param(http_execution(status=302), "warning", id="302 to another host"),
-        pytest.param(http_execution(status=304), "warning", id="304"),
-        pytest.param(http_execution(status=400), "failure", id="400"),
-        pytest.param(http_execution(status=199), "failure", id="199"),
-        pytest.param(http_execution(transport_error="refused"), "failure", id="refused"),
-        pytest.param(http_execution(status=200, body_error="cut"), "error", id="body cut"),
-        pytest.param(tcp_execution(), "success", id="connected"),
-        pytest.param(tcp_execution(dial_error="refused"), "failure", id="not connected"),
-        pytest.param(grpc_execution(facts_of(), status="SERVING"), "success", id="serving"),
-        pytest.param(grpc_execution(facts_of(), status="NOT_SERVING"), "failure", id="not serving"),
-        pytest.param(grpc_execution(facts_of(), error="timeout"), "failure", id="grpc timeout"),
         pytest.param(
-            grpc_execution(facts_of("1.23.0"), status="SERVING"), "error", id="no grpc in 1.23"
+            exec_execution(NEW, timed_out='command "x" timed out'),
+            "failure",
+            'command "x" timed out',
+            id="exec timeout",
+        ),
+        pytest.param(
+            exec_execution(facts_of("1.23.0"), timed_out="2s"), "failure", "2s", id="timeout, 1.23"
+        ),
+        pytest.param(
+            exec_execution(facts_of("1.22.17"), timed_out="2s"), "failure", "", id="timeout, 1.22"
+        ),
+        pytest.param(exec_execution(OLD, timed_out="2s"), "failure", "", id="timeout, 1.20"),
+        pytest.param(
+            exec_execution(facts_of("1.19.16"), timed_out="2s"), "error", "2s", id="timeout, 1.19"
+        ),
+        pytest.param(http_execution(NEW, status=200, body="ok"), "success", "ok", id="200"),
+        pytest.param(http_execution(NEW, status=299), "success", "", id="299"),
+        pytest.param(
+            http_execution(NEW, status=302, body="moved"), "warning", REDIRECTED, id="302"
+        ),
+        pytest.param(
+            http_execution(facts_of("1.24.0"), status=304, body="moved"),
+            "warning",
+            REDIRECTED,
+            id="304, 1.24",
+        ),
+        pytest.param(
+            http_execution(facts_of("1.23.17"), status=302, body="moved"),
+            "warning",
+            "moved",
+            id="302, 1.23",
+        ),
+        pytest.param(
+            http_execution(NEW, status=400, body="secret"),
+            "failure",
+            "HTTP probe failed with statuscode: 400",
+            id="400",
+        ),
+        pytest.param(
+            http_execution(NEW, status=199),
+            "failure",
+            "HTTP probe failed with statuscode: 199",
+            id="199",
+        ),
+        pytest.param(
+            http_execution(NEW, transport_error="refused"), "failure", "refused", id="refused"
+        ),
+        pytest.param(
+            http_execution(NEW, status=200, body_error="unexpected EOF"),
+            "error",
+            "unexpected EOF",
+            id="body cut off",
+        ),
+        pytest.param(
+            http_execution(facts_of("1.26.0"), request_error="parse"), "error", "parse", id="1.26"
+        ),
+        pytest.param(
+            http_execution(facts_of("1.25.16"), request_error="parse"),
+            "failure",
+            "parse",
+            id="no request, 1.25",
+        ),
+        pytest.param(tcp_execution(), "success", "", id="connected"),
+        pytest.param(tcp_execution(dial_error="refused"), "failure", "refused", id="not connected"),
+        pytest.param(
+            grpc_execution(PEER, status="SERVING"), "success", "service healthy", id="serving"
+        ),
+        pytest.param(
+            grpc_execution(PEER, status="NOT_SERVING"),
+            "failure",
+            'service unhealthy (responded with "NOT_SERVING")',
+            id="not serving",
+        ),
+        pytest.param(
+            grpc_execution(PEER),
+            "failure",
+            'service unhealthy (responded with "UNKNOWN")',
+            id="no status",
+        ),
+        pytest.param(
+            grpc_execution(PEER, dial_error="context deadline exceeded"),
+            "failure",
+            'timeout: failed to connect service "10.0.0.7:8080" within 1m5s: '
+            "context deadline exceeded",
+            id="no connection in time",
+        ),
+        pytest.param(
+            grpc_execution(GRPCConnection("fd00::7", 8080), dial_error="refused"),
+            "failure",
+            'error: failed to connect service at "[fd00::7]:8080": refused',
+            id="no connection",
+        ),
+        pytest.param(
+            grpc_execution(PEER, error=GRPCError("Unimplemented", "unknown service")),
+            "failure",
+            "error: this server does not implement the grpc health protocol "
+            "(grpc.health.v1.Health): unknown service",
+            id="no health service",
+        ),
+        pytest.param(
+            grpc_execution(PEER, error=GRPCError("DeadlineExceeded", "too late")),
+            "failure",
+            "timeout: health rpc did not complete within 1m5s",
+            id="no reply in time",
+        ),
+        pytest.param(
+            grpc_execution(PEER, error=GRPCError("NotFound", "unknown service")),
+            "failure",
+            "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service",
+            id="another status",
         ),
     ],
 )
-def test_what_a_handler_says(execution: Execution, outcome: TickResult) -> None:
-    """Errors are thrown away, failures count."""
-    assert execution.outcome == outcome
+def test_what_a_handler_says(execution: Execution, outcome: TickResult, text: str) -> None:
+    """Errors are thrown away, failures count; the text goes into the event."""
+    assert (execution.outcome, execution.text) == (outcome, text)
+
+
+@pytest.mark.parametrize("facts", [pytest.param(OLD, id="1.20"), pytest.param(NEW, id="1.36")])
+def test_output_is_cut(facts: ProberFacts) -> None:
+    """After 10 KiB, of a command as of a reply; what is cut through becomes a mark."""
+    long = "x" * 10_239 + "é" + "y"
+    kept = "x" * 10_239 + "\N{REPLACEMENT CHARACTER}"
+    assert exec_execution(facts, exit_code=1, output=long).text == kept
+    assert http_execution(facts, status=200, body=long).text == kept
+    assert http_execution(facts, status=302, body=long).text.endswith(kept)
+    assert exec_execution(facts, exit_code=1, output="x" * 10_240).text == "x" * 10_240
+
+
+@pytest.mark.parametrize(
+    ("version", "execution", "event"),
+    [
+        pytest.param(
+            "1.33.0",
+            http_execution(NEW, status=200, body_error="unexpected EOF"),
+            "Warning Unhealthy Liveness probe errored and resulted in failure state: "
+            "unexpected EOF",
+            id="a body that breaks off",
+        ),
+        pytest.param(
+            "1.32.0",
+            http_execution(NEW, status=200, body_error="unexpected EOF"),
+            "Warning Unhealthy Liveness probe errored: unexpected EOF",
+            id="before 1.33",
+        ),
+        pytest.param(
+            "1.36.2",
+            missing_handler("web", "prod", "u-1", "app"),
+            "Warning Unhealthy Liveness probe errored and resulted in unknown state: "
+            "missing probe handler for web_prod(u-1):app",
+            id="no handler",
+        ),
+        pytest.param(
+            "1.20.2",
+            exec_execution(OLD, timed_out="2s"),
+            "Warning Unhealthy Liveness probe failed: ",
+            id="a timeout of 1.20",
+        ),
+    ],
+)
+def test_what_an_execution_leaves(version: str, execution: Execution, event: str) -> None:
+    """Its event, with the state that the kubelet holds beside an error."""
+    told = event_of(
+        "liveness", execution.outcome, execution.text, facts_of(version), execution.state
+    )
+    assert told == event
+
+
+@pytest.mark.parametrize(
+    ("probe", "version", "handler"),
+    [
+        (
+            ProbeHandler(exec={}, http_get=PortAction(1), tcp_socket=PortAction(1)),
+            "1.36.2",
+            "exec",
+        ),
+        (ProbeHandler(http_get=PortAction(1), tcp_socket=PortAction(1)), "1.36.2", "http"),
+        (ProbeHandler(tcp_socket=PortAction(1), grpc=PortAction(1)), "1.36.2", "tcp"),
+        (ProbeHandler(grpc=PortAction(1)), "1.24.0", "grpc"),
+        (ProbeHandler(grpc=PortAction(1)), "1.23.17", None),
+        (ProbeHandler(), "1.36.2", None),
+    ],
+)
+def test_which_handler_is_asked(probe: ProbeHandler, version: str, handler: Handler | None) -> None:
+    """The first of several; gRPC since 1.24."""
+    assert handler_of(probe, facts_of(version)) == handler
+
+
+@pytest.mark.parametrize(
+    ("port", "resolved"),
+    [
+        (8080, 8080),
+        ("web", 80),
+        ("9090", 9090),
+        ("+9090", 9090),
+        (65535, 65535),
+        (0, "invalid port number: 0"),
+        (65536, "invalid port number: 65536"),
+        ("-1", "invalid port number: -1"),
+        ("none", 'strconv.Atoi: parsing "none": invalid syntax'),
+        ("", 'strconv.Atoi: parsing "": invalid syntax'),
+        ("8_0", 'strconv.Atoi: parsing "8_0": invalid syntax'),
+        ("9" * 30, f'strconv.Atoi: parsing "{"9" * 30}": value out of range'),
+        ("broken", "invalid port number: 0"),
+    ],
+)
+def test_ports(port: int | str, resolved: int | str) -> None:
+    """By name, else as a number; an error otherwise."""
+    ports = [ContainerPort("web", 80), ContainerPort("web", 81), ContainerPort("broken")]
+    found = resolve_container_port(port, ports)
+    assert found == (resolved if isinstance(resolved, int) else Execution("error", resolved))
 
 
 @pytest.mark.parametrize(
@@ -100,11 +311,24 @@ def test_events(version: str, outcome: TickResult, event: str | None) -> None:
 @pytest.mark.parametrize(
     ("version", "probe_type", "result", "reaction"),
     [
-        ("1.36.2", "liveness", "Failure", Reaction(syncs_pod=True)),
+        ("1.36.2", "liveness", "Failure", Reaction(syncs_pod=True, told="unhealthy")),
         ("1.36.2", "liveness", "Success", Reaction(syncs_pod=False)),
-        ("1.36.2", "readiness", "Success", Reaction(ready=True, syncs_pod=True)),
+        ("1.36.2", "readiness", "Success", Reaction(ready=True, syncs_pod=True, told="ready")),
+        (
+            "1.32.0",
+            "readiness",
+            "Failure",
+            Reaction(ready=False, syncs_pod=True, told="not ready"),
+        ),
+        ("1.31.0", "readiness", "Failure", Reaction(ready=False, syncs_pod=True, told="")),
         ("1.20.2", "readiness", "Failure", Reaction(ready=False, syncs_pod=False)),
-        ("1.36.2", "startup", "UNKNOWN", Reaction(started=False, syncs_pod=True)),
+        ("1.36.2", "startup", "Success", Reaction(started=True, syncs_pod=True, told="started")),
+        (
+            "1.36.2",
+            "startup",
+            "UNKNOWN",
+            Reaction(started=False, syncs_pod=True, told="unhealthy"),
+        ),
         ("1.20.2", "startup", "Failure", Reaction(started=False, syncs_pod=False)),
     ],
 )
@@ -116,24 +340,132 @@ def test_the_sync_loop(
 
 
 @pytest.mark.parametrize(
+    ("probe_type", "known", "reaction"),
+    [
+        (
+            "readiness",
+            KnownOfPod(status=False),
+            Reaction(
+                dropped="Container readiness changed before pod has synced",
+                syncs_pod=True,
+                told="not ready",
+            ),
+        ),
+        (
+            "startup",
+            KnownOfPod(container=False),
+            Reaction(
+                dropped="Container startup changed for unknown container",
+                syncs_pod=True,
+                told="unhealthy",
+            ),
+        ),
+        (
+            "readiness",
+            KnownOfPod(pod=False),
+            Reaction(
+                dropped="Pod has been deleted, no need to update readiness",
+                syncs_pod=False,
+                told="not ready",
+            ),
+        ),
+        ("liveness", KnownOfPod(pod=False), Reaction(syncs_pod=False, told="unhealthy")),
+        ("liveness", KnownOfPod(status=False), Reaction(syncs_pod=True, told="unhealthy")),
+    ],
+)
+def test_updates_that_come_to_nothing(
+    probe_type: ProbeType, known: KnownOfPod, reaction: Reaction
+) -> None:
+    """A failure for a pod that is gone, not synced yet, or with another container."""
+    assert reaction_to(probe_type, "Failure", NEW, known) == reaction
+
+
+def test_an_update_that_is_dropped_in_1_20() -> None:
+    """Nothing is synced either: the next sync takes it from the cache."""
+    reaction = reaction_to("startup", "Success", OLD, KnownOfPod(container=False))
+    dropped = "Container startup changed for unknown container"
+    assert reaction == Reaction(dropped=dropped, syncs_pod=False)
+
+
+LIVENESS = "Container app failed liveness probe"
+
+
+@pytest.mark.parametrize(
     ("liveness", "startup", "policy", "message"),
     [
         ("Success", "Success", "Always", None),
         (None, "UNKNOWN", "Always", None),
-        (
-            "Failure",
-            "Failure",
-            "Always",
-            "Container app failed liveness probe, will be restarted",
-        ),
+        ("Failure", "Failure", "Always", f"{LIVENESS}, will be restarted"),
         ("Success", "Failure", "Never", "Container app failed startup probe"),
+        ("Failure", None, "OnFailure", f"{LIVENESS}, will be restarted"),
     ],
 )
 def test_what_kills(
     liveness: Result | None, startup: Result | None, policy: str, message: str | None
 ) -> None:
     """Cached failures of liveness, then of startup."""
-    assert kill_message("app", liveness, startup, restart_policy=policy) == message
+    assert kill_message("app", liveness, startup, NEW, restart_policy=policy) == message
+
+
+@pytest.mark.parametrize(
+    ("version", "policy", "own", "restarts"),
+    [
+        ("1.36.2", "Always", "Never", False),
+        ("1.35.0", "Never", "OnFailure", True),
+        ("1.35.0", "Never", None, False),
+        ("1.34.0", "Always", "Never", True),
+        ("1.34.0", "Never", "Always", False),
+    ],
+)
+def test_a_policy_of_the_container(
+    version: str, policy: str, own: str | None, restarts: bool
+) -> None:
+    """Asked before the pod's since 1.35."""
+    facts = facts_of(version)
+    message = kill_message("app", "Failure", None, facts, restart_policy=policy, own_policy=own)
+    assert message == (f"{LIVENESS}, will be restarted" if restarts else LIVENESS)
+
+
+def test_a_changed_definition_kills_first() -> None:
+    """And restarts in any case."""
+    message = kill_message(
+        "app", "Failure", None, NEW, restart_policy="Never", definition_changed=True
+    )
+    assert message == "Container app definition changed, will be restarted"
+
+
+@pytest.mark.parametrize(
+    ("version", "has_startup", "startup", "liveness", "changed", "message"),
+    [
+        ("1.36.2", True, "Failure", "Failure", True, "failed startup probe"),
+        ("1.36.2", True, "UNKNOWN", "Failure", True, None),
+        ("1.36.2", True, None, "Failure", False, None),
+        ("1.36.2", True, "Success", "Failure", False, "failed liveness probe"),
+        ("1.36.2", False, None, "Failure", True, "definition changed"),
+        ("1.31.0", False, None, "Failure", True, "failed liveness probe"),
+        ("1.28.0", False, None, "Failure", False, "failed liveness probe"),
+        ("1.28.0", False, None, None, False, None),
+        ("1.27.0", False, None, "Failure", False, None),
+    ],
+)
+def test_what_kills_a_sidecar(
+    version: str,
+    has_startup: bool,
+    startup: Result | None,
+    liveness: Result | None,
+    changed: bool,
+    message: str | None,
+) -> None:
+    """Startup before liveness, and no word of the restart, which is sure."""
+    told = sidecar_kill_message(
+        "proxy",
+        liveness,
+        startup,
+        facts_of(version),
+        has_startup_probe=has_startup,
+        definition_changed=changed,
+    )
+    assert told == (message and f"Init container proxy {message}")
 
 
 @pytest.mark.parametrize(

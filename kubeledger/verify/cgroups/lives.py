@@ -42,6 +42,8 @@ _LATE_NS: Final = NS_PER_S
 """The kubelet acts on an end within this time of the line that tells of it."""
 WARMING_NS: Final = 62 * NS_PER_S
 """After this long what a log that began late did not tell is past."""
+_RUNNING_MAX: Final = 256
+"""So many containers of one pod are remembered where the log tells of no deaths."""
 KEPT_NS: Final = 150 * NS_PER_S
 """How long an ended life is remembered."""
 
@@ -53,7 +55,7 @@ class Life:
         seq: record that showed it first.
         since, sure, ending, ended: see the module.
         written: writes of the QoS level that its first sync accounts for.
-        running: IDs of its containers that run, the sandbox's included.
+        running: ID of each container that runs, the sandbox's included -> name, if known.
         signed: the last sign of its end.
         rejected: the kubelet refused it, so there is nothing to take down.
         killed: its end was the kubelet's own doing, or asked for from outside.
@@ -76,7 +78,7 @@ class Life:
         self.namespace = body.namespace
         self.name = body.pod
         self.written = 0
-        self.running: set[str] = set()
+        self.running: dict[str, str | None] = {}
         self.killed = False
         self.returned = False
         self.rejected = False
@@ -90,6 +92,15 @@ class Life:
         """Whether it was active through the whole of a span."""
         sure = self.since + SETTLING_NS if self.sure is None else self.sure
         return sure <= start and (self.ending is None or self.ending > end)
+
+    def run(self, container_id: str, name: str | None) -> None:
+        """A container runs; an earlier one of the same name does not any more."""
+        if name is not None:
+            for other in [i for i, of in self.running.items() if of == name]:
+                del self.running[other]
+        self.running[container_id] = name
+        if len(self.running) > _RUNNING_MAX:
+            del self.running[next(iter(self.running))]
 
     def begin_end(self, ts_ns: int) -> None:
         """A sign that its end has begun."""
@@ -295,7 +306,7 @@ class Lives:
         life = self.of(state, body)
         if life is None:
             return
-        life.running.add(body.container_id)
+        life.run(body.container_id, body.container)
         if life.sure is None:
             life.sure = record.ts_ns
         if life.ending is not None and life.ended is None and not life.killed:
@@ -306,7 +317,7 @@ class Lives:
         life = self.of(state, body)
         if life is None:
             return
-        life.running.discard(body.container_id)
+        life.running.pop(body.container_id, None)
         pod = state.lifecycle.pods.get(life.key)
         policy = pod.restart_policy if pod is not None else None
         if policy != "Always" or life.ending is not None:

@@ -149,9 +149,12 @@ class QOSLevels:
 
     def _unseen(self, record: Record, rules: Rules) -> _Writing:
         """A write that no line tells of: it was some time between the last one and the reading."""
-        start = record.ts_ns - _BEAT_NS
-        before = [write.ts_ns for write in self._writes.recent if write.ts_ns <= record.ts_ns]
-        start = min([start, *before[-1:]])
+        before = [
+            write.ts_ns
+            for write in self._writes.recent
+            if write.ts_ns <= record.ts_ns and not write.failed
+        ]
+        start = before[-1] if before else record.ts_ns - _BEAT_NS
         sums = sums_between(self._lives, self._bench.pods, rules, start, record.ts_ns + READ_NS)
         return _Writing(rules, sums, ())
 

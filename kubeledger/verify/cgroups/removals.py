@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from kubeledger.cgroups.paths import CgroupPath
-from kubeledger.kube.keys import pod_key
 from kubeledger.node.state import NodeState
 from kubeledger.units import format_ts
 from kubeledger.verify.cgroups.lives import Life, Lives
 from kubeledger.verify.finding import Verdict
 
 __all__ = ["Deaths", "Removal", "judge_removal"]
+
+_RUNNING_MAX: Final = 4096
+"""So many are remembered where the log tells of no deaths."""
 
 
 class Deaths:
@@ -38,6 +42,8 @@ class Deaths:
     def started(self, container_id: str, seq: int, ts_ns: int, key: str) -> None:
         """A container runs."""
         self.running[container_id] = (seq, ts_ns, key)
+        if len(self.running) > _RUNNING_MAX:
+            del self.running[next(iter(self.running))]
         self.died.pop(container_id, None)
 
     def ended(self, container_id: str, seq: int, ts_ns: int) -> None:
@@ -152,8 +158,3 @@ def _container(
             inputs=(seq,),
         )
     return Removal("unverifiable", missing=(f"the end of container {short}",))
-
-
-def key_of_pod(uid: str | None, namespace: str, name: str) -> str:
-    """As the lives of pods are kept."""
-    return pod_key(uid, namespace, name) or ""

@@ -298,7 +298,7 @@ class CgroupVerifier(Verifier):
     def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:
         life = self.lives.of(state, body)
         if life is not None and body.container_id is not None:
-            life.running.add(body.container_id)
+            life.run(body.container_id, body.container)
             self.deaths.started(body.container_id, record.seq, record.ts_ns, life.key)
 
     def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:

@@ -25,6 +25,7 @@ _LATE_NS: Final = NS_PER_S
 _STRAIGHT_NS: Final = 50_000_000
 """A beat that is later than this may be a slow one, or one that was moved."""
 _KILLED_NS: Final = 10 * NS_PER_S
+_KEPT_NS: Final = 150 * NS_PER_S
 _RETRIES_NS: Final = 300 * NS_PER_S
 
 Cause = Literal["timer", "first sync", "kill"]
@@ -121,6 +122,7 @@ class Writes:
     def add(self, write: Write) -> None:
         """Take in one."""
         self.recent.append(write)
+        self.forget(write.ts_ns - _KEPT_NS)
 
     def forget(self, before_ns: int) -> None:
         """Drop writes that no snapshot can show any more, except for the last one before."""
