@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from typing import Any, NamedTuple, get_args
 
 from kubeledger.machine import Record
@@ -161,7 +161,7 @@ class Affinities:
             policy = body.policy
         if policy not in get_args(PolicyName):
             missing.append("topologyManagerPolicy")
-        nodes = self._desk.numa_nodes(state) or self._nodes_of_others(body, offer)
+        nodes = self._desk.told_nodes(state) or self._nodes_of_others(body, offer)
         if not nodes or not all(0 <= node < BITS_MAX for node in nodes):
             missing.append("the NUMA nodes of the machine")
         if missing or nodes is None:
@@ -175,13 +175,10 @@ class Affinities:
         self, body: AffinityDecided, offer: _Offer | None
     ) -> tuple[int, ...] | None:
         """Without any hint, all nodes are merged: those that most other decisions came to."""
-        votes: Counter[tuple[int, ...]] = Counter(self._desk.foresight.unhinted)
-        if offer is not None and body.hint.numa_nodes and not _any(offer.body):
-            votes[body.hint.numa_nodes] -= 1
-        ranked = votes.most_common(2)
-        if not ranked or ranked[0][1] < 2:
-            return None
-        return ranked[0][0] if len(ranked) == 1 or ranked[0][1] > ranked[1][1] else None
+        own = None
+        if offer is not None and not _any(offer.body):
+            own = body.hint.numa_nodes
+        return self._desk.foresight.voted(own)
 
     def _judge(
         self,

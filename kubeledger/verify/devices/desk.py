@@ -175,7 +175,11 @@ class Desk:
         return stored.masks, (stored.seq,)
 
     def numa_nodes(self, state: NodeState) -> tuple[int, ...] | None:
-        """NUMA nodes of the machine; None when no source tells."""
+        """NUMA nodes of the machine; None when no source tells, nor do decisions."""
+        return self.told_nodes(state) or self.foresight.voted()
+
+    def told_nodes(self, state: NodeState) -> tuple[int, ...] | None:
+        """NUMA nodes of the machine as an observation tells them."""
         return state.machine.numa_nodes or self.foresight.numa_nodes
 
     def nodes_of(self, resource: str, device: str, facts: DeviceFacts) -> tuple[bool, Nodes]:
@@ -262,6 +266,7 @@ class Desk:
             listed=known,
             in_use=in_use,
             nodes_of=lambda device: self.nodes_of(resource, device, facts),
+            name_of=self.name_of,
             affinities=masks,
             numa_nodes=self.numa_nodes(state) or (),
             facts=facts,

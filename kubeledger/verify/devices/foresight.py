@@ -118,6 +118,10 @@ class Foresight:
         else:
             self.granted.add(pod)
 
+    def is_told(self, holder: Holder, when: When) -> bool:
+        """Whether a record behind a checkpoint tells of the grant that only it shows."""
+        return any(at > when for at, _ in self.late_of(holder[0]).get(holder, ()))
+
     def shows_all(self, when: When) -> bool:
         """Whether what was held when a log begins shows later, in what it tells and checkpoints.
 
@@ -190,6 +194,20 @@ class Foresight:
         if len(self._machines) == 1:
             self.numa_nodes = next(iter(self._machines))
         self._open_hints.clear()
+
+    def voted(self, own: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
+        """Nodes of the machine, which a merge without any hint comes to: those of most of them.
+
+        Args:
+            own: what one decision came to that shall not count for itself.
+        """
+        votes = Counter(self.unhinted)
+        if own:
+            votes[own] -= 1
+        ranked = votes.most_common(2)
+        if not ranked or ranked[0][1] < 2:
+            return None
+        return ranked[0][0] if len(ranked) == 1 or ranked[0][1] > ranked[1][1] else None
 
     def late_of(self, pod: str) -> Late:
         """Grants to a pod that only a checkpoint shows."""

@@ -15,6 +15,9 @@ from kubeledger.verify.devices.foresight import Holder
 
 __all__ = ["Held", "Holdings", "InUse"]
 
+_LET_GO_MAX = 256
+_NOBODY = ""
+
 
 class Held(msgspec.Struct):
     """Devices of one resource in the hands of one container.
@@ -60,9 +63,11 @@ class Holdings:
         self._held: dict[str, dict[Holder, Held]] = {}
         self._pods: dict[str, set[Holder]] = {}
         self._suspects: dict[str, set[str]] = {}
+        self._let_go: dict[str, None] = {}
 
     def take(self, holder: Holder, held: Held) -> None:
         """A container holds devices from now on."""
+        self._let_go.pop(holder[0], None)
         self._held.setdefault(holder[2], {})[holder] = held
         self._pods.setdefault(holder[0], set()).add(holder)
 
@@ -79,12 +84,19 @@ class Holdings:
             if not held:
                 del self._pods[holder[0]]
 
+    def was_let_go(self, pod: str) -> bool:
+        """Whether a pod was let go of (one of the last), so that a checkpoint may lag behind."""
+        return pod in self._let_go
+
     def release_pod(self, pod: str) -> None:
         """A pod holds nothing any more."""
+        self._let_go[pod] = None
+        if len(self._let_go) > _LET_GO_MAX:
+            del self._let_go[next(iter(self._let_go))]
         for holder in sorted(self._pods.get(pod, ())):
             self.release(holder)
         for pods in self._suspects.values():
-            pods.discard(pod)
+            pods.difference_update((pod, _NOBODY))
 
     def of_pod(self, pod: str) -> list[Holder]:
         """What the pod holds, in sorted order."""
@@ -93,6 +105,10 @@ class Holdings:
     def suspect(self, pod: str, resource: str) -> None:
         """A pod may be granted devices, and no record would tell."""
         self._suspects.setdefault(resource, set()).add(pod)
+
+    def leak(self, resource: str) -> None:
+        """Devices stay in use, held by nobody, until what is in use is rebuilt."""
+        self.suspect(_NOBODY, resource)
 
     def clear(self, pod: str) -> None:
         """A pod is under no suspicion any more."""

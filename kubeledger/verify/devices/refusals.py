@@ -28,6 +28,7 @@ _SHORTAGE = re.compile(
 )
 _HINTS = "Unable to generate topology hints: requested number of devices unavailable"
 _HINTS_RULE = "pkg/kubelet/cm/devicemanager/topology_hints.go GetTopologyHints"
+_UNCOUNTED = 1 << 30
 _ANSWERS = (
     "rpc error: ",
     "endpoint /",
@@ -37,6 +38,9 @@ _ANSWERS = (
     "failed to write checkpoint file",
 )
 """Errors that are what the plugin, or the disk, answered."""
+
+_LEAKS = ("no containers return", "device plugin GetPreferredAllocation rpc failed")
+"""Those after which what was picked stays in use."""
 
 
 class Refusals:
@@ -163,6 +167,8 @@ class Refusals:
             " and the error is its answer, or that of the disk, which nothing else shows"
         )
         self._find(case, "admissible", why, {}, {})
+        if case.body.error.startswith(_LEAKS):
+            self._desk.holdings.leak(evidence.resource)
 
     def _other(self, case: _Case, evidence: Evidence) -> None:
         """Errors without counts: registration, health, a changed request."""
@@ -241,11 +247,11 @@ class _Case:
 
 def _most(evidence: Evidence) -> int:
     """The most devices that may have been free."""
-    if not evidence.listed.complete and evidence.listed.count is None:
-        return 1 << 30  # devices that no checkpoint names may have been there
-    most = len(evidence.perhaps_free)
+    if evidence.listed.complete:
+        return len(evidence.perhaps_free)
     count = evidence.listed.count
-    return most if count is None else max(most, count)
+    # Without a count, devices that no checkpoint names may have been there.
+    return max(len(evidence.perhaps_free), _UNCOUNTED if count is None else count)
 
 
 def _counted(evidence: Evidence) -> int | None:
@@ -274,4 +280,4 @@ def _open(evidence: Evidence) -> tuple[Topic, ...]:
 def _span(low: int, high: int) -> str:
     if low == high:
         return f"{low} {'is' if low == 1 else 'are'}"
-    return f"{low} to {high} are" if high < 1 << 30 else f"{low} or more are"
+    return f"{low} to {high} are" if high < _UNCOUNTED else f"{low} or more are"

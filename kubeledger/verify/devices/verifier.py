@@ -33,7 +33,7 @@ from kubeledger.verify.devices.foresight import When, all_ids
 from kubeledger.verify.devices.grants import RULE, Grants
 from kubeledger.verify.devices.holdings import Held
 from kubeledger.verify.devices.refusals import Refusals
-from kubeledger.verify.devices.releases import Releases
+from kubeledger.verify.devices.releases import Releases, is_active
 from kubeledger.verify.devices.words import listing
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
@@ -124,6 +124,7 @@ class DeviceVerifier(Verifier):
         self._affinities.restarted()
         self._calls_told = False
         when = when_of(record)
+        desk.holdings.clear_all()
         if body.from_start:
             # What it restores from its checkpoint is told at the verbosity of device lists.
             desk.holdings.complete = desk.foresight.lists.tells_lists(when)
@@ -254,9 +255,23 @@ class DeviceVerifier(Verifier):
             self._unsound(record, body.checksum, "kubelet_internal_checkpoint", *self._odd(body))
             return
         self._checkpoint = (record.seq, body)
+        self._adopt(record, body, state)
         self._desk.holdings.complete = True
         if not self._desk.foresight.lists.tells_requests(when_of(record)):
             self._desk.holdings.clear_all()
+
+    def _adopt(self, record: Record, body: CheckpointRead, state: NodeState) -> None:
+        """What a checkpoint holds and no grant tells was granted before the records begin."""
+        desk = self._desk
+        for entry in body.entries:
+            holder = (entry.pod_uid, entry.container, entry.resource)
+            if desk.holdings.get(holder) is not None or desk.holdings.was_let_go(entry.pod_uid):
+                continue
+            if desk.foresight.is_told(holder, when_of(record)):
+                continue
+            certain = is_active(state, entry.pod_uid)[0] is True
+            held = Held(all_ids(entry.numa), record.seq, certain=certain)
+            desk.holdings.take(holder, held)
 
     def _cpu_state_read(self, record: Record, body: CpuManagerStateRead, state: NodeState) -> None:
         if body.checksum_ok is False:

@@ -14,8 +14,8 @@ from typing import Literal
 import msgspec
 
 from kubeledger.devicemanager.allocate import Plan, Refusal, Request, plans, take
-from kubeledger.devicemanager.decider import misfit
 from kubeledger.devicemanager.manager import HEALTHY, Device, ManagerImpl
+from kubeledger.devicemanager.refute import misfit
 from kubeledger.profile.devices import DeviceFacts
 from kubeledger.topologymanager.bitmask import bits_of
 from kubeledger.verify.devices.holdings import InUse
@@ -44,6 +44,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         listed: the plugin's devices.
         in_use: devices of others, those of ``reuse`` left out.
         nodes_of: NUMA nodes of devices.
+        name_of: pod key -> its name, for people.
         affinities: (n,) masks that may be stored for the container, None for none; empty
             when nothing tells.
         numa_nodes: of the machine.
@@ -59,6 +60,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     listed: Listed
     in_use: InUse
     nodes_of: NodesOf
+    name_of: Callable[[str], str]
     affinities: tuple[int | None, ...]
     numa_nodes: tuple[int, ...]
     facts: DeviceFacts
@@ -115,8 +117,8 @@ class _Plugin:
     ) -> frozenset[str] | None:
         return self._preference
 
-    def allocate(self, devices: frozenset[str]) -> str:
-        return ""
+    def allocate(self, devices: frozenset[str]) -> None:
+        return None
 
 
 def judge(evidence: Evidence, claimed: frozenset[str]) -> Judged:
@@ -247,12 +249,24 @@ def _world(
     if listed.registered is not False:
         manager.healthy[resource] = set(healthy)
     manager.allocated[resource] = set(used | evidence.reuse)
+    _record_holders(manager, evidence, claimed & used - evidence.reuse)
     manager.endpoints[resource] = _Plugin(claimed if "preferred" in suits else None)
     if evidence.held is not None:
         manager.allocated[resource] |= evidence.held
         record = {0: sorted(evidence.held)}
         manager.pod_devices.insert(evidence.pod, evidence.container, resource, record)
     return manager
+
+
+def _record_holders(manager: ManagerImpl, evidence: Evidence, devices: frozenset[str]) -> None:
+    """Who holds devices, only so that it can be told."""
+    by_holder: dict[tuple[str, str], list[str]] = {}
+    for device in sorted(devices & evidence.in_use.holders.keys()):
+        pod, container, _ = evidence.in_use.holders[device]
+        of = evidence.pod if pod == evidence.pod else evidence.name_of(pod)
+        by_holder.setdefault((of, container), []).append(device)
+    for (of, container), ids in by_holder.items():
+        manager.pod_devices.insert(of, container, evidence.resource, {0: ids})
 
 
 def _nodes(

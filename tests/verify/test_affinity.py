@@ -1,0 +1,216 @@
+"""Merged hints, in small scenes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeledger.devicemanager.records import DevicesReported
+from kubeledger.machine import Evidence
+from kubeledger.topologymanager.records import Hint
+from kubeledger.verify import Contradiction, Variant
+from tests.verify.device_world import GPU, Node, device_outcomes, hint
+
+BOTH = (hint(0), hint(1), hint(0, 1, preferred=False))
+
+
+def merged(
+    policy: str = "best-effort",
+    result: Hint | None = None,
+    numa: tuple[int, ...] | None = (0, 1),
+    settings: dict[str, Any] | None = None,
+    **fields: Any,  # noqa: ANN401 # any field
+) -> tuple[Node, int]:
+    """Two resources that agree on node 1 only."""
+    node = Node(policy=policy, numa=numa, **(settings or {}))
+    offered = node.hints("a", "c", cpu=BOTH, memory=(hint(1),))
+    return node, node.affinity("a", "c", result or hint(1), offered, **fields)
+
+
+def test_the_best_merge() -> None:
+    """Node 1 is what both can have."""
+    node, seq = merged()
+    finding = node.finding(seq)
+    assert finding.verdict == "match"
+    assert finding.expected == {
+        "hint": {"numa_nodes": [1], "preferred": True},
+        "admit": True,
+        "policy": "best-effort",
+    }
+    assert "memory has NUMA node 1, preferred" in finding.why
+    assert "on a machine with NUMA nodes 0 and 1 this merges to NUMA node 1" in finding.why
+
+
+@pytest.mark.parametrize(
+    "lie", [hint(0), hint(1, preferred=False), hint(), hint(0, 1, preferred=False)]
+)
+def test_another_merge(lie: Hint) -> None:
+    """There is no choice in a merge."""
+    node, seq = merged(result=lie)
+    assert node.finding(seq).verdict == "impossible"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"admit": False}, {"policy": "restricted"}, {"container": "z"}, {"pod_uid": "u"}]
+)
+def test_other_fields(fields: dict[str, Any]) -> None:
+    """Admission, the policy, and whom it is about."""
+    node, seq = merged()
+    at, body = node.steps[seq - 1]
+    node.steps[seq - 1] = (at, msgspec.structs.replace(body, **fields))
+    finding = node.finding(seq)
+    assert finding.verdict == "impossible"
+    assert finding.expected is not None
+    assert finding.expected.keys() >= fields.keys()
+
+
+def test_a_policy_that_refuses() -> None:
+    """Restricted admits only with a preferred hint."""
+    node = Node(policy="restricted", numa=(0, 1))
+    offered = node.hints("a", "c", cpu=(hint(0),), gpu=())
+    good = node.affinity("a", "c", hint(0, preferred=False), offered, admit=False)
+    assert node.finding(good).verdict == "match"
+    assert "policy restricted refuses" in node.finding(good).why
+    node = Node(policy="restricted", numa=(0, 1))
+    offered = node.hints("a", "c", cpu=(hint(0),), gpu=())
+    bad = node.affinity("a", "c", hint(0, preferred=False), offered, admit=True)
+    assert node.finding(bad).verdict == "impossible"
+
+
+def test_under_other_settings() -> None:
+    """A variant decides; the recorded policy's name is no difference."""
+    node = Node(policy="best-effort", numa=(0, 1))
+    offered = node.hints("a", "c", gpu=())
+    seq = node.affinity("a", "c", hint(0, 1, preferred=False), offered)
+    strict = Variant(settings={"topologyManagerPolicy": "restricted"})
+    assert node.finding(seq).verdict == "match"
+    finding = node.finding(seq, strict)
+    assert finding.expected == {
+        "hint": {"numa_nodes": [0, 1], "preferred": False},
+        "admit": False,
+    }
+    assert finding.verdict == "impossible"
+    none = Variant(settings={"topologyManagerPolicy": "none"})
+    assert node.finding(seq, none).expected is None
+
+
+def test_what_is_missing() -> None:
+    """Policy, machine, hints, version."""
+    node, seq = merged(numa=None)
+    assert node.finding(seq).missing == ("the NUMA nodes of the machine",)
+    node = Node(policy="best-effort")
+    seq = node.affinity("a", "c", hint(0), None)
+    assert node.finding(seq).missing == ("the hints of the providers",)
+    node = Node(policy=None)
+    seq = node.affinity("a", "c", hint(0), node.hints("a", "c"), policy=None)
+    assert node.finding(seq).missing == ("topologyManagerPolicy",)
+    node = Node(None, policy="best-effort")
+    seq = node.affinity("a", "c", hint(0), node.hints("a", "c"))
+    assert node.finding(seq).missing == ("the kubelet's version",)
+
+
+def test_nodes_that_other_decisions_tell() -> None:
+    """Without hints all nodes of the machine are merged: two others that agree tell them."""
+    node = Node(policy="best-effort", numa=None)
+    seqs = [node.affinity(name, "c", hint(0, 1), node.hints(name, "c")) for name in ("a", "b", "d")]
+    lie = node.affinity("e", "c", hint(0), node.hints("e", "c"))
+    assert {node.finding(seq).verdict for seq in seqs} == {"match"}
+    assert node.finding(lie).verdict == "impossible"
+
+
+def test_distances_that_are_not_known() -> None:
+    """They matter where several sets of the same size are left, and not for one node."""
+    options: dict[str, Any] = {
+        "topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": "true"}
+    }
+    pairs = tuple(hint(*pair) for pair in ((0, 1), (0, 2), (1, 2)))
+    node = Node(policy="best-effort", numa=(0, 1, 2), **options)
+    seq = node.affinity("a", "c", hint(0, 2), node.hints("a", "c", cpu=pairs))
+    assert node.finding(seq).missing == ("the distances of the NUMA nodes",)
+    node, seq = merged(settings=options, result=hint(0))
+    assert node.finding(seq).verdict == "impossible"
+
+
+def test_lines_of_providers_that_are_not_there() -> None:
+    """Each of three providers writes a line: with two of them, a hint may be missing."""
+    node, seq = merged(result=hint(1, preferred=False))
+    for lines, verdict in ((2, "unverifiable"), (3, "impossible")):
+        text = 'I1121 scope_container.go:93] "TopologyHints" hints=null'
+        evidence = tuple(Evidence(file="kubelet.log", line=n, text=text) for n in range(lines))
+        records = [
+            msgspec.structs.replace(record, evidence=evidence) if record.seq == seq - 1 else record
+            for record in node.records()
+        ]
+        found = [
+            outcome
+            for outcome in device_outcomes(records)
+            if not isinstance(outcome, Contradiction)
+        ]
+        assert [outcome.verdict for outcome in found] == [verdict]
+
+
+def test_lines_that_disagree() -> None:
+    """The merged hint is logged several times; another value in one of them is a lie."""
+    node, seq = merged(disputed=hint(0))
+    finding = node.finding(seq)
+    assert finding.verdict == "impossible"
+    assert finding.recorded is not None
+    assert finding.recorded["hint"] == {"numa_nodes": [0], "preferred": True}
+    assert len(node.contradictions()) == 1
+
+
+def test_pod_scope() -> None:
+    """One decision for the pod; one for a container cannot be."""
+    settings: dict[str, Any] = {"topologyManagerScope": "pod"}
+    node = Node(policy="best-effort", numa=(0, 1), **settings)
+    seq = node.affinity("a", None, hint(0), node.hints("a", None, cpu=BOTH))
+    assert node.finding(seq).verdict == "match"
+    assert node.finding(seq).subject == "pod/ns/a"
+    node, seq = merged(settings=settings)
+    finding = node.finding(seq)
+    assert finding.verdict == "impossible"
+    assert finding.expected is not None
+    assert finding.expected["container"] is None
+
+
+def test_hints_that_led_to_nothing() -> None:
+    """A merge follows at once."""
+    node = Node(policy="best-effort")
+    node.hints("a", "c")
+    node.affinity("b", "c", hint(0), node.hints("b", "c"))
+    (absent,) = node.absent()
+    assert (absent.kind, absent.subject) == ("topologymanager.AffinityDecided", "container/ns/a/c")
+
+
+def hinted(hints: tuple[Hint, ...] | None, limit: int = 1) -> list[Contradiction]:
+    """What is said of hints for devices, gpu-0 and gpu-1 on node 0, gpu-2 and gpu-3 on node 1."""
+    node = Node("1.20.2", policy="best-effort", numa=(0, 1))
+    node.plugin()
+    node.pod("a", ("c", limit, "app"))
+    node.hints("a", "c", gpu=hints)
+    numa = {"0": ("gpu-0", "gpu-1"), "1": ("gpu-2", "gpu-3")}
+    node.checkpoint({("z", "c"): numa})
+    node.add(DevicesReported(resource=GPU))
+    return node.contradictions()
+
+
+@pytest.mark.parametrize(
+    ("hints", "limit", "said"),
+    [
+        (BOTH, 1, ""),
+        ((hint(0, 1),), 3, ""),
+        ((), 5, ""),
+        (BOTH[1:], 1, "NUMA node 0 can serve the request"),
+        (BOTH, 3, "NUMA node 0 cannot serve 3 devices"),
+        ((hint(0, 1),), 5, "5 devices of example.com/gpu are needed and 4 could be used"),
+        (None, 1, "is on NUMA node 1, so there are hints"),
+    ],
+)
+def test_hints_of_devices(hints: tuple[Hint, ...] | None, limit: int, said: str) -> None:
+    """What the device manager cannot have generated is a contradiction."""
+    found = hinted(hints, limit)
+    assert len(found) == bool(said)
+    if said:
+        assert said in found[0].sides[1].says

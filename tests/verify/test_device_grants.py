@@ -1,0 +1,426 @@
+"""Granted devices, and those given back, in small scenes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.devicemanager.records import DevicesReported, EndpointStopped
+from kubeledger.lifecycle.records import ContainerStarted, PodListed
+from kubeledger.verify import Variant
+from tests.verify.device_world import GPU, Node, hint
+
+
+def one_pod(version: str | None = "1.36.2", limit: int = 1, **kwargs: str | None) -> Node:
+    """A node with a plugin and a pod that asks for devices."""
+    node = Node(version, **kwargs)  # type: ignore[arg-type] # only texts are given here
+    node.plugin()
+    node.pod("a", ("c", limit, "app"))
+    return node
+
+
+@pytest.mark.parametrize(
+    ("device", "verdict"), [("gpu-0", "match"), ("gpu-2", "admissible"), ("gpu-9", "impossible")]
+)
+def test_a_free_device(device: str, verdict: str) -> None:
+    """Any free device may be taken; decide takes the first one; one that is not there none."""
+    node = one_pod()
+    finding = node.finding(node.grant("a", device))
+    assert finding.verdict == verdict
+    assert "4 free healthy devices" in finding.why
+    assert finding.expected == {"device_ids": ["gpu-0"]}
+    assert finding.recorded == {"device_ids": [device]}
+    assert finding.subject == "container/ns/a/c"
+
+
+def test_the_sentence_names_who_holds_the_rest() -> None:
+    """What was free, what was held and by whom, and what was not healthy."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.plugin(("gpu-0", "gpu-1", "gpu-2"))
+    node.pod("b", ("c", 1, "app"))
+    assert node.finding(node.grant("b", "gpu-1")).why == (
+        "container c asks for 1 example.com/gpu: gpu-1 was taken out of the 2 free healthy "
+        "devices gpu-1, gpu-2; gpu-0 held by ns/a/c; gpu-3 not healthy"
+    )
+
+
+def test_a_device_is_held_once() -> None:
+    """A device in the hands of an active pod goes to nobody else."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.pod("b", ("c", 1, "app"))
+    finding = node.finding(node.grant("b", "gpu-0"))
+    assert finding.verdict == "impossible"
+    assert "device gpu-0, held by container c of pod ns/a, was taken" in finding.why
+    assert "gpu-0 held by ns/a/c" in finding.why
+
+
+def test_after_its_pod_a_device_is_free_again() -> None:
+    """Once the device manager let go of the pod."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.end("a")
+    released = node.release("a")
+    node.pod("b", ("c", 1, "app"))
+    assert node.finding(node.grant("b", "gpu-0")).verdict == "match"
+    finding = node.finding(released)
+    assert finding.verdict == "match"
+    assert "the pod was gone from the node" in finding.why or "ended" in finding.why
+
+
+def test_a_release_that_no_line_tells() -> None:
+    """The device of a pod that ended was taken: its release is missing, no lie is certain."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.end("a")
+    node.pod("b", ("c", 1, "app"))
+    finding = node.finding(node.grant("b", "gpu-0"))
+    assert finding.missing == ("the release of the devices of ns/a",)
+
+
+def test_only_pods_that_ended_are_let_go() -> None:
+    """A pod whose containers run keeps all."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.add(
+        ContainerStarted(namespace="ns", pod="a", pod_uid="uid-a", container="c", container_id="x")
+    )
+    released = node.release("a")
+    node.pod("b", ("c", 1, "app"))
+    later = node.grant("b", "gpu-0")
+    assert node.finding(released).verdict == "impossible"
+    assert "container c of it ran" in node.finding(released).why
+    assert node.finding(released).expected is None
+    assert node.finding(later).verdict == "impossible"
+
+
+def test_nobody_is_let_go_who_holds_nothing() -> None:
+    """Pods to be removed are pods that hold devices."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    assert node.finding(node.release("z")).verdict == "impossible"
+
+
+def test_all_of_a_pod_goes_at_once() -> None:
+    """A logged release is never one of a single container."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.end("a")
+    finding = node.finding(node.release("a", container="c", resource=GPU))
+    assert finding.verdict == "impossible"
+    assert finding.expected == {"pod_uid": "uid-a", "container": None, "resource": None}
+
+
+@pytest.mark.parametrize(("count", "limit"), [(2, 1), (1, 2)])
+def test_as_many_as_the_limit(count: int, limit: int) -> None:
+    """Not more, not less; and request and spec must tell the same."""
+    node = one_pod(limit=limit)
+    node.ask("a", needed=limit)
+    finding = node.finding(node.grant("a", *("gpu-0", "gpu-1")[:count], ask=False))
+    assert finding.verdict == "impossible"
+    node = one_pod(limit=limit)
+    finding = node.finding(node.grant("a", *("gpu-0", "gpu-1")[:count]))
+    assert f"its spec has a limit of {limit}" in finding.why
+
+
+def test_a_container_without_a_limit() -> None:
+    """It gets nothing; neither does one that the pod does not have."""
+    node = one_pod(limit=0)
+    assert "has no limit" in node.finding(node.grant("a", "gpu-0", ask=False)).why
+    node = one_pod()
+    finding = node.finding(node.grant("a", "gpu-0", container="z", ask=False))
+    assert (finding.verdict, "the pod has no container z" in finding.why) == ("impossible", True)
+
+
+def test_the_request_is_that_container_s() -> None:
+    """A grant that follows on the request of another is about that other."""
+    node = one_pod()
+    asked = node.ask("a")
+    node.pod("b", ("c", 1, "app"))
+    seq = node.grant("b", "gpu-0", ask=False)
+    node.causes[seq] = asked
+    finding = node.finding(seq)
+    assert finding.expected == {"pod_uid": "uid-a", "container": "c", "resource": GPU}
+
+
+@pytest.mark.parametrize(
+    ("version", "missing"),
+    [(None, "the kubelet's version"), ("1.99.0", "the rules of kubelet 1.99.0")],
+)
+def test_an_unknown_version(version: str | None, missing: str) -> None:
+    """Nothing is decided by the rules of another version."""
+    node = one_pod(version)
+    assert node.finding(node.grant("a", "gpu-0")).missing == (missing,)
+
+
+def test_without_a_spec_and_a_request() -> None:
+    """How many devices were asked for is not known; with a request it is."""
+    node = Node()
+    node.plugin()
+    assert node.finding(node.grant("x", "gpu-0", ask=False)).missing == ("the pod's spec",)
+    assert node.finding(node.grant("y", "gpu-2")).verdict == "admissible"
+
+
+def test_a_spec_of_wrong_types() -> None:
+    """It cannot be read, and that is said."""
+    node = Node()
+    node.plugin()
+    node.add(
+        PodListed(
+            namespace="ns",
+            pod="a",
+            pod_uid="uid-a",
+            spec={"containers": [{"name": "c", "resources": {"limits": {GPU: "many"}}}]},
+            status=None,
+            listed_by="api",
+        )
+    )
+    finding = node.finding(node.grant("a", "gpu-0", ask=False))
+    assert finding.missing == ("a readable spec of the pod",)
+
+
+def test_lists_that_nothing_tells() -> None:
+    """No list, no verdict; but a device that is held is held."""
+    node = Node()
+    node.pod("a", ("c", 1, "app"))
+    node.add(DevicesReported(resource=GPU))
+    first = node.grant("a", "gpu-0")
+    node.pod("b", ("c", 1, "app"))
+    second = node.grant("b", "gpu-0")
+    assert node.finding(first).missing == (f"the healthy devices of {GPU} at that time",)
+    assert node.finding(second).verdict == "impossible"
+
+
+def test_counts_without_ids() -> None:
+    """3 of 4 healthy: any of the known devices may be the one that is not."""
+    node = Node()
+    node.add(DevicesReported(resource=GPU, total=4, healthy=4))
+    node.pod("a", ("c", 1, "app"))
+    node.pod("b", ("c", 1, "app"))
+    first = node.grant("a", "gpu-0")
+    node.checkpoint({("a", "c"): {"-1": ("gpu-0",)}})
+    node.add(DevicesReported(resource=GPU, total=4, healthy=3))
+    second = node.grant("b", "gpu-1")
+    assert node.finding(first).verdict == "match"
+    assert node.finding(second).missing == (f"the healthy devices of {GPU} at that time",)
+
+
+def test_a_plugin_that_went_away() -> None:
+    """Its devices are not healthy until it sends a list again."""
+    node = one_pod()
+    node.add(EndpointStopped(resource=GPU))
+    gone = node.grant("a", "gpu-0")
+    finding = node.finding(gone)
+    assert finding.verdict == "impossible"
+    assert f"no healthy devices present; cannot allocate unhealthy devices {GPU}" in finding.why
+
+
+def test_a_new_kubelet_has_no_device_until_the_plugin_is_back() -> None:
+    """What containers hold is restored from the checkpoint."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.start(restart=True)
+    node.pod("a", ("c", 1, "app"))
+    node.plugin()
+    node.pod("d", ("c", 1, "app"))
+    free = node.grant("d", "gpu-2")
+    node.pod("e", ("c", 1, "app"))
+    held = node.grant("e", "gpu-0")
+    assert node.finding(held).verdict == "impossible"
+    assert node.finding(free).verdict in {"match", "admissible"}
+
+
+def test_before_the_plugin_is_back() -> None:
+    """No device is healthy until it sends its list to the new kubelet."""
+    node = one_pod()
+    node.start(restart=True)
+    finding = node.finding(node.grant("a", "gpu-1"))
+    assert finding.verdict == "impossible"
+    assert "no healthy devices present" in finding.why
+
+
+def test_a_log_that_begins_within_a_process() -> None:
+    """What was held before is not known, and no checkpoint shows it."""
+    node = Node()
+    node.steps.clear()
+    node.start(from_start=False)
+    node.plugin()
+    node.pod("a", ("c", 1, "app"))
+    finding = node.finding(node.grant("a", "gpu-0"))
+    assert finding.missing == (f"all holders of {GPU} at that time",)
+
+
+def test_devices_of_init_containers_are_used_again() -> None:
+    """All of them before any other; a sidecar keeps its own since 1.29."""
+    node = Node()
+    node.plugin()
+    node.pod("a", ("i", 1, "init"), ("s", 1, "sidecar"), ("c", 1, "app"))
+    node.grant("a", "gpu-1", container="i")
+    side = node.grant("a", "gpu-1", container="s")
+    app = node.grant("a", "gpu-2")
+    assert node.finding(side).why.startswith(
+        "container s asks for 1 example.com/gpu: gpu-1 was taken over from an init container"
+    )
+    assert node.finding(app).verdict == "admissible"
+    assert node.finding(app, Variant(kubelet_version="1.28.0")).verdict == "impossible"
+
+
+def test_a_device_that_is_there_to_be_used_again_must_be_used() -> None:
+    """Another one instead is impossible."""
+    node = Node()
+    node.plugin()
+    node.pod("a", ("i", 1, "init"), ("c", 1, "app"))
+    node.grant("a", "gpu-1", container="i")
+    finding = node.finding(node.grant("a", "gpu-2"))
+    assert finding.verdict == "impossible"
+    assert "while gpu-1, reusable, was left" in finding.why
+
+
+def aligned(version: str = "1.36.2", policy: str = "best-effort") -> tuple[Node, int]:
+    """Two NUMA nodes; gpu-0 and gpu-1 are on node 0, gpu-2 and gpu-3 on node 1."""
+    node = Node(version, policy=policy, numa=(0, 1))
+    node.plugin()
+    node.pod("a", ("c", 1, "app"))
+    offered = node.hints("a", "c", gpu=(hint(0), hint(1), hint(0, 1, preferred=False)))
+    return node, node.affinity("a", "c", hint(0), offered)
+
+
+ON_NODES = {
+    ("w", "c"): {"0": ("gpu-0",)},
+    ("x", "c"): {"0": ("gpu-1",)},
+    ("y", "c"): {"1": ("gpu-2",)},
+    ("z", "c"): {"1": ("gpu-3",)},
+}
+
+
+@pytest.mark.parametrize(
+    ("device", "verdict"), [("gpu-0", "match"), ("gpu-1", "admissible"), ("gpu-2", "impossible")]
+)
+def test_aligned_devices_come_first(device: str, verdict: str) -> None:
+    """The NUMA nodes of devices are those under which any checkpoint holds them."""
+    node, _ = aligned()
+    seq = node.grant("a", device)
+    node.checkpoint(ON_NODES)
+    finding = node.finding(seq)
+    assert finding.verdict == verdict
+    if verdict != "impossible":
+        assert "aligned to NUMA node 0, where gpu-0, gpu-1 are" in finding.why
+
+
+def test_unknown_numa_nodes_are_named() -> None:
+    """Without a checkpoint it is not known which devices are aligned."""
+    node, _ = aligned()
+    finding = node.finding(node.grant("a", "gpu-2"))
+    assert finding.missing == (f"the NUMA nodes of gpu-0, gpu-1, gpu-2, gpu-3 of {GPU}",)
+
+
+def test_with_policy_none_numa_nodes_do_not_matter() -> None:
+    """Nothing is stored, so any device will do."""
+    node = Node(policy="none", numa=(0, 1))
+    node.plugin()
+    node.pod("a", ("c", 1, "app"))
+    seq = node.grant("a", "gpu-2")
+    node.checkpoint(ON_NODES)
+    assert node.finding(seq).verdict == "admissible"
+
+
+def test_an_affinity_that_is_not_recorded() -> None:
+    """The policy aligns, but no decision tells to what."""
+    node = Node(policy="best-effort", numa=(0, 1))
+    node.plugin()
+    node.pod("a", ("c", 1, "app"))
+    seq = node.grant("a", "gpu-2")
+    node.checkpoint(ON_NODES)
+    assert node.finding(seq).missing == ("the affinity of container c",)
+
+
+def test_log_and_checkpoint_name_different_devices() -> None:
+    """Both sides are shown, and what comes next rests on the checkpoint."""
+    node = one_pod()
+    lie = node.grant("a", "gpu-1")
+    node.pod("b", ("c", 1, "app"))
+    next_one = node.grant("b", "gpu-1")
+    read = node.checkpoint({("a", "c"): {"-1": ("gpu-0",)}, ("b", "c"): {"-1": ("gpu-1",)}})
+    finding = node.finding(lie)
+    assert (finding.verdict, finding.expected) == ("impossible", {"device_ids": ["gpu-0"]})
+    assert node.finding(next_one).verdict == "match"
+    (contradiction,) = node.contradictions()
+    assert [side.seq for side in contradiction.sides] == [lie, read]
+
+
+def test_a_checkpoint_with_a_wrong_checksum_counts_for_nothing() -> None:
+    """It is told, with the grant that it disagrees with."""
+    node = one_pod()
+    grant = node.grant("a", "gpu-0")
+    read = node.checkpoint({("a", "c"): {"-1": ("gpu-1",)}}, sound=False)
+    assert node.finding(grant).verdict == "match"
+    (contradiction,) = node.contradictions()
+    assert [side.seq for side in contradiction.sides] == [read, read, grant]
+
+
+def test_numa_record_of_a_grant() -> None:
+    """It holds the devices of the grant, under the nodes of the checkpoint."""
+    node = one_pod()
+    seq = node.grant("a", "gpu-0", numa={"1": ("gpu-0",)})
+    node.checkpoint({("a", "c"): {"0": ("gpu-0",)}})
+    finding = node.finding(seq)
+    assert (finding.verdict, finding.expected) == ("impossible", {"numa": {"0": ["gpu-0"]}})
+    node = one_pod()
+    seq = node.grant("a", "gpu-0", numa={"1": ("gpu-1",)})
+    assert node.finding(seq).verdict == "impossible"
+
+
+def test_what_only_a_checkpoint_shows_is_judged_at_the_admission() -> None:
+    """Requests are not logged; the grant of b would be judged against a's if it were later."""
+    node = Node(policy="best-effort")
+    node.plugin()
+    node.pod("a", ("i", 1, "init"), ("c", 2, "app"))
+    for container in ("i", "c"):
+        offered = node.hints("a", container, gpu=None)
+        node.affinity("a", container, hint(0), offered)
+    node.checkpoint({("a", "c"): {"-1": ("gpu-0", "gpu-1")}, ("a", "i"): {"-1": ("gpu-0",)}})
+    node.now -= 0.1
+    app = node.grant("a", "gpu-0", "gpu-1", ask=False, told_by="checkpoint")
+    node.now -= 0.1
+    init = node.grant("a", "gpu-0", container="i", ask=False, told_by="checkpoint")
+    assert node.finding(app).verdict == "match"
+    assert "gpu-0 was taken over from an init container" in node.finding(app).why
+    assert node.finding(init).verdict == "match"
+
+
+def test_what_a_checkpoint_shows_of_a_time_without_a_log() -> None:
+    """When it was allocated is not known."""
+    node = Node()
+    node.plugin()
+    node.pod("a", ("c", 1, "app"), added=False)
+    seq = node.grant("a", "gpu-0", ask=False, told_by="checkpoint")
+    assert node.finding(seq).missing == ("the log of the pod's admission",)
+    seq = node.grant("b", "gpu-1", ask=False, told_by="restore")
+    assert node.finding(seq).missing == (
+        "the log of the kubelet process that allocated the devices",
+    )
+
+
+def test_a_request_that_led_to_nothing() -> None:
+    """The container was started, so it got what it asked for."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.pod("b", ("c", 1, "app"))
+    node.ask("b")
+    node.add(
+        ContainerStarted(namespace="ns", pod="b", pod_uid="uid-b", container="c", container_id="x")
+    )
+    (absent,) = node.absent()
+    assert absent.kind == "devicemanager.DevicesAllocated"
+    assert absent.subject == "container/ns/b/c"
+
+
+def test_two_lists_of_one_span() -> None:
+    """Healthy devices changed, and no message of the plugin is logged."""
+    node = Node()
+    node.add(DevicesReported(resource=GPU, total=4, healthy=4))
+    first = node.checkpoint({})
+    second = node.checkpoint({}, registered=("gpu-0",))
+    node.pod("a", ("c", 1, "app"))
+    (contradiction,) = node.contradictions()
+    assert {side.seq for side in contradiction.sides} == {first, second}

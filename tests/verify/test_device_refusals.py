@@ -1,0 +1,207 @@
+"""Refused containers, in small scenes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.lifecycle.records import PodRejected
+from tests.verify.device_world import GPU, IDS, Node
+
+UNREGISTERED = f"cannot allocate unregistered device {GPU}"
+NO_HEALTHY = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
+HINTS = "Unable to generate topology hints: requested number of devices unavailable"
+
+
+def two_free(limit: int = 3, version: str = "1.36.2") -> Node:
+    """Two of four devices are held; a pod asks."""
+    node = Node(version)
+    node.plugin()
+    node.pod("h", ("c", 2, "app"))
+    node.grant("h", "gpu-0", "gpu-1")
+    node.pod("a", ("c", limit, "app"))
+    return node
+
+
+def test_too_few() -> None:
+    """3 asked for, 2 free."""
+    node = two_free()
+    finding = node.finding(node.short("a", 3, 2))
+    assert finding.verdict == "match"
+    assert finding.why == (
+        "container c needs 3 example.com/gpu, more than the 2 free healthy devices: gpu-2, "
+        "gpu-3; gpu-0, gpu-1 held by ns/h/c"
+    )
+
+
+@pytest.mark.parametrize(("requested", "available"), [(3, 1), (3, 3), (2, 2), (4, 2)])
+def test_wrong_counts(requested: int, available: int) -> None:
+    """Word for word, or not at all."""
+    node = two_free()
+    finding = node.finding(node.short("a", requested, available, needed=3))
+    assert finding.verdict == "impossible"
+    assert finding.expected is not None
+    assert (finding.expected["requested"], finding.expected["available"]) == (3, 2)
+
+
+def test_enough() -> None:
+    """Where there is enough, nothing is refused."""
+    node = two_free(limit=2)
+    finding = node.finding(node.short("a", 2, 1))
+    assert (finding.verdict, finding.expected) == ("impossible", None)
+
+
+def test_counted_after_what_is_used_again() -> None:
+    """Devices of the pod's init container count first."""
+    node = Node()
+    node.plugin()
+    node.pod("a", ("i", 2, "init"), ("c", 5, "app"))
+    node.grant("a", "gpu-0", "gpu-1", container="i")
+    assert node.finding(node.short("a", 3, 2, needed=5)).verdict == "match"
+
+
+def test_open_counts() -> None:
+    """Holders that nobody knows may leave less than there seems to be."""
+    node = Node()
+    node.steps.clear()
+    node.start(from_start=False)
+    node.plugin()
+    node.pod("a", ("c", 3, "app"))
+    assert node.finding(node.short("a", 3, 2)).missing == (f"all holders of {GPU} at that time",)
+    node = Node()
+    node.steps.clear()
+    node.start(from_start=False)
+    node.plugin()
+    node.pod("a", ("c", 6, "app"))
+    assert node.finding(node.short("a", 6, 5)).verdict == "impossible"
+
+
+def test_hints_fail_with_what_may_be_used_again() -> None:
+    """Requested is all, available counts reusable devices."""
+    node = two_free()
+    fields = {"requested": 3, "available": 2}
+    finding = node.finding(node.refuse("a", 0, HINTS, **fields))
+    assert (finding.verdict, finding.rule.rsplit(" ", 1)[1]) == ("match", "GetTopologyHints")
+    node = two_free()
+    assert (
+        node.finding(node.refuse("a", 0, HINTS, requested=3, available=1)).verdict == "impossible"
+    )
+
+
+def test_the_plugin_s_own_error() -> None:
+    """Possible wherever the plugin is asked at all."""
+    error = "rpc error: code = Unavailable desc = no"
+    node = two_free(limit=1)
+    assert node.finding(node.refuse("a", 1, error)).verdict == "admissible"
+    node = two_free()
+    finding = node.finding(node.refuse("a", 3, error))
+    assert finding.verdict == "impossible"
+    assert "Requested: 3, Available: 2" in finding.why
+
+
+@pytest.mark.parametrize(("version", "verdict"), [("1.36.2", "match"), ("1.20.2", "impossible")])
+def test_before_the_plugin_is_back(version: str, verdict: str) -> None:
+    """After a restart, newer kubelets have words of their own for it."""
+    node = two_free(limit=1, version=version)
+    node.start(restart=True)
+    finding = node.finding(node.refuse("a", 1, NO_HEALTHY))
+    assert finding.verdict == verdict
+
+
+def test_old_words_before_the_plugin_is_back() -> None:
+    """1.20 counts: none is there."""
+    node = two_free(limit=1, version="1.20.2")
+    node.start(restart=True)
+    assert node.finding(node.short("a", 1, 0)).verdict == "match"
+
+
+def test_registered_or_not() -> None:
+    """A resource whose plugin sent its list is registered; after the grace, nobody knows."""
+    node = two_free(limit=1)
+    assert node.finding(node.refuse("a", 1, UNREGISTERED)).verdict == "impossible"
+    node = two_free(limit=1)
+    node.start(restart=True)
+    node.now += 301
+    seq = node.refuse("a", 1, UNREGISTERED)
+    assert node.finding(seq).missing == (f"whether {GPU} was registered at that time",)
+
+
+def test_a_changed_request() -> None:
+    """A container that holds devices cannot ask for another number."""
+    node = two_free()
+    error = f'pod "uid-h" container "c" changed request for resource "{GPU}" from 2 to 3'
+    finding = node.finding(node.refuse("h", 0, error, requested=3))
+    assert finding.verdict == "impossible"  # its limit is 2 still
+    node.pod("h", ("c", 3, "app"), added=False)
+    node.now += 1
+    assert node.finding(node.refuse("h", 0, error, requested=3)).verdict == "match"
+
+
+def test_what_is_not_told() -> None:
+    """Of whom, of what, and when."""
+    node = two_free()
+    status = node.short("a", 3, 2)
+    for fields, missing in (
+        ({"resource": None}, "the resource that was refused"),
+        ({"told_by": "status"}, "the time of the refusal"),
+    ):
+        node = two_free()
+        status = node.refuse("a", 0, "x", **fields)
+        assert node.finding(status).missing == (missing,)
+    node = two_free()
+    assert node.finding(node.refuse("x", 0, "x", container=None)).missing == (
+        "the container that was refused",
+    )
+
+
+def test_the_container_follows_from_the_spec() -> None:
+    """If only one asks for the resource, it is that one."""
+    node = two_free()
+    error = f"requested number of devices unavailable for {GPU}. Requested: 3, Available: 2"
+    seq = node.refuse("a", 0, error, container=None, requested=3, available=2)
+    assert node.finding(seq).verdict == "match"
+    assert node.finding(seq).subject == "container/ns/a/c"
+
+
+def test_an_event_of_a_whole_second() -> None:
+    """What was free within that second is not certain."""
+    node = two_free()
+    seq = node.refuse("a", 0, UNREGISTERED, told_by="event")
+    assert node.finding(seq).missing == ("the instant of the refusal within its second",)
+
+
+def test_no_limit_no_refusal() -> None:
+    """The device manager has nothing to refuse."""
+    node = two_free(limit=0)
+    assert node.finding(node.refuse("a", 0, UNREGISTERED)).verdict == "impossible"
+
+
+def test_the_pod_s_rejection_tells_the_same() -> None:
+    """If not, both sides are shown."""
+    node = two_free()
+    seq = node.short("a", 3, 2)
+    told = node.add(
+        PodRejected(
+            namespace="ns",
+            pod="a",
+            pod_uid="uid-a",
+            reason="UnexpectedAdmissionError",
+            message=f"Allocate failed due to {UNREGISTERED}, which is unexpected",
+        )
+    )
+    assert node.finding(seq).verdict == "impossible"
+    (contradiction,) = node.contradictions()
+    assert [side.seq for side in contradiction.sides] == [seq, told]
+
+
+def test_a_lie_about_a_grant_does_not_spread() -> None:
+    """A refusal after an impossible grant of unknown truth is not called impossible."""
+    node = Node()
+    node.plugin()
+    node.pod("h", ("c", 1, "app"))
+    node.grant("h", "gpu-0")
+    node.pod("l", ("c", 1, "app"))
+    lie = node.grant("l", "gpu-0")
+    node.pod("a", ("c", len(IDS), "app"))
+    later = node.short("a", 4, 2)
+    assert node.finding(lie).verdict == "impossible"
+    assert node.finding(later).verdict == "unverifiable"

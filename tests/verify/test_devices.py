@@ -1,0 +1,237 @@
+"""Devices and topology of both recordings, and lies about them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeledger.devicemanager.records import (
+    AllocationFailed,
+    AllocationRequested,
+    CheckpointRead,
+    DevicesAllocated,
+    DevicesReleased,
+    DevicesReported,
+)
+from kubeledger.machine import Record
+from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.verify import Contradiction, Finding
+from kubeledger.verify.devices.verifier import DeviceVerifier
+from tests.verify.device_world import device_outcomes
+from tests.verify.histories import changed, recorded
+
+KINDS = tuple(kind.kind for kind in DeviceVerifier.decides)
+
+
+@cache
+def relevant(node: str) -> tuple[Record, ...]:
+    """Records of a recording, without those that no part of device verification looks at."""
+    skipped = ("prober.", "cgroups.", "ledger.", "lifecycle.ReasonReported")
+    return tuple(r for r in recorded(node) if not r.kind.startswith(skipped))
+
+
+def found(records: list[Record]) -> tuple[dict[int, Finding], list[Contradiction]]:
+    """Findings of device decisions by record, and contradictions."""
+    outcomes = device_outcomes(records)
+    contradictions = [o for o in outcomes if isinstance(o, Contradiction)]
+    findings = [o for o in outcomes if not isinstance(o, Contradiction) and o.kind in KINDS]
+    return {finding.seq: finding for finding in findings}, contradictions
+
+
+def impossible(records: list[Record]) -> set[int]:
+    """Records of impossible decisions."""
+    return {seq for seq, finding in found(records)[0].items() if finding.verdict == "impossible"}
+
+
+def of_kind(node: str, kind: type[Any]) -> list[Record]:
+    """Records of one kind."""
+    return [record for record in relevant(node) if isinstance(record.body, kind)]
+
+
+@pytest.mark.parametrize(
+    ("node", "counts"),
+    [
+        (
+            "node-a",
+            {"DevicesAllocated": 6, "AllocationFailed": 1, "DevicesReleased": 1, "Affinity": 30},
+        ),
+        ("node-b", {"DevicesAllocated": 4, "AllocationFailed": 1, "Affinity": 17}),
+    ],
+)
+def test_all_of_a_recording_is_verified(node: str, counts: dict[str, int]) -> None:
+    """Nothing is impossible, nothing left open, and no sources disagree."""
+    findings, contradictions = found(list(relevant(node)))
+    assert not contradictions
+    assert {finding.verdict for finding in findings.values()} <= {"match", "admissible"}
+    kinds = Counter(f.kind.partition(".")[2].removesuffix("Decided") for f in findings.values())
+    assert kinds == counts
+    assert all(finding.why and finding.rule and finding.inputs for finding in findings.values())
+    for finding in findings.values():
+        if finding.verdict == "match":
+            assert finding.expected == finding.recorded
+
+
+def test_sentences() -> None:
+    """As a postmortem takes them."""
+    (refused,) = of_kind("node-a", AllocationFailed)
+    granted = next(
+        r
+        for r in of_kind("node-a", DevicesAllocated)
+        if r.body.pod == "gpu-d"  # type: ignore[attr-defined] # of that kind
+    )
+    findings, _ = found(list(relevant("node-a")))
+    assert findings[refused.seq].why == (
+        "container train needs 3 example.com/gpu, more than the 1 free healthy device: gpu-3; "
+        "gpu-0 held by default/gpu-a/warmup; gpu-1 held by default/gpu-b/train; gpu-2 held by "
+        "default/gpu-a/train"
+    )
+    assert findings[granted.seq].why == (
+        "container train asks for 1 example.com/gpu: gpu-3 was taken out of the 1 free healthy "
+        "device gpu-3; gpu-1 held by default/gpu-b/train; gpu-0, gpu-2 not healthy; the "
+        "container is aligned to NUMA node 0, where none are"
+    )
+
+
+def lies(body: Any) -> list[dict[str, Any]]:  # noqa: ANN401 # one of several kinds
+    """Every field of a decision, changed."""
+    changes: list[dict[str, Any]] = []
+    for name in ("namespace", "pod", "pod_uid", "container", "resource", "error", "policy"):
+        if isinstance(getattr(body, name, None), str):
+            changes.append({name: f"{getattr(body, name)}x"})
+    if isinstance(body, DevicesAllocated):
+        stem = body.device_ids[0].partition("-")[0]
+        pool = [f"{stem}-{n}" for n in range(4 if stem == "gpu" else 3)]
+        others = [device for device in pool if device not in body.device_ids]
+        changes += [{"device_ids": tuple(sorted((*body.device_ids[1:], o)))} for o in others]
+        changes += [{"device_ids": ("gpu-9", *body.device_ids[1:])}]
+        changes += [{"device_ids": tuple(pool)}, {"numa": {"7": body.device_ids}}]
+    elif isinstance(body, AllocationFailed):
+        assert body.available is not None
+        assert body.requested is not None
+        changes += [{"available": body.available + n} for n in (-1, 1)]
+        changes += [{"requested": body.requested + 1}]
+    elif isinstance(body, DevicesReleased):
+        changes += [{"container": "train"}, {"resource": "example.com/gpu"}]
+    elif isinstance(body, AffinityDecided):
+        changes += [
+            {"hint": Hint(numa_nodes=(1,), preferred=body.hint.preferred)},
+            {"hint": Hint(numa_nodes=None, preferred=body.hint.preferred)},
+            {"hint": Hint(numa_nodes=body.hint.numa_nodes, preferred=not body.hint.preferred)},
+            {"admit": not body.admit},
+        ]
+    return changes
+
+
+@pytest.mark.parametrize("node", ["node-a", "node-b"])
+@pytest.mark.parametrize("kind", DeviceVerifier.decides, ids=lambda kind: kind.__name__)
+def test_every_lie_about_a_decision_is_caught(node: str, kind: type[Any]) -> None:
+    """Each changed field makes that decision impossible, and no other."""
+    for record in of_kind(node, kind)[:12]:
+        for change in lies(record.body):
+            lied = changed(relevant(node), record.seq, **change)
+            assert impossible(lied) == {record.seq}, (record.seq, change)
+
+
+def of_pod(node: str, kind: type[Any], pod: str, container: str) -> Record:
+    """The first record of one kind about a container."""
+    return next(
+        r
+        for r in of_kind(node, kind)
+        if (r.body.pod, r.body.container) == (pod, container)  # type: ignore[attr-defined] # of that kind
+    )
+
+
+def test_a_lie_about_hints() -> None:
+    """The merge that rests on them is impossible, and they are not those of the devices."""
+    hints = of_pod("node-a", HintsGenerated, "gpu-a", "warmup")
+    wrong = {"example.com/gpu": (Hint(numa_nodes=(0,), preferred=False),)}
+    findings, contradictions = found(changed(relevant("node-a"), hints.seq, hints=wrong))
+    merged = of_pod("node-a", AffinityDecided, "gpu-a", "warmup")
+    assert [s for s, f in findings.items() if f.verdict == "impossible"] == [merged.seq]
+    assert [c.sides[0].seq for c in contradictions] == [hints.seq]
+
+
+def test_a_lie_about_a_request() -> None:
+    """It differs from the spec, so the grant that follows is impossible."""
+    asked = of_pod("node-a", AllocationRequested, "gpu-b", "train")
+    grant = of_pod("node-a", DevicesAllocated, "gpu-b", "train")
+    assert impossible(changed(relevant("node-a"), asked.seq, needed=2)) == {grant.seq}
+
+
+def test_a_lie_about_a_checkpoint_entry() -> None:
+    """It differs from the log; both sides are shown."""
+    grant = of_pod("node-a", DevicesAllocated, "gpu-b", "train")
+    read = next(
+        r
+        for r in of_kind("node-a", CheckpointRead)
+        if any(e.pod_uid == grant.body.pod_uid for e in r.body.entries)  # type: ignore[attr-defined] # of that kind
+    )
+    records = list(relevant("node-a"))
+    for later in of_kind("node-a", CheckpointRead):
+        assert isinstance(later.body, CheckpointRead)
+        entries = tuple(
+            msgspec.structs.replace(entry, numa={"1": ("gpu-3",)})
+            if entry.pod_uid == grant.body.pod_uid  # type: ignore[attr-defined] # of that kind
+            else entry
+            for entry in later.body.entries
+        )
+        records = changed(records, later.seq, entries=entries)
+    findings, contradictions = found(records)
+    assert findings[grant.seq].verdict == "impossible"
+    assert findings[grant.seq].expected == {"device_ids": ["gpu-3"]}
+    assert [side.seq for side in contradictions[0].sides] == [grant.seq, read.seq]
+
+
+def test_a_lie_about_healthy_devices() -> None:
+    """Log and checkpoint differ: nothing is believed, and nothing called impossible."""
+    report = next(
+        r
+        for r in of_kind("node-b", DevicesReported)
+        if isinstance(r.body, DevicesReported) and r.body.total == 4
+    )
+    findings, contradictions = found(changed(relevant("node-b"), report.seq, healthy=3))
+    assert all(finding.verdict != "impossible" for finding in findings.values())
+    assert report.seq in {side.seq for side in contradictions[0].sides}
+    missing = {name for finding in findings.values() for name in finding.missing}
+    assert missing == {"the healthy devices of example.com/gpu at that time"}
+
+
+@pytest.mark.parametrize("node", ["node-a", "node-b"])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_any_part_of_a_recording(node: str, data: st.DataObject) -> None:
+    """Whatever is left of a ledger: no crash, one finding a decision, and a sentence in each."""
+    records = relevant(node)
+    begin = data.draw(st.integers(0, len(records)))
+    end = data.draw(st.integers(begin, len(records)))
+    gone = data.draw(st.sets(st.sampled_from(sorted({r.kind for r in records})), max_size=4))
+    part = [r for r in records[begin:end] if r.kind not in gone]
+    step = data.draw(st.integers(2, 40))
+    part = [record for index, record in enumerate(part) if index % step]
+    decisions = [r.seq for r in part if r.kind in KINDS]
+    told = [
+        outcome
+        for outcome in device_outcomes(part)
+        if not isinstance(outcome, Contradiction)
+        and outcome.kind in KINDS
+        and outcome.recorded is not None
+    ]
+    assert [finding.seq for finding in told] == decisions
+    assert all(finding.why for finding in told)
+    assert all(finding.missing for finding in told if finding.verdict == "unverifiable")
+
+
+@pytest.mark.parametrize("node", ["node-a", "node-b"])
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.8])
+def test_a_ledger_that_begins_or_ends_late(node: str, part: float) -> None:
+    """A cut is no lie."""
+    records = relevant(node)
+    at = int(len(records) * part)
+    assert impossible(list(records[:at])) == set()
+    assert impossible(list(records[at:])) == set()
