@@ -252,7 +252,10 @@ def test_cpus_of_its_own_need_no_quota() -> None:
     limits = {"cpu": "2", "memory": "1Gi"}
     record = cgroup("kubepods/podu-web", cpu_shares=2048, memory_limit_bytes=GIB)
     steps = [(9.0, added()), (10.0, pod(requests=limits, limits=limits)), (10.0, record)]
-    assert only([*start(cpuManagerPolicy="static"), *steps]).verdict == "admissible"
+    assert only([*start(cpuManagerPolicy="static"), *steps]).verdict == "match"
+    gate = {"DisableCPUQuotaWithExclusiveCPUs": False}
+    without = start(cpuManagerPolicy="static", featureGates=gate)
+    assert only([*without, *steps]).verdict == "impossible"
     assert only([*start("1.30.0", cpuManagerPolicy="static"), *steps]).verdict == "impossible"
     assert only([*start(), *steps]).verdict == "impossible"
 

@@ -9,8 +9,9 @@ import msgspec
 
 from kubeledger.cgroups.names import CgroupNameError
 from kubeledger.cgroups.paths import parse_cgroup_path
-from kubeledger.cgroups.pod import Container, Pod
 from kubeledger.cgroups.records import CgroupUpdated
+from kubeledger.errors import BadInputError
+from kubeledger.kube.pod import Container, Pod
 from kubeledger.kube.quantity import QuantityError
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
@@ -24,7 +25,7 @@ from kubeledger.verify.pods import ListedPod
 __all__ = ["Levels"]
 
 _READABLE: Final = "a readable spec of the pod"
-_UNREADABLE = (msgspec.ValidationError, QuantityError, CgroupNameError)
+_UNREADABLE = (msgspec.ValidationError, BadInputError, QuantityError, CgroupNameError)
 
 
 class Levels:

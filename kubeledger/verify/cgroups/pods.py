@@ -20,11 +20,11 @@ from kubeledger.cgroups.container_config import (
 )
 from kubeledger.cgroups.conversions import MIN_SHARES, SHARES_PER_CPU
 from kubeledger.cgroups.decider import PodDecision, decide_pod, decide_pod_unified
+from kubeledger.cgroups.exclusive import exclusive_containers
 from kubeledger.cgroups.paths import parse_cgroup_path
-from kubeledger.cgroups.pod import Container, Pod, ResourceRequirements
 from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.cgroups.unified import UnifiedSettings
-from kubeledger.kube.requests import nanos_of
+from kubeledger.kube.pod import Container, Pod, ResourceRequirements
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.cgroups.judging import Option
 from kubeledger.verify.cgroups.settings import CgroupSettings
@@ -37,9 +37,7 @@ _ANY_CAPACITY: Final = 1
 """Bytes of the node in the place of a number: it decides about the OOM score alone, which
 is in no cgroup file."""
 _RESIZE_SINCE_MINOR: Final = 33
-_OWN_CPUS_SINCE_MINOR: Final = 33
 _SOURCE: Final = "kubernetes.io/config.source"
-_NANO: Final = 10**9
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -78,7 +76,7 @@ class PodOptions:
     """What the cgroups of one version of a pod can hold.
 
     Raises (all methods, and the constructor):
-        msgspec.ValidationError, QuantityError, CgroupNameError: the spec cannot be read.
+        msgspec.ValidationError, BadInputError, CgroupNameError: the spec cannot be read.
     """
 
     def __init__(self, listed: ListedPod, pod: Pod, rules: Rules) -> None:
@@ -92,7 +90,13 @@ class PodOptions:
             enforce_cpu_limits=bool(settings.enforce_cpu_limits),
             cpu_period_us=settings.cpu_period_us or 0,
             memory_capacity=_ANY_CAPACITY,
+            static_cpu_policy=settings.static_cpus,
         )
+        self._exclusive = frozenset[str]()
+        if settings.static_cpus:
+            self._exclusive = exclusive_containers(
+                pod, self.decision.qos_class, rules.profile.cgroups
+            )
 
     @property
     def name(self) -> str:
@@ -103,14 +107,11 @@ class PodOptions:
         """The pod's own cgroup."""
         asked, settings = self.decision.pod, self.rules.settings
         assert asked.cpu_shares is not None
-        quotas = [asked.cpu_quota_us]
-        if self._may_have_own_cpus(self.pod.spec.containers):
-            quotas.append(None)
         unified = is_unified(body)
         values = kernel_values(
             unified=unified,
             shares=[asked.cpu_shares],
-            quota_us=quotas,
+            quota_us=[asked.cpu_quota_us],
             period_us=asked.cpu_period_us,
             memory=asked.memory_limit_bytes,
             by_systemd=settings.cgroupfs is not True,
@@ -126,15 +127,12 @@ class PodOptions:
 
     def container_option(self, container: Container, body: CgroupUpdated) -> Option:
         """The cgroup of a container, init containers included."""
-        config = self.decision.containers.get(container.name) or self._decided(container)
+        config = self.decision.containers.get(container.name or "") or self._decided(container)
         settings = self.rules.settings
-        quotas: list[int | None] = [config.cpu_quota_us]
-        if self._may_have_own_cpus([container]):
-            quotas.append(None)
         values = kernel_values(
             unified=is_unified(body),
             shares=[config.cpu_shares],
-            quota_us=quotas,
+            quota_us=[config.cpu_quota_us],
             period_us=config.cpu_period_us or None,
             memory=config.memory_limit_bytes,
             by_runtime=True,
@@ -170,7 +168,7 @@ class PodOptions:
 
     def containers(self) -> list[Container]:
         """Containers and init containers."""
-        return [*self.pod.spec.containers, *(self.pod.spec.init_containers or ())]
+        return [*(self.pod.spec.containers or ()), *(self.pod.spec.init_containers or ())]
 
     def _decided(self, container: Container) -> ContainerConfig:
         settings = self.rules.settings
@@ -182,15 +180,7 @@ class PodOptions:
             enforce_cpu_limits=bool(settings.enforce_cpu_limits),
             cpu_period_us=settings.cpu_period_us or 0,
             memory_capacity=_ANY_CAPACITY,
-        )
-
-    def _may_have_own_cpus(self, containers: list[Container]) -> bool:
-        """CPUs of their own need no quota (gate DisableCPUQuotaWithExclusiveCPUs)."""
-        rules = self.rules
-        if not rules.settings.static_cpus or rules.profile.version.minor < _OWN_CPUS_SINCE_MINOR:
-            return False
-        return self.decision.qos_class == "Guaranteed" and any(
-            "cpu" in c.limits and not nanos_of(c.limits["cpu"]) % _NANO for c in containers
+            exclusive_cpus=(container.name or "") in self._exclusive,
         )
 
     def _protection(self, container: Container | None = None) -> dict[str, str]:
@@ -217,7 +207,7 @@ class PodOptions:
         )
         if container is None:
             return decision.pod
-        files = decision.containers.get(container.name, {})
+        files = decision.containers.get(container.name or "", {})
         # Without a limit the node's allocatable memory counts, which is not looked up here.
         throttled = "memory" in container.limits and settings.throttling_factor is not None
         wanted = ("memory.min", "memory.low", *(("memory.high",) if throttled else ()))
@@ -284,16 +274,22 @@ def differing_resources(first: ListedPod, second: ListedPod) -> tuple[str, str, 
         before, after = first.as_(Pod), second.as_(Pod)
     except msgspec.ValidationError:
         return None
-    known = {c.name: c for c in (*before.spec.containers, *(before.spec.init_containers or ()))}
-    for container in (*after.spec.containers, *(after.spec.init_containers or ())):
+    known = {
+        c.name: c for c in (*(before.spec.containers or ()), *(before.spec.init_containers or ()))
+    }
+    for container in (*(after.spec.containers or ()), *(after.spec.init_containers or ())):
         other = known.get(container.name)
         if other is None:
             continue
         sides = [{"requests": c.requests, "limits": c.limits} for c in (other, container)]
         if sides[0] != sides[1]:
             shown = [msgspec.json.encode(side, order="deterministic").decode() for side in sides]
-            return container.name, shown[0], shown[1]
+            return container.name or "", shown[0], shown[1]
     return None
+
+
+def _all_of(pod: Pod) -> tuple[Container, ...]:
+    return (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -327,17 +323,13 @@ def _given(listed: ListedPod, pod: Pod) -> Pod | None:
         return None
 
     def given(container: Container) -> Container:
-        resources = found.get(container.name, container.resources)
+        resources = found.get(container.name or "", container.resources)
         return msgspec.structs.replace(container, resources=resources)
 
     spec = msgspec.structs.replace(
         pod.spec,
-        containers=[given(c) for c in pod.spec.containers],
-        init_containers=(
-            None
-            if pod.spec.init_containers is None
-            else [given(c) for c in pod.spec.init_containers]
-        ),
+        containers=tuple(given(c) for c in pod.spec.containers or ()),
+        init_containers=tuple(given(c) for c in pod.spec.init_containers or ()),
     )
     return msgspec.structs.replace(pod, spec=spec)
 

@@ -38,7 +38,8 @@ class CgroupSettings(msgspec.Struct, frozen=True, kw_only=True):
         throttling_factor: memoryThrottlingFactor; None when no source tells.
         tiered: memoryReservationPolicy is TieredReservation.
         pod_pids: podPidsLimit; 0 where there is none, None when no source tells.
-        static_cpus: cpuManagerPolicy is static, so that a container may have CPUs of its own.
+        static_cpus: cpuManagerPolicy is static, so that a container may have CPUs of its own,
+            and a quota beside them is not asked for (gate DisableCPUQuotaWithExclusiveCPUs).
         resize: a running pod's resources can be changed (gate InPlacePodVerticalScaling);
             None where only the version tells.
     """
@@ -78,7 +79,8 @@ def read_settings(settings: Settings) -> CgroupSettings:
         throttling_factor=_fraction(settings.get("memoryThrottlingFactor")),
         tiered=settings.get("memoryReservationPolicy") == TIERED_RESERVATION,
         pod_pids=_pids(settings.get("podPidsLimit")),
-        static_cpus=settings.get("cpuManagerPolicy") == "static",
+        static_cpus=settings.get("cpuManagerPolicy") == "static"
+        and _gate(settings, "DisableCPUQuotaWithExclusiveCPUs", alpha=False) is not False,
         resize=resize,
     )
 

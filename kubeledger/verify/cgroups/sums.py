@@ -6,8 +6,10 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.cgroups.pod import Pod
 from kubeledger.cgroups.qos_config import QOSRequests, qos_requests
+from kubeledger.errors import BadInputError
+from kubeledger.kube.amounts import check_asked
+from kubeledger.kube.pod import Pod, lists_of_pods
 from kubeledger.kube.quantity import QuantityError
 from kubeledger.verify.cgroups.lives import Life, Lives
 from kubeledger.verify.cgroups.pods import Rules
@@ -94,8 +96,10 @@ def _requests(listed: ListedPod | None, rules: Rules) -> QOSRequests | None:
     if listed is None:
         return None
     try:
-        return qos_requests([listed.as_(Pod)], rules.profile.cgroups)
-    except (msgspec.ValidationError, QuantityError):
+        pods = (listed.as_(Pod),)
+        check_asked(lists_of_pods(pods))
+        return qos_requests(pods, rules.profile.cgroups)
+    except (msgspec.ValidationError, BadInputError, QuantityError):
         return None
 
 
