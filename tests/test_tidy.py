@@ -23,7 +23,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"ledger"}),
     frozenset({"replay"}),
     frozenset({"query"}),
-    frozenset({"diff", "explain", "importers", "whatif"}),
+    frozenset({"completeness", "diff", "explain", "importers", "whatif"}),
     frozenset({"api", "testing"}),
     frozenset({"cli"}),
 )

@@ -25,6 +25,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
     "why": ("kubeledger.cli.why:why", "Say why, in one sentence with its evidence."),
     "whatif": ("kubeledger.cli.whatif:whatif", "Decide again under other settings or versions."),
+    "completeness": (
+        "kubeledger.cli.completeness:completeness",
+        "Tell what evidence there is, and what is missing.",
+    ),
     "diff": ("kubeledger.cli.diff:diff", "Compare two histories, or a node at two instants."),
     "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
     "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: could the kubelet have?"),

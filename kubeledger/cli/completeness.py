@@ -1,0 +1,69 @@
+"""``kubeledger completeness``: what evidence there is, and what is missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from kubeledger.cli.options import (
+    ledger_option,
+    node_option,
+    output_option,
+    parse_time,
+    reports_errors,
+)
+
+__all__ = ["completeness"]
+
+
+@click.command(epilog="Example: kubeledger completeness node-a/ --since 2026-11-21T03:00:00Z")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@ledger_option
+@node_option
+@click.option("--since", metavar="TIME", help="Report from then on.")
+@click.option("--until", metavar="TIME", help="Report up to then.")
+@output_option("table", "json")
+@reports_errors
+def completeness(
+    sources: tuple[str, ...],
+    ledger: Path,
+    node: str | None,
+    since: str | None,
+    until: str | None,
+    output: str,
+) -> None:
+    """Tell what evidence there is of a time, and what is not.
+
+    Five sections: sources and their lines, the log's verbosity, gaps, decisions that never
+    became an event of the API server, and what could not be verified, with what to collect
+    next time. SOURCE is a ledger, a *.ledger.jsonl file, or a node's files, which are imported
+    for the while; without one the report is on the ledger.
+    """
+    from kubeledger.cli.verify import histories_for
+    from kubeledger.completeness import Span
+    from kubeledger.completeness import completeness as report_on
+    from kubeledger.importers.snapshot_time import time_in_name
+
+    span = Span(_instant(since), _instant(until))
+    if span.since_ns is not None and span.until_ns is not None and span.since_ns > span.until_ns:
+        raise click.UsageError("--since is later than --until")
+    with histories_for(sources, ledger, node) as histories:
+        reports = [report_on(history, span, time_in_name) for history in histories]
+    if output == "json":
+        import msgspec
+
+        data = msgspec.json.encode({"nodes": reports}, order="deterministic")
+        sys.stdout.buffer.write(msgspec.json.format(data, indent=2) + b"\n")
+        return
+    from kubeledger.cli.completeness_output import write_report
+
+    for number, report in enumerate(reports):
+        if number:
+            click.echo()
+        write_report(report, sys.stdout)
+
+
+def _instant(text: str | None) -> int | None:
+    return parse_time(text) if text is not None else None

@@ -1,0 +1,257 @@
+"""The completeness report as text: short tables, then lists, cut where they get long."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TextIO
+
+import click
+
+from kubeledger.cli.output import printable, write_rows
+from kubeledger.completeness import Completeness
+from kubeledger.completeness.beats import Gap
+from kubeledger.completeness.counters import WorkerCount
+from kubeledger.completeness.fates import EventReport
+from kubeledger.completeness.gaps import GapReport, Hole
+from kubeledger.completeness.missing import MissingReport
+from kubeledger.completeness.sources import SourcesReport
+from kubeledger.completeness.verbosity import VerbosityReport
+from kubeledger.units import NS_PER_S, format_ts
+
+__all__ = ["write_report"]
+
+_LISTED_MAX = 10
+"""Entries of one list; the JSON form has all."""
+
+
+def write_report(report: Completeness, stream: TextIO) -> None:
+    """Write the report of one node."""
+    click.secho(f"{printable(report.node)} ({printable(report.label)})", bold=True)
+    if report.first_ts_ns is None or report.last_ts_ns is None:
+        _say("no record in this time")
+    else:
+        first, last = format_ts(report.first_ts_ns), format_ts(report.last_ts_ns)
+        _say(f"{report.records:,} records from {first} to {last}")
+    _sources(report.sources, stream)
+    _verbosity(report.verbosity, stream)
+    _gaps(report.gaps, stream)
+    _counters(report.counters)
+    _events(report.events, stream)
+    _missing(report.missing, stream)
+
+
+def _sources(part: SourcesReport, stream: TextIO) -> None:
+    _head("1. Sources")
+    columns = ("format", "files", "first", "lines", "not understood", "records", "from", "to")
+    rows = [
+        (
+            group.format,
+            group.files,
+            group.name,
+            group.lines,
+            group.not_understood,
+            group.records,
+            _at(group.first_ts_ns),
+            _at(group.last_ts_ns),
+        )
+        for group in part.groups
+    ]
+    write_rows(columns, rows, "table", stream, cell_width_max=60)
+    begins = {"start": "with its start", "middle": "in the middle: what was before is not there"}
+    ends = {
+        "restart": "where the next process begins",
+        "open": "with the log, and nothing tells that the kubelet ended",
+    }
+    for process in part.processes:
+        pid = f" {process.pid}" if process.pid is not None else ""
+        version = process.kubelet_version or "of unknown version"
+        _say(
+            f"kubelet{pid} {version}: begins {begins[process.begins]}"
+            f" ({format_ts(process.first_ts_ns)}), ends {ends[process.ends]}"
+            f" ({format_ts(process.last_ts_ns)})"
+        )
+    _list(
+        "decisions that are not there to their end",
+        (f"record {one.seq} at {format_ts(one.ts_ns)}: {one.what}" for one in part.open_decisions),
+    )
+    _list(
+        "lines that are not understood",
+        (f"{count} x {file}: {shape}" for file, shape, count in part.not_understood),
+    )
+    _list(
+        "findings about sources",
+        (f"{finding}: {file or 'all'}: {message}" for finding, file, message in part.findings),
+    )
+    if part.unfinished_imports:
+        _say(f"{part.unfinished_imports} imports were cut off: import the same again")
+
+
+def _verbosity(part: VerbosityReport, stream: TextIO) -> None:
+    _head("2. Verbosity")
+    said = "is not known" if part.verbosity is None else f"is {part.verbosity} by the settings"
+    shown = "no line tells one" if part.shown is None else f"lines of level {part.shown} are there"
+    _say(f"the verbosity {said}; {shown}")
+    if part.thinned:
+        _say("lines are missing that this verbosity writes all the time: the log was thinned out")
+    rows = [
+        (line.name, line.level, line.records, line.status, line.lost)
+        for line in part.lines
+        if line.status != "there"
+    ]
+    there = len(part.lines) - len(rows)
+    _say(f"{there} of {len(part.lines)} kinds of lines are there" + (", not there:" * bool(rows)))
+    if rows:
+        columns = ("lines", "level", "records", "status", "what they would tell")
+        write_rows(columns, rows, "table", stream)
+
+
+def _gaps(part: GapReport, stream: TextIO) -> None:
+    _head("3. Gaps")
+    if part.beats:
+        rows = [
+            (beat.name, _seconds(beat.period_ns), beat.seen, _seconds(beat.longest_ns))
+            for beat in part.beats
+        ]
+        write_rows(("beat", "period s", "seen", "longest s"), rows, "table", stream)
+    else:
+        _say("nothing that a kubelet does regularly is in the records: gaps cannot be told")
+    _say(f"{part.probe_workers} probe workers")
+    if not part.holes and not part.gaps:
+        _say("no gap")
+    _list("holes in the log", (_hole(hole) for hole in part.holes))
+    _list("missing beats while the log goes on", (_gap(gap) for gap in part.gaps))
+    _list(
+        "times between two kubelet processes",
+        (f"{_span(down.from_ts_ns, down.to_ts_ns)}" for down in part.downtimes),
+    )
+    _list(
+        "steps of the clock",
+        (
+            f"record {step.seq}: from {format_ts(step.from_ts_ns)} back to"
+            f" {format_ts(step.to_ts_ns)}"
+            for step in part.clock_steps
+        ),
+    )
+    _list("pods whose probe periods are not known, without their spec", part.without_spec)
+
+
+def _hole(hole: Hole) -> str:
+    where = f"{hole.file}:{hole.line_before} to {hole.file_after}:{hole.line_after}"
+    if hole.lines_between is not None:
+        where += f", {hole.lines_between} lines in between"
+    beats = Counter(gap.beat for gap in hole.beats)
+    names = ", ".join(sorted(beats)[:4]) + (", ..." if len(beats) > 4 else "")
+    return f"{_span(hole.from_ts_ns, hole.to_ts_ns)}: {where}; without {names}"
+
+
+def _gap(gap: Gap) -> str:
+    return f"{_span(gap.from_ts_ns, gap.to_ts_ns)}: {gap.missing} x {gap.beat}"
+
+
+def _counters(counts: list[WorkerCount]) -> None:
+    if not counts:
+        _say("no reading of the kubelet's own probe counters")
+        return
+    wrong = [count for count in counts if count.missing or count.too_many]
+    _say(
+        f"the kubelet's own probe counters: {len(counts) - len(wrong)} of {len(counts)} agree"
+        " with the recorded probes"
+    )
+    _list(
+        "counters that do not agree",
+        (
+            f"{count.probe_type} probe of {count.namespace}/{count.pod}/{count.container} at"
+            f" {format_ts(count.ts_ns)}: counted {count.successful} successes and"
+            f" {count.failed} failures, recorded {count.recorded_successful} and"
+            f" {count.recorded_failed}"
+            for count in wrong
+        ),
+    )
+
+
+def _events(part: EventReport, stream: TextIO) -> None:
+    _head("4. Decisions and API events")
+    if part.standalone:
+        _say("the kubelet has no API server: its events stand in its log only")
+    elif not part.event_list:
+        _say("no list of the API server's events was imported: what became one cannot be told")
+    if part.event_record_qps is not None:
+        wait = "" if part.longest_wait_s is None else f": waits up to {part.longest_wait_s:.1f} s"
+        _say(f"eventRecordQPS {part.event_record_qps:g}, eventBurst {part.event_burst}{wait}")
+    told = [kind for kind in part.kinds if kind.decisions > kind.never_sent]
+    if told:
+        columns = ("decision", "taken", "event", "counted later", "never an event", "not told")
+        rows = [(k.kind, k.decisions, k.event, k.counted, k.never, k.not_told) for k in told]
+        write_rows(columns, rows, "table", stream)
+    silent = [kind for kind in part.kinds if kind.why]
+    if silent:
+        total = sum(kind.decisions for kind in silent)
+        _say(f"{total} further decisions are of {len(silent)} kinds that never become an event")
+    if part.event_list:
+        _reports(part, stream)
+    _list(
+        "decisions that never became an event",
+        (
+            f"record {one.seq} at {format_ts(one.ts_ns)}: {one.kind} {one.subject}, {one.place}"
+            f"\n    {one.reason}: {one.why}"
+            for one in part.decisions
+            if one.fate == "never"
+        ),
+    )
+
+
+def _reports(part: EventReport, stream: TextIO) -> None:
+    lossy = [reason for reason in part.reasons if reason.never or reason.counted]
+    reported = sum(reason.reported for reason in part.reasons)
+    _say(f"{reported} events are in the log:")
+    columns = ("reason", "in the log", "event", "counted later", "never an event")
+    rows = [(r.reason, r.reported, r.event, r.counted, r.never) for r in lossy]
+    if len(lossy) < len(part.reasons):
+        others = [reason for reason in part.reasons if reason not in lossy]
+        whole = sum(reason.reported for reason in others)
+        rows.append((f"{len(others)} other reasons", whole, whole, 0, 0))
+    write_rows(columns, rows, "table", stream)
+    for lost in part.lost:
+        _say(f"{lost.reports} never became an event: {lost.why}")
+
+
+def _missing(part: MissingReport, stream: TextIO) -> None:
+    _head("5. What could not be verified")
+    _say(f"{part.unverifiable} of {part.decisions} decisions could not be verified")
+    _list(
+        "what to collect next time",
+        (f"{one.decisions} decisions lack {one.what}: {one.advice}" for one in part.inputs),
+    )
+
+
+def _list(title: str, entries: Iterable[str]) -> None:
+    listed = list(entries)
+    if not listed:
+        return
+    _say(f"{title}: {len(listed)}")
+    for entry in listed[:_LISTED_MAX]:
+        click.echo("  " + "\n".join(printable(line) for line in entry.split("\n")))
+    if len(listed) > _LISTED_MAX:
+        click.echo(f"  ... and {len(listed) - _LISTED_MAX} more (-o json has all)")
+
+
+def _head(title: str) -> None:
+    click.echo()
+    click.secho(title, bold=True)
+
+
+def _say(text: str) -> None:
+    click.echo(printable(text))
+
+
+def _at(ts_ns: int | None) -> str | None:
+    return None if ts_ns is None else format_ts(ts_ns)
+
+
+def _span(from_ns: int, to_ns: int) -> str:
+    return f"{format_ts(from_ns)} to {format_ts(to_ns)} ({_seconds(to_ns - from_ns)} s)"
+
+
+def _seconds(nanoseconds: int) -> float:
+    return round(nanoseconds / NS_PER_S, 1)

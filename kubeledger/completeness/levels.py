@@ -1,0 +1,257 @@
+"""At which verbosity a kubelet logs the lines that records rest on, by version.
+
+Read in the sources of every minor version from 1.19 to 1.36; a change stands at the first
+minor version that has it. Lines behind warnings and errors are always there and have level 0.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+__all__ = ["KINDS", "Level", "LineKind"]
+
+
+class Level(msgspec.Struct, frozen=True):
+    """The verbosity from one minor version on.
+
+    Attributes:
+        minor: first minor version.
+        level: the ``N`` of ``klog.V(N)``; 0 is always logged.
+    """
+
+    minor: int
+    level: int
+
+
+class LineKind(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of line.
+
+    Attributes:
+        name: what it tells, for people.
+        records: kinds of records that rest on it.
+        pattern: finds it in the text of a record's evidence.
+        levels: by minor version, ascending; none before the first.
+        source: file and function that log it.
+        lost: what is not known without it.
+        period_s: a kubelet that runs logs it at least so often, so its absence tells something;
+            None for what need not happen.
+    """
+
+    name: str
+    records: tuple[str, ...]
+    pattern: re.Pattern[str]
+    levels: tuple[Level, ...]
+    source: str
+    lost: str
+    period_s: int | None = None
+
+    def level(self, minor: int) -> int | None:
+        """The verbosity in that version; None when it has no such line."""
+        held = [level.level for level in self.levels if level.minor <= minor]
+        return held[-1] if held else None
+
+
+def _kind(
+    name: str,
+    records: str,
+    pattern: str,
+    levels: dict[int, int],
+    source: str,
+    lost: str,
+    period_s: int | None = None,
+) -> LineKind:
+    return LineKind(
+        name=name,
+        records=tuple(records.split()),
+        pattern=re.compile(pattern),
+        levels=tuple(Level(minor, level) for minor, level in levels.items()),
+        source=source,
+        lost=lost,
+        period_s=period_s,
+    )
+
+
+KINDS: tuple[LineKind, ...] = (
+    _kind(
+        "topology decisions",
+        "topologymanager.AffinityDecided topologymanager.HintsGenerated",
+        r"TopologyHint|Topology Affinity",
+        {19: 0},
+        "cm/topologymanager/scope_container.go Admit",
+        "NUMA hints and what they were merged to",
+    ),
+    _kind(
+        "device plugin registrations",
+        "devicemanager.PluginRegistered",
+        r"Got registration request",
+        {19: 0},
+        "cm/devicemanager Register",
+        "when plugins registered",
+    ),
+    _kind(
+        "image GC starts and removals",
+        "images.GarbageCollectionStarted images.ImageDeleted",
+        r"Disk usage on image filesystem|Removing image",
+        {19: 0},
+        "images/image_gc_manager.go GarbageCollect, freeImage",
+        "why images were removed, and which",
+    ),
+    _kind(
+        "preemptions",
+        "preemption.PodPreempted",
+        r"reempt\w* pod|attempting to evict pods|Attempting to evict pods",
+        {19: 0, 22: 3, 34: 2},
+        "preemption/preemption.go evictPodsToFreeRequests",
+        "which pods were preempted, and for what amounts",
+    ),
+    _kind(
+        "settings (flags)",
+        "node.SettingsObserved node.KubeletStarted",
+        r"FLAG: --",
+        {19: 1},
+        "component-base flag PrintFlags",
+        "settings that no configuration file holds",
+    ),
+    _kind(
+        "failed probes",
+        "prober.ProbeExecuted",
+        r"probe for .* (?:failed|errored)|Probe (?:failed|errored)",
+        {19: 1},
+        "prober/prober.go probe",
+        "failures of probes",
+    ),
+    _kind(
+        "liveness changes that lead to a kill",
+        "prober.ProbeTransitioned",
+        r'SyncLoop \((?:container unhealthy\)|probe\).*"liveness")',
+        {19: 1},
+        "kubelet.go syncLoopIteration",
+        "when a container was found unhealthy",
+    ),
+    _kind(
+        "readiness and startup changes",
+        "prober.ProbeTransitioned",
+        r'SyncLoop \(probe\).*"(?:readiness|startup)"',
+        {21: 1},
+        "kubelet.go handleProbeSync",
+        "when a container became ready or started (before 1.21 it follows from each probe)",
+    ),
+    _kind(
+        "pod additions, updates, removals",
+        "lifecycle.PodConfigChanged lifecycle.PodAdmitted",
+        r"SyncLoop[ (]+(?:ADD|UPDATE|REMOVE|DELETE)",
+        {19: 2},
+        "kubelet.go syncLoopIteration",
+        "when pods came and went",
+    ),
+    _kind(
+        "container starts and ends",
+        "lifecycle.ContainerStarted lifecycle.ContainerDied lifecycle.ContainerRestarted",
+        r"SyncLoop \(PLEG\)",
+        {19: 2},
+        "kubelet.go syncLoopIteration",
+        "when containers started and ended",
+    ),
+    _kind(
+        "container kills",
+        "lifecycle.ContainerKilled",
+        r"Killing container",
+        {19: 2},
+        "kuberuntime/kuberuntime_container.go killContainer",
+        "grace periods, and kills that no event tells of",
+    ),
+    _kind(
+        "device lists",
+        "devicemanager.DevicesReported",
+        r"State pushed for device plugin|Processed device updates",
+        {19: 2},
+        "cm/devicemanager",
+        "how many devices were healthy, and when that changed",
+    ),
+    _kind(
+        "failed admission predicates",
+        "lifecycle.PodRejected",
+        r"Predicate failed on Pod",
+        {19: 2},
+        "lifecycle/predicate.go Admit",
+        "the amounts of a pod that did not fit (the status of the pod may have them)",
+    ),
+    _kind(
+        "events",
+        "lifecycle.ReasonReported",
+        r"Event occurred|Event\(v1\.ObjectReference",
+        {19: 3},
+        "client-go StartLogging, StartStructuredLogging",
+        "events as they were sent; the API server's list drops many of them",
+    ),
+    _kind(
+        "successful probes",
+        "prober.ProbeExecuted prober.ProbeTransitioned",
+        r"probe for .* succeeded|Probe succeeded",
+        {19: 3},
+        "prober/prober.go probe",
+        "successes of probes: their runs cannot be counted, and before 1.21 readiness and "
+        "startup changes cannot be told",
+    ),
+    _kind(
+        "eviction signals",
+        "images.EvictionSignalObserved",
+        r"signal",
+        {19: 3},
+        "eviction/helpers.go debugLogObservations",
+        "how full memory and disks were, every 10 s",
+        period_s=10,
+    ),
+    _kind(
+        "device requests",
+        "devicemanager.AllocationRequested",
+        r"eeds? to allocate|Need devices to allocate",
+        {19: 3},
+        "cm/devicemanager/manager.go devicesToAllocate",
+        "what each container asked for",
+    ),
+    _kind(
+        "device allocations",
+        "devicemanager.DevicesAllocated",
+        r"Making allocation request",
+        {19: 3, 33: 4},
+        "cm/devicemanager/manager.go allocateContainerResources",
+        "when devices were given (a checkpoint tells which, later)",
+    ),
+    _kind(
+        "device releases",
+        "devicemanager.DevicesReleased",
+        r"ods to be removed",
+        {19: 3},
+        "cm/devicemanager/manager.go UpdateAllocatedDevices",
+        "when devices were given back",
+    ),
+    _kind(
+        "QoS cgroup writes",
+        "cgroups.QOSCgroupsUpdated",
+        r"Updated QoS cgroup configuration",
+        {19: 4},
+        "cm/qos_container_manager_linux.go UpdateCgroups",
+        "when the QoS cgroups were written (every minute, and with pods)",
+        period_s=60,
+    ),
+    _kind(
+        "pod reconciliations",
+        "lifecycle.PodConfigChanged",
+        r"SyncLoop[ (]+RECONCILE",
+        {19: 4},
+        "kubelet.go syncLoopIteration",
+        "when the API server confirmed a pod's status",
+    ),
+    _kind(
+        "image lists",
+        "images.ImagesDetected",
+        r"image_gc_manager\.go|Image ID|image ID",
+        {19: 5},
+        "images/image_gc_manager.go detectImages",
+        "which images were in use when, so why an unused one was kept or removed",
+        period_s=300,
+    ),
+)

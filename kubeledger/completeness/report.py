@@ -1,0 +1,98 @@
+"""The report of one node: two readings of its records, and one verification."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.completeness.counters import CounterPart, WorkerCount
+from kubeledger.completeness.events import EventPart
+from kubeledger.completeness.fates import EventReport
+from kubeledger.completeness.gaps import GapPart, GapReport, SourceTime
+from kubeledger.completeness.logs import LogFiles
+from kubeledger.completeness.missing import MissingReport, missing_report
+from kubeledger.completeness.sources import SourcesPart, SourcesReport
+from kubeledger.completeness.span import ALWAYS, Span
+from kubeledger.completeness.verbosity import VerbosityPart, VerbosityReport
+from kubeledger.lifecycle.records import PodListed
+from kubeledger.replay.histories import History
+from kubeledger.verify.pods import PodRegister
+
+__all__ = ["Completeness", "completeness"]
+
+
+class Completeness(msgspec.Struct, kw_only=True):
+    """What evidence there is of a node, and what is not.
+
+    Attributes:
+        span: as asked for; ``first_ts_ns`` and ``last_ts_ns`` of the records in it, None
+            without any.
+    """
+
+    node: str
+    label: str
+    span: Span
+    first_ts_ns: int | None
+    last_ts_ns: int | None
+    records: int
+    sources: SourcesReport
+    verbosity: VerbosityReport
+    gaps: GapReport
+    counters: list[WorkerCount]
+    events: EventReport
+    missing: MissingReport
+
+
+def _no_time(name: str) -> None:
+    """No name tells a time."""
+
+
+def completeness(
+    history: History, span: Span = ALWAYS, source_time: SourceTime = _no_time
+) -> Completeness:
+    """Report on the records of one node.
+
+    Args:
+        history: its records; all are read, since what is before the span tells what runs.
+        span: what is counted and listed.
+        source_time: when a source was taken, by its name; finds gaps between snapshots.
+
+    Raises:
+        KubeledgerError: as reading and verifying the history.
+    """
+    logs = LogFiles()
+    sources, verbosity = SourcesPart(span, logs), VerbosityPart(span, logs)
+    gaps = GapPart(span, logs, _pods(history), source_time)
+    counters, events = CounterPart(span), EventPart(span, logs)
+    parts = (logs, sources, verbosity, gaps, counters, events)
+    first_ns = last_ns = None
+    records = 0
+    for record in history.read(None):
+        for part in parts:
+            part.see(record)
+        if span.holds(record.ts_ns):
+            records += 1
+            first_ns = record.ts_ns if first_ns is None else min(first_ns, record.ts_ns)
+            last_ns = record.ts_ns if last_ns is None else max(last_ns, record.ts_ns)
+    return Completeness(
+        node=history.node,
+        label=history.label,
+        span=span,
+        first_ts_ns=first_ns,
+        last_ts_ns=last_ns,
+        records=records,
+        sources=sources.report(),
+        verbosity=verbosity.report(),
+        gaps=gaps.report(),
+        counters=counters.report(),
+        events=events.report(),
+        missing=missing_report(history.verify(), span),
+    )
+
+
+def _pods(history: History) -> PodRegister:
+    register = PodRegister()
+    for record in history.read({PodListed.kind}):
+        if isinstance(record.body, PodListed):
+            register.note(record.seq, record.ts_ns, record.body)
+    register.settle()
+    return register
