@@ -327,13 +327,19 @@ class AdmissionAssembler(Assembler):
         return self._release(line)
 
     def _supported(self, pod: PodLink, reason: str, message: str, line: LogLine) -> None:
+        """The event of a refusal; the kubelet's own line comes first, also where they differ."""
         waiting = self._refusals[pod]
         fact = waiting.fact
-        if fact is None or not isinstance(fact.body, PodRejected) or fact.body.reason != reason:
+        if fact is None or not isinstance(fact.body, PodRejected):
             return
-        fact.body = _body(pod, reason, message)
+        same = fact.body.reason == reason
+        if not same and not is_admission_reason(reason):
+            return
+        if same and not fact.body.message:
+            fact.body = _body(pod, reason, message)
         waiting.join(line.evidence)
-        waiting.settle()
+        if same:
+            waiting.settle()
 
     def _reject(self, pod: PodLink, line: LogLine, reason: str, message: str) -> None:
         self._decided(pod)

@@ -14,7 +14,7 @@ from kubeledger.kube.pod import Container, Node, Pod, Taint
 from kubeledger.lifecycle.presence import known
 from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Record
-from kubeledger.node.records import NodeObserved, SettingsObserved
+from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.admission.foresight import Foresight
@@ -49,19 +49,14 @@ class Asker:
         self._before: Allocatable | None = None
         self._typed: dict[tuple[int, str, str | None], Pod] = {}
 
-    def kubelet_started(self, record: Record, *, restart: bool, state: NodeState) -> None:
+    def kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         """Another process: what the one before had goes on to count as the API's node object."""
         self._before = None
-        if restart and self.bench.settings.seq is not None and self.bench.profile is not None:
+        if body.restart and self.bench.settings.seq is not None and self.bench.profile is not None:
             self._before = self._allocatable(record.ts_ns, self.bench.profile, state)
-        self.whole = restart
+        self.whole = body.from_start
         self.offers.clear()
         self.pressure.clear()
-
-    def settings_read(self, body: SettingsObserved) -> None:
-        """The flags stand at the beginning of a log, and nowhere else."""
-        if any(setting.source == "flag" for setting in body.settings.values()):
-            self.whole = True
 
     def ask(self, offer: Offer, until_ns: int, state: NodeState) -> Question | tuple[str, ...]:
         """The question about an offer, with the state at ``until_ns``; or what is missing."""
@@ -184,10 +179,11 @@ class Asker:
             return
         node = self.foresight.listed[offer.key].node if offer.key in self.foresight.listed else None
         for key, facts in self.foresight.listed.items():
-            if key in met or facts.ended or facts.node != node or key in lifecycle.gone:
+            if key in met or facts.node != node or key in lifecycle.gone:
                 continue
             made_ns = facts.created_ns if facts.created_ns is not None else facts.since_ns
-            if made_ns > since_ns:
+            ended = facts.ended_ns is not None and facts.ended_ns <= since_ns
+            if made_ns > since_ns or ended:
                 continue
             listed = self.bench.pods.at(since_ns, key)
             if listed is not None:
@@ -196,7 +192,7 @@ class Asker:
     def _may_run(self, pod: PodState, run: int) -> bool:
         if pod.ended or pod.removed or not pod.name:
             return False
-        return (pod.kubelet_run == run and bool(pod.containers)) or not self.whole
+        return pod.kubelet_run == run or not self.whole
 
     # -- the node ---------------------------------------------------------------------------
 

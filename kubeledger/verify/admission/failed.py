@@ -15,6 +15,7 @@ from kubeledger.verify.admission.judgement import (
     unverifiable,
 )
 from kubeledger.verify.admission.question import Answer, Question
+from kubeledger.verify.admission.refused import RECOVERY
 from kubeledger.verify.admission.words import (
     amount,
     amounts,
@@ -28,7 +29,6 @@ from kubeledger.verify.finding import Fields
 __all__ = ["judge_failed"]
 
 _LEFT: Final = re.compile(r"\(res: ([^,\s]+), q: (\d+)\)")
-_RECOVERY: Final = "Unexpected error while attempting to recover from admission failure: "
 
 
 def judge_failed(question: Question, body: PreemptionFailed) -> Judgement:
@@ -57,7 +57,7 @@ def judge_failed(question: Question, body: PreemptionFailed) -> Judgement:
 def _expected(answer: Answer, recorded: Fields) -> Fields:
     """What the kubelet says in one world; an empty error where it finds victims or needs none."""
     message = answer.result.message
-    error = message.removeprefix(_RECOVERY) if message.startswith(_RECOVERY) else ""
+    error = message.removeprefix(RECOVERY) if message.startswith(RECOVERY) else ""
     expected: Fields = {"error": error}
     if "insufficient" in recorded:
         expected["insufficient"] = msgspec.to_builtins(answer.requirements)

@@ -7,7 +7,8 @@ kubelet has admitted others. Whether a pod counts for those is asked of this ind
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -17,12 +18,15 @@ from kubeledger.kube.keys import name_key, pod_key
 from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodListed, PodRejected
 from kubeledger.lifecycle.state import TERMINAL_PHASES
 from kubeledger.machine import Record
+from kubeledger.units import NS_PER_S, parse_ts
 
 __all__ = ["Decided", "Foresight", "ListedFacts", "Place"]
 
 Place = tuple[int, int]
 """Time and number of a record: the order in which things happened."""
 
+_WHILE_IT_RAN: Final = (None, "DeadlineExceeded", "Evicted", "Preempting", "Terminated")
+"""Reasons of a failed pod that had been let in."""
 _END: Final[Place] = (1 << 63, 0)
 
 
@@ -39,7 +43,8 @@ class ListedFacts(msgspec.Struct):
     Attributes:
         created_ns: when the API server made it; None for a pod of a manifest.
         mirror: it is the API's image of a static pod.
-        ended: some list shows it in a final phase.
+        ended_ns: it had come to a final phase no earlier than this, and no later than the list
+            that shows it so; None while no list does.
         since_ns: the first list that shows it.
         node: the node it is bound to; None when no list tells.
         rejection: reason and message of its status, and the list's record, if it failed.
@@ -47,7 +52,7 @@ class ListedFacts(msgspec.Struct):
 
     created_ns: int | None = None
     mirror: bool = False
-    ended: bool = False
+    ended_ns: int | None = None
     since_ns: int = 0
     node: str | None = None
     rejection: tuple[str, str, int] | None = None
@@ -99,7 +104,7 @@ class Foresight:
         node = (body.spec or {}).get("nodeName")
         if isinstance(node, str) and node:
             facts.node = node
-        _note_status(facts, body.status or {}, record.seq)
+        _note_status(facts, body.status or {}, record)
 
     def answer(self, at: Place, namespace: str, pod: str, uid: str | None) -> Decided | None:
         """How the ADD at a place was decided; None when no record tells."""
@@ -147,10 +152,30 @@ def _differ(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and one != other
 
 
-def _note_status(facts: ListedFacts, status: dict[str, Any], seq: int) -> None:
+def _note_status(facts: ListedFacts, status: dict[str, Any], record: Record) -> None:
     if status.get("phase") not in TERMINAL_PHASES:
         return
-    facts.ended = True
+    ended_ns = max(_times(status), default=record.ts_ns)
+    facts.ended_ns = ended_ns if facts.ended_ns is None else min(facts.ended_ns, ended_ns)
     reason, message = status.get("reason"), status.get("message")
     if status.get("phase") == "Failed" and isinstance(reason, str) and isinstance(message, str):
-        facts.rejection = (reason, message, seq)
+        facts.rejection = (reason, message, record.seq)
+
+
+def _times(status: dict[str, Any]) -> Iterator[int]:
+    """When its containers ended, and when the kubelet refused it."""
+    found = [status.get("startTime") if status.get("reason") not in _WHILE_IT_RAN else None]
+    for name in ("containerStatuses", "initContainerStatuses"):
+        for entry in _objects(status.get(name)):
+            state = entry.get("state")
+            ended = state.get("terminated") if isinstance(state, dict) else None
+            found.append(ended.get("finishedAt") if isinstance(ended, dict) else None)
+    for text in found:
+        if isinstance(text, str):
+            with suppress(ValueError):
+                yield parse_ts(text) + NS_PER_S  # of whole seconds
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, dict))

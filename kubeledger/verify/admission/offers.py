@@ -180,7 +180,8 @@ class Offers:
         offer.decided = self._foresight.answer(place, body.namespace, body.pod, body.pod_uid)
         if offer.decided is None:
             pod = state.pods.get(key)
-            offer.had_ended = listed.ended or (pod is not None and pod.ended)
+            listed_as_ended = listed.ended_ns is not None and listed.ended_ns <= record.ts_ns
+            offer.had_ended = listed_as_ended or (pod is not None and pod.ended)
         else:
             self._open[offer] = None
         self._by_key.pop(key, None)

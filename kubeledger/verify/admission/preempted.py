@@ -99,6 +99,8 @@ class _Verdict:
     def _is_first(self, index: int) -> bool:
         decided = self._answer.result.victims
         in_place = self._uids[index : index + 1] == list(decided[index : index + 1])
+        if self._blamed:
+            in_place = self._uids[index] in decided
         return self._answer.first and in_place and self._question.whole
 
     def _blame(self) -> dict[int, str]:
@@ -116,13 +118,15 @@ class _Verdict:
                 if not _refuted(question, answer, other):
                     return {index: self._instead(index, uid)}
         for index in [*foreign, *(i for i in range(len(uids)) if i not in foreign)]:
-            if not _refuted(question, answer, [*uids[:index], *uids[index + 1 :]]):
-                return {index: self._why_named()}
+            rest = [*uids[:index], *uids[index + 1 :]]
+            if not _refuted(question, answer, rest):
+                enough = f"the missing {amounts(answer.requirements)} is free with"
+                gone = f"{enough} {listing(map(self._name, rest))} gone"
+                return {index: f"{self._name(uids[index])} was not to be killed: {gone}"}
         if set(uids) < set(decided):
-            names = listing(self._name(uid) for uid in unused)
-            killed = listing(self._name(uid) for uid in uids)
             missing = amounts(answer.requirements)
-            why = f"{killed} cannot make room for the missing {missing}: {names} is needed, too"
+            why = f"{listing(map(self._name, uids))} cannot free the missing {missing}"
+            why = f"{why}: {listing(map(self._name, unused))} is needed, too"
             return {len(uids) - 1: why}
         if foreign:
             return {index: self._why_named() for index in foreign}

@@ -17,11 +17,13 @@ from kubeledger.verify.admission.judgement import (
 )
 from kubeledger.verify.admission.pressure import CONDITIONS, Condition, Pressure
 from kubeledger.verify.admission.question import Answer, Question
-from kubeledger.verify.admission.words import fits_because, short_of
+from kubeledger.verify.admission.words import amounts, fits_because, short_of
 from kubeledger.verify.finding import Fields
 
-__all__ = ["ALLOCATION", "judge_refused"]
+__all__ = ["ALLOCATION", "RECOVERY", "judge_refused"]
 
+RECOVERY: Final = "Unexpected error while attempting to recover from admission failure: "
+"""How the words of a preemption that finds nobody begin."""
 ALLOCATION: Final = "Allocate failed due to "
 """How the words of a manager that has nothing to give begin."""
 _CONDITIONS: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
@@ -70,7 +72,8 @@ def _by_managers(question: Question, recorded: Fields) -> Judgement:
     same = recorded == expected
     why = f"the pod is refused before any predicate is asked: {message}"
     if not same:
-        why = f"the pod was refused as {recorded['reason']} ({recorded['message']}), but {why}"
+        said = f"{recorded['reason']} ({recorded['message']})"
+        why = f"the pod was refused as {said}, but what refused it said {reason} ({message})"
     return Judgement(
         verdict="match" if same else "impossible",
         why=why,
@@ -128,10 +131,11 @@ def _same(answer: Answer, recorded: Fields) -> bool:
 
 def _refused(question: Question, answer: Answer, recorded: Fields) -> Judgement:
     # The numbers of a refusal are those of all pods that counted: they prove their list.
-    if answer.insufficient and recorded["reason"].startswith("OutOf"):
+    if recorded["reason"].startswith("OutOf"):
         why = f"the pod does not fit: {short_of(answer)} by {len(answer.pods)} pods"
-    elif answer.insufficient:
-        why = f"the pod is critical, lacks room ({short_of(answer)}), and {answer.result.message}"
+    elif answer.result.message.startswith(RECOVERY):
+        lacks = f"the pod is critical and lacks {amounts(answer.requirements)}"
+        why = f"{lacks} ({short_of(answer)}), which no pods that it may preempt free"
     else:
         why = f"the pod is refused as {answer.result.reason}: {answer.result.message}"
     return Judgement(

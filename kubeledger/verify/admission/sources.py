@@ -50,7 +50,9 @@ def compare_refusal(
         text = evidence.text
         if text is None or len(text) > _LONGEST or not any(word in text for word in _TELLING):
             continue
-        if body.message and body.message not in _unquoted(text):
+        names_reason = "Predicate failed on Pod" not in text
+        told = body.message in _unquoted(text) and (body.reason in text or not names_reason)
+        if not told:
             place = evidence.file if evidence.line is None else f"{evidence.file}:{evidence.line}"
             bench.contradict(
                 record.ts_ns,

@@ -17,7 +17,7 @@ from kubeledger.lifecycle.records import (
     PodRejected,
 )
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
+from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted, PreemptionFailed
 from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
@@ -80,7 +80,6 @@ class AdmissionVerifier(Verifier):
         """All that admission reads and decides."""
         return {
             KubeletStarted: self._kubelet_started,
-            SettingsObserved: self._settings_observed,
             NodeObserved: self._node_observed,
             PodConfigChanged: self._config_changed,
             EvictionSignalObserved: self._signal_read,
@@ -114,12 +113,9 @@ class AdmissionVerifier(Verifier):
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self._pass_time(None, state)
-        self._asker.kubelet_started(record, restart=body.restart, state=state)
+        self._asker.kubelet_started(record, body, state)
         self._questions.clear()
         self._started_ns = record.ts_ns
-
-    def _settings_observed(self, record: Record, body: SettingsObserved, state: NodeState) -> None:
-        self._asker.settings_read(body)
 
     def _node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
         compare_allocatable(self.bench, record, body, self._asker.nodes, self._started_ns, state)
@@ -200,8 +196,9 @@ class AdmissionVerifier(Verifier):
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
         subject = f"pod/{body.preemptor_namespace}/{body.preemptor_pod}"
         offer = self._offers.find(body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod)
-        if offer is None:
-            named = self._offers.named(body.preemptor_namespace, body.preemptor_pod)
+        name = (body.preemptor_namespace, body.preemptor_pod)
+        if offer is None or (offer.namespace, offer.name) != name:
+            named = self._offers.named(*name) or offer
             judged = self._stranger(body.preemptor_uid, named, RULE_PREEMPTION)
             self._find(record, subject, judged)
             return
