@@ -312,8 +312,6 @@ class ContainersAssembler(Assembler):
             if ref is None:
                 continue
             pod = self._links.pod(self.context, ref, line)
-            if self._is_retold(pod, match[2], line):
-                continue
             body = RestartBackedOff(
                 namespace=pod.namespace,
                 pod=pod.name,
@@ -321,6 +319,8 @@ class ContainersAssembler(Assembler):
                 container=match[2],
                 back_off_s=parse_go_duration(match[1]) // NS_PER_S,
             )
+            if self._is_retold(pod, body, line):
+                continue
             cause = self._last_end(pod, match[2])
             fact = Fact(line.ts_ns, body, (line.evidence,), cause=cause)
             waiting = self._links.queue.hold(fact, _BACK_OFF_WAIT_NS)
@@ -328,13 +328,15 @@ class ContainersAssembler(Assembler):
             pod.backed_off.add(match[2])
         return self._release(line)
 
-    def _is_retold(self, pod: PodLink, container: str, line: LogLine) -> bool:
+    def _is_retold(self, pod: PodLink, body: RestartBackedOff, line: LogLine) -> bool:
         """The pod worker repeats what the runtime manager decided, once for each decision."""
-        waiting, told_by_worker = self._back_offs.get((pod, container), (None, True))
+        waiting, told_by_worker = self._back_offs.get((pod, body.container), (None, True))
         if waiting is None or waiting.fact is None or told_by_worker or not _is_by_worker(line):
             return False
+        if waiting.fact.body != body:
+            return False  # it says something else, which must not be lost
         waiting.join(line.evidence)
-        self._back_offs[pod, container] = (waiting, True)
+        self._back_offs[pod, body.container] = (waiting, True)
         return True
 
     def _back_off_event(self, pod: PodLink, container: str | None, evidence: Evidence) -> None:

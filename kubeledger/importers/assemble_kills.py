@@ -267,7 +267,9 @@ class KillsAssembler(Assembler):
         kill.waiting.due_ns = max(kill.waiting.due_ns, line.ts_ns + _WAIT_NS)
         kill.timed = kill.timed or grace_s is not None
         kill.reported = kill.reported or reported
-        text = message or fact_now.body.message
+        # The line says why; the event of a pod that is stopped as a whole does not.
+        known = fact_now.body.message
+        text = known if reported and known is not None else message or known
         reason, cause = _why(container, text, kill.eviction)
         fact_now.cause = cause
         fact_now.body = msgspec.structs.replace(

@@ -179,6 +179,40 @@ _IMAGES = (
     ),
 )
 
+_LIFECYCLE = (
+    _same(
+        "only_failures_kill",
+        "A running container is killed for a changed definition, else for a cached failure of"
+        " its liveness probe, else of its startup probe.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
+        "source",
+        recorded=True,
+    ),
+    _same(
+        "least_grace_period",
+        "A container gets its pod's grace period, at least 2 s; a preStop hook takes of it.",
+        "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer",
+        "source",
+        recorded=True,
+    ),
+    _same(
+        "back_off_doubles",
+        "Starts that follow an exited instance raise the back-off: 10 s, doubled up to 300 s,"
+        " forgotten after 600 s, and in no new kubelet process.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go doBackOff",
+        "source",
+        recorded=True,
+    ),
+    _same(
+        "restart_within_a_kill_looks_back",
+        "A sync that kills a container and starts it again counts the back-off from the end of"
+        " the instance before.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod",
+        "source",
+        recorded=True,
+    ),
+)
+
 _PROBER = (
     _same(
         "thresholds",
@@ -235,6 +269,7 @@ BEHAVIOURS: dict[str, tuple[Fact, ...]] = {
     "cgroups": _CGROUPS,
     "devices": _DEVICES,
     "images": _IMAGES,
+    "lifecycle": _LIFECYCLE,
     "prober": _PROBER,
     "topology": _TOPOLOGY,
 }

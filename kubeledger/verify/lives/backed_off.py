@@ -34,7 +34,7 @@ def judge_backed_off(
     value_ns = body.back_off_s * NS_PER_S
     values = life.entry.at(record.ts_ns)
     entry = None if values is None else tuple(value for value in values if value)
-    ended = life.now if life.now is not None and life.now.has_ended else life.before
+    ended = life.newest if life.newest is not None and life.newest.has_ended else life.before
     inputs = tuple(seq for seq in (bench.settings.seq, *(_ends(ended))) if seq is not None)
     verdict: Verdict = "match"
     name = f"container {body.container}"

@@ -59,7 +59,23 @@ class About(Protocol):
         """Its name."""
 
 
-def key_for(state: NodeState, body: About) -> str:
+class OfPod(Protocol):
+    """Bodies about one pod."""
+
+    @property
+    def namespace(self) -> str:
+        """Of the pod."""
+
+    @property
+    def pod(self) -> str:
+        """Name of the pod."""
+
+    @property
+    def pod_uid(self) -> str | None:
+        """None when no source tells."""
+
+
+def key_for(state: NodeState, body: OfPod) -> str:
     """Under which the judges keep the pod: as the node's state does."""
     found = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
     return found or pod_key(body.pod_uid, body.namespace, body.pod) or ""

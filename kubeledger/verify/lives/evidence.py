@@ -21,8 +21,10 @@ from kubeledger.verify.lives.specs import PodAsk, SpecBook
 from kubeledger.verify.lives.worker import RebuiltWorker
 from kubeledger.verify.lives.workers import Workers
 
-__all__ = ["ProbeEvidence"]
+__all__ = ["TOLD_WITHIN_NS", "ProbeEvidence"]
 
+TOLD_WITHIN_NS = 20 * NS_PER_S
+_BLOCKED_NS = 120 * NS_PER_S
 _EVENTS_ENOUGH = 3
 _EVENT_WITHIN_NS = 2 * NS_PER_S
 
@@ -35,9 +37,9 @@ class ProbeEvidence:
         self._workers = workers
         self._holding = holding
         self._readings: list[tuple[RebuiltWorker, Reading]] = []
-        self._read_ns = 0
+        self._read_ns = self._now_ns = 0
         self._unconfirmed: deque[tuple[Record, RebuiltWorker]] = deque()
-        holding.before_release(self._doubt_silent)
+        holding.before_release(self._doubt)
 
     def tell_disagreements(self, book: SpecBook) -> None:
         """Lists that say different things about what cannot change in a pod."""
@@ -110,6 +112,9 @@ class ProbeEvidence:
         if late_ns >= period_ns or before_ns > period_ns + late_ns or gap_ns >= period_ns - late_ns:
             return
         assert worker.ask is not None
+        if worker.told_early:
+            return  # once is enough
+        worker.told_early = True
         self._bench.contradict(
             record.ts_ns,
             subject_of(body),
@@ -217,6 +222,7 @@ class ProbeEvidence:
 
     def pass_time(self, now_ns: int) -> None:
         """Every failed probe leaves an event in a log that holds events."""
+        self._now_ns = now_ns
         while self._unconfirmed and self._unconfirmed[0][0].ts_ns < now_ns - _EVENT_WITHIN_NS:
             record, worker = self._unconfirmed.popleft()
             if record.seq in worker.confirmed or self._workers.events_matched < _EVENTS_ENOUGH:
@@ -230,6 +236,33 @@ class ProbeEvidence:
                 "sent no event, as it does for each failed probe",
                 (record.seq, "failure"),
                 (record.seq, "no event beside it"),
+            )
+
+    def _doubt(self) -> None:
+        """Findings are given out: does anything that had to be there lack?"""
+        self._doubt_untold()
+        self._doubt_silent()
+
+    def _doubt_untold(self) -> None:
+        """A change of which the sync loop had to tell, in a log in which it tells of others."""
+        for held in self._holding.due():
+            worker, body = held.owner, held.record.body
+            assert isinstance(body, ProbeTransitioned)
+            if not self._workers.must_be_told(body) or held.verdict == "impossible":
+                continue
+            blocked_ns, told_ns = self._workers.blocked_ns, held.record.ts_ns
+            if blocked_ns is not None and abs(blocked_ns - told_ns) <= _BLOCKED_NS:
+                continue
+            assert isinstance(worker, RebuiltWorker)
+            if self._now_ns - told_ns < TOLD_WITHIN_NS:
+                continue
+            self._bench.contradict(
+                told_ns,
+                subject_of(body),
+                f"by its ticks the {body.probe_type} result became {body.to_result} at "
+                f"{at(told_ns)}, and the sync loop did not tell of it as it does of others",
+                (held.record.seq, f"{body.from_result} to {body.to_result}"),
+                (held.record.seq, "no line of the sync loop"),
             )
 
     def _doubt_silent(self) -> None:

@@ -1,27 +1,17 @@
 """Kills of containers: each needs its cause, and gets the words and seconds of the kubelet.
 
-A liveness or startup probe that failed has to be followed by a kill; see ``pass_time``.
+Kills that had to follow a failed probe and did not are told by ``reasons``.
 """
 
 from __future__ import annotations
 
-from collections import deque
-
-import msgspec
-
-from kubeledger.kube.keys import pod_key
-from kubeledger.lifecycle.presence import key_of
 from kubeledger.lifecycle.records import (
-    ContainerDied,
     ContainerKilled,
-    ContainerStarted,
-    PodConfigChanged,
     ReasonReported,
 )
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
-from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeTransitioned, ProbeType
+from kubeledger.prober.records import ProbeType
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields, Verdict
@@ -37,129 +27,40 @@ from kubeledger.verify.lives.common import (
 from kubeledger.verify.lives.grace import Grace, graces
 from kubeledger.verify.lives.killwords import kill_words
 from kubeledger.verify.lives.life import Lives
+from kubeledger.verify.lives.reasons import RULE, KillReasons, PodReasons
 from kubeledger.verify.lives.specs import PodAsk, SpecBook
 from kubeledger.verify.lives.workers import Workers
 
-__all__ = ["RULE", "KillJudge"]
+__all__ = ["KillJudge"]
 
-RULE = "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions"
 POD_RULE = "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer"
 _PROBES: dict[str, ProbeType] = {"liveness_probe": "liveness", "startup_probe": "startup"}
 _REASONS = frozenset({*_PROBES, "preempted", "evicted", "pod_deleted", "spec_changed"})
-_ABSENT_AFTER_NS = 300 * NS_PER_S
 _EVENT_WITHIN_NS = 5 * NS_PER_S
-
-
-class _Failure(msgspec.Struct, frozen=True):
-    """A liveness or startup probe that failed; ``container_id`` None when not known."""
-
-    record: Record
-    container_id: str | None
-
-
-class _Pod(msgspec.Struct):
-    """What may stop the containers of a pod: seq of the record, None for nothing."""
-
-    added: bool = False
-    victim: int | None = None
-    evicted: int | None = None
-    deleted: int | None = None
-    updated: int | None = None
-    failures: dict[tuple[str, ProbeType], _Failure] = {}
-    last_kill: dict[str, Record] = {}
 
 
 class KillJudge:
     """Judges kills of the present kubelet process."""
 
     def __init__(
-        self, bench: Bench, book: SpecBook, workers: Workers, lives: Lives, causes: Causes
+        self,
+        bench: Bench,
+        book: SpecBook,
+        workers: Workers,
+        lives: Lives,
+        causes: Causes,
+        reasons: KillReasons,
     ) -> None:
         self._bench = bench
         self._book = book
         self._workers = workers
         self._lives = lives
         self._by = causes
-        self._pods: dict[str, _Pod] = {}
-        self._awaited: deque[tuple[int, str, str, ProbeType, _Failure]] = deque()
-        self._kubelet_began_again = False
-
-    # -- what may kill -------------------------------------------------------------------
-
-    def _pod(self, key: str) -> _Pod:
-        return self._pods.setdefault(key, _Pod())
-
-    def kubelet_started(self) -> None:
-        """Its predecessor's reasons count no more, save that a pod is to go."""
-        self._awaited.clear()
-        self._kubelet_began_again = bool(self._pods)
-        for pod in self._pods.values():
-            pod.added = False
-            pod.failures.clear()
-            pod.last_kill.clear()
-
-    def pod_gone(self, key: str) -> None:
-        """The pod left the node."""
-        self._pods.pop(key, None)
-
-    def config_changed(self, record: Record, body: PodConfigChanged, key: str) -> None:
-        """A config source told of the pod."""
-        pod = self._pod(key)
-        if body.operation == "ADD":
-            self._pods[key] = _Pod(added=True)
-        elif body.operation in ("DELETE", "REMOVE"):
-            pod.deleted = pod.deleted or record.seq
-        elif body.operation in ("UPDATE", "RECONCILE"):
-            pod.updated = record.seq
-
-    def evicted(self, record: Record, key: str) -> None:
-        """The eviction manager chose the pod."""
-        self._pod(key).evicted = record.seq
-
-    def preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
-        """A critical pod needs its place."""
-        names = (body.victim_uid, body.victim_namespace, body.victim_pod)
-        key = key_of(state.lifecycle, *names) or pod_key(*names) or ""
-        self._pod(key).victim = record.seq
-
-    def transitioned(self, record: Record, body: ProbeTransitioned, key: str) -> None:
-        """A probe's cached result changed, as far as that is believed."""
-        if body.probe_type == "readiness":
-            return
-        pod, name = self._pod(key), (body.container, body.probe_type)
-        if body.to_result == "failure":
-            failure = pod.failures[name] = _Failure(record, body.container_id)
-            due_ns = record.ts_ns + _ABSENT_AFTER_NS
-            self._awaited.append((due_ns, key, body.container, body.probe_type, failure))
-        else:
-            pod.failures.pop(name, None)
-
-    def container_started(self, body: ContainerStarted, key: str) -> None:
-        """Another instance runs: what failed the one before is over."""
-        pod = self._pods.get(key)
-        if pod is None or body.container is None:
-            return
-        for name, failure in list(pod.failures.items()):
-            if name[0] == body.container and failure.container_id != body.container_id:
-                del pod.failures[name]
-
-    def container_died(self, body: ContainerDied, key: str) -> None:
-        """It ended, so nothing has to kill it."""
-        pod = self._pods.get(key)
-        if pod is not None and body.container is not None:
-            self._answer(pod, body.container)
-
-    def _answer(self, pod: _Pod, container: str) -> None:
-        """Nobody waits for a kill of that container any more; the reason for it stays."""
-        self._awaited = deque(
-            entry
-            for entry in self._awaited
-            if entry[2] != container or self._pods.get(entry[1]) is not pod
-        )
+        self._reasons = reasons
 
     def reported(self, record: Record, body: ReasonReported, key: str) -> None:
         """The event of a kill says the same as its lines."""
-        pod = self._pods.get(key)
+        pod = self._reasons.known(key)
         if body.reason != "Killing" or pod is None or body.count != 1:
             return
         if body.container is not None:
@@ -170,7 +71,9 @@ class KillJudge:
             return
         told = kill.body
         assert isinstance(told, ContainerKilled)
-        if told.message is not None and told.message != body.message:
+        # The event of a pod that is stopped as a whole says so, whatever its container failed.
+        stopped = f"Stopping container {told.container}"
+        if told.message is not None and body.message not in (told.message, stopped):
             self._bench.contradict(
                 record.ts_ns,
                 subject_of(told),
@@ -178,38 +81,6 @@ class KillJudge:
                 (kill.seq, told.message),
                 (record.seq, body.message),
             )
-
-    # -- kills that are missing ----------------------------------------------------------
-
-    def pass_time(self, now_ns: int) -> None:
-        """A container whose liveness or startup probe failed was not killed for long."""
-        while self._awaited and self._awaited[0][0] < now_ns:
-            _, key, container, probe_type, failure = self._awaited.popleft()
-            pod = self._pods.get(key)
-            if pod is None or pod.failures.get((container, probe_type)) is not failure:
-                continue
-            if pod.added and (pod.deleted, pod.evicted, pod.victim) == (None, None, None):
-                self._miss(container, probe_type, failure)
-
-    def _miss(self, container: str, probe_type: ProbeType, failure: _Failure) -> None:
-        body = failure.record.body
-        assert isinstance(body, ProbeTransitioned)
-        if failure.container_id is None or self._bench.profile is None:
-            return
-        self._bench.absent(
-            failure.record,
-            ContainerKilled.kind,
-            subject=subject_of(body),
-            expected={
-                "container": container,
-                "container_id": failure.container_id,
-                "reason": f"{probe_type}_probe",
-            },
-            why=f"the {probe_type} probe of container {container} failed, and the kubelet did "
-            f"not kill it within {_ABSENT_AFTER_NS // NS_PER_S} s",
-            rule=RULE,
-            inputs=(failure.record.seq,),
-        )
 
     # -- kills ---------------------------------------------------------------------------
 
@@ -246,16 +117,16 @@ class KillJudge:
         named = (fields.get("expected") or {}).get("reason")
         if named is not None and named not in reasons:
             reasons.insert(0, named)
-        self._note(record, believed, self._pod(key))
+        self._note(record, believed, self._reasons.of(key))
         return believed, tuple(reasons)
 
-    def _note(self, record: Record, body: ContainerKilled, pod: _Pod) -> None:
+    def _note(self, record: Record, body: ContainerKilled, pod: PodReasons) -> None:
         """A kill was found: nothing waits for it any more."""
         if body.container is None:
             for name in {container for container, _ in pod.failures}:
-                self._answer(pod, name)
+                self._reasons.answer(pod, name)
             return
-        self._answer(pod, body.container)
+        self._reasons.answer(pod, body.container)
         pod.last_kill[body.container] = record
 
     def _judge(
@@ -289,7 +160,7 @@ class KillJudge:
     def _judge_reason(
         self, body: ContainerKilled, state: NodeState, key: str, ask: PodAsk
     ) -> tuple[Verdict, str, Fields]:
-        pod = self._pod(key)
+        pod = self._reasons.of(key)
         assert body.reason is not None
         wrong = self._wrong_words(body, pod, ask)
         if wrong is not None:
@@ -307,7 +178,7 @@ class KillJudge:
         return self._judge_words(body, pod, ask, why, inputs)
 
     def _reason(
-        self, body: ContainerKilled, pod: _Pod, state: NodeState, key: str, ask: PodAsk
+        self, body: ContainerKilled, pod: PodReasons, state: NodeState, key: str, ask: PodAsk
     ) -> tuple[int | None, str, str | None]:
         """Seq of what led to the kill; why, or why not; what is missing to tell."""
         assert body.container is not None
@@ -326,7 +197,7 @@ class KillJudge:
                 seq = ask.seq
         elif body.reason == "spec_changed":
             seq, told = pod.updated, f"the definition of container {container} changed"
-            if seq is None and self._kubelet_began_again:
+            if seq is None and self._reasons.kubelet_began_again:
                 seq = ask.seq
         else:
             return None, "", f"a rule for the reason {body.reason}"
@@ -337,7 +208,7 @@ class KillJudge:
         return None, f"no record shows that {told}", None
 
     def _probe_failed(
-        self, body: ContainerKilled, pod: _Pod, key: str, ask: PodAsk, probe_type: ProbeType
+        self, body: ContainerKilled, pod: PodReasons, key: str, ask: PodAsk, probe_type: ProbeType
     ) -> tuple[int | None, str, str | None]:
         assert body.container is not None
         entry = ask.container(body.container)
@@ -360,7 +231,7 @@ class KillJudge:
         return None, f"{why}, and only a failure kills", None
 
     def _wrong_words(
-        self, body: ContainerKilled, pod: _Pod, ask: PodAsk
+        self, body: ContainerKilled, pod: PodReasons, ask: PodAsk
     ) -> tuple[Verdict, str, Fields] | None:
         """Whether the message is one of another reason."""
         profile = self._bench.profile
@@ -379,7 +250,7 @@ class KillJudge:
             fields["recorded"] = {"message": body.message}
         return "impossible", f"for {body.reason} the kubelet writes {words!r}", fields
 
-    def _other_reason(self, body: ContainerKilled, pod: _Pod) -> str | None:
+    def _other_reason(self, body: ContainerKilled, pod: PodReasons) -> str | None:
         """What does lead to a kill of the container."""
         for reason, probe_type in _PROBES.items():
             if (body.container, probe_type) in pod.failures:
@@ -388,7 +259,7 @@ class KillJudge:
         return next((reason for reason, seq in by_pod.items() if seq is not None), None)
 
     def _judge_words(
-        self, body: ContainerKilled, pod: _Pod, ask: PodAsk, why: str, inputs: tuple[int, ...]
+        self, body: ContainerKilled, pod: PodReasons, ask: PodAsk, why: str, inputs: tuple[int, ...]
     ) -> tuple[Verdict, str, Fields]:
         """The cause is there: compare the message and the grace period."""
         profile = self._bench.profile

@@ -100,16 +100,16 @@ class Life(msgspec.Struct):
     """A container over its instances.
 
     Attributes:
-        now: the newest instance; None before the first.
+        newest: the newest instance; None before the first.
         before: the one before it, and ``earlier`` the one before that.
-        is_first: no instance came before ``earlier``, ``before`` and ``now``.
-        count: restart count of ``now``; None when not known.
+        is_first: no instance came before ``earlier``, ``before`` and ``newest``.
+        count: restart count of ``newest``; None when not known.
         held_back: a start was held back since the newest instance ended.
         in_other_process: the newest end was seen by another kubelet process.
         failed_start: a start may have failed since the last one that did not.
     """
 
-    now: Instance | None = None
+    newest: Instance | None = None
     before: Instance | None = None
     earlier: Instance | None = None
     is_first: bool = False
@@ -121,7 +121,7 @@ class Life(msgspec.Struct):
 
     def start(self, instance: Instance) -> None:
         """Another instance runs."""
-        self.earlier, self.before, self.now = self.before, self.now, instance
+        self.earlier, self.before, self.newest = self.before, self.newest, instance
 
 
 class Lives:
@@ -153,7 +153,7 @@ class Lives:
     def running(self, key: str, container: str | None) -> Instance | None:
         """The newest instance."""
         life = self.find(key, container)
-        return None if life is None else life.now
+        return None if life is None else life.newest
 
     def kubelet_started(self) -> None:
         """Back-offs were in the memory of the process before."""
@@ -188,7 +188,7 @@ class Lives:
         if body.sandbox or body.container is None:
             return
         life = self.of(key, body.container)
-        if life.now is None or life.now.container_id != body.container_id:
+        if life.newest is None or life.newest.container_id != body.container_id:
             life.start(Instance(body.container_id, record.ts_ns, record.seq))
 
     def died(self, record: Record, body: ContainerDied, key: str) -> None:
@@ -196,9 +196,9 @@ class Lives:
         if body.container is None or body.sandbox:
             return
         life = self.of(key, body.container)
-        if life.now is None:
-            life.now = Instance(body.container_id)
-        for instance in (life.now, life.before):
+        if life.newest is None:
+            life.newest = Instance(body.container_id)
+        for instance in (life.newest, life.before):
             if instance is not None and instance.container_id == body.container_id:
                 instance.die(record, body.exit_code)
                 return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kubeledger.prober import objects
 from kubeledger.prober.restarts import container_should_restart, matching_restart_rule
 from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.verify.lives.killwords import effective_policy
 from kubeledger.verify.lives.life import Instance
 from kubeledger.verify.lives.specs import PodAsk
 
@@ -23,7 +22,9 @@ def ends_for_good(
     entry = ask.container(container)
     if entry is None or not ask.is_app(container):
         return None
-    policy = effective_policy(profile, ask, container)
+    policy = ask.restart_policy
+    if entry.restart_policy is not None and profile.prober.container_restart_rules:
+        policy = entry.restart_policy
     if before.killed_ns is not None and before.reasons:
         reason = before.reasons[0]
         if reason == "spec_changed":

@@ -53,12 +53,14 @@ class RestartJudge:
         if body.container is None:
             return
         life = self._lives.of(key, body.container)
-        if life.now is None:
-            life.now = Instance(body.container_id)
-        if body.container_id in (None, life.now.container_id) or life.now.started_ns is None:
-            life.now.killed_ns, life.now.killed_seq = record.ts_ns, record.seq
-            life.now.reasons = reasons
-            life.held_back = life.in_other_process = False
+        if life.newest is None:
+            life.newest = Instance(body.container_id)
+        if body.container_id in (None, life.newest.container_id) or life.newest.started_ns is None:
+            now = life.newest
+            if now.killed_ns is None:
+                now.killed_ns, now.killed_seq = record.ts_ns, record.seq
+                life.held_back = life.in_other_process = False
+            now.reasons = tuple(dict.fromkeys((*now.reasons, *reasons)))
 
     def reported(self, body: ReasonReported, key: str) -> None:
         """A warning may tell of a start that failed, which counts for the back-off, too."""
@@ -82,10 +84,10 @@ class RestartJudge:
     ) -> None:
         life = self._lives.find(key, str(status.get("name")))
         count, container_id = status.get("restartCount"), status.get("containerID")
-        if life is None or life.now is None or not isinstance(count, int):
+        if life is None or life.newest is None or not isinstance(count, int):
             return
-        same = isinstance(container_id, str) and life.now.container_id is not None
-        if not same or str(container_id).rpartition("//")[2] != life.now.container_id:
+        same = isinstance(container_id, str) and life.newest.container_id is not None
+        if not same or str(container_id).rpartition("//")[2] != life.newest.container_id:
             return
         if life.count is None:
             life.count = count
@@ -96,7 +98,7 @@ class RestartJudge:
                 f"the pod list counts {count} restarts of container {status.get('name')}, "
                 f"and its records {life.count}",
                 (record.seq, f"restartCount {count}"),
-                (life.now.started_seq or record.seq, f"{life.count} restarts"),
+                (life.newest.started_seq or record.seq, f"{life.count} restarts"),
             )
 
     # -- restarts ----------------------------------------------------------------------------
@@ -109,8 +111,8 @@ class RestartJudge:
         believed = body if wrong is None else corrected(body, wrong)
         key = key_for(state, believed)
         life = self._lives.of(key, believed.container)
-        if life.now is None or (
-            believed.container_id is not None and life.now.container_id != believed.container_id
+        if life.newest is None or (
+            believed.container_id is not None and life.newest.container_id != believed.container_id
         ):
             life.start(Instance(believed.container_id, record.ts_ns, record.seq))
         ask = self._book.find(believed.pod_uid, believed.namespace, believed.pod)
@@ -162,6 +164,7 @@ class RestartJudge:
     ) -> None:
         missing, before, subject = self._lacks(ask), life.before, subject_of(body)
         if missing is not None or ask is None:
+            life.entry.values = None
             self._bench.unverifiable(record, subject=subject, missing=[missing or ""], rule=RULE)
             return
         recorded, differ = compared(body, expected)
@@ -179,6 +182,7 @@ class RestartJudge:
             self._bench.find(record, "impossible", subject=subject, why=why, **fields)
         elif before is None or not before.has_ended:
             missing = "the end of the container before"
+            life.entry.values = None
             self._bench.unverifiable(record, subject=subject, missing=[missing], rule=RULE)
         else:
             verdict, why = self._may_restart(record, body, key, life, ask, fields)
@@ -218,7 +222,9 @@ class RestartJudge:
             reasons = before.reasons
             expected["reason"] = body.reason if body.reason in reasons else reasons[0]
         listed = None if ask is None else self._book.count(ask, body.container_id)
-        count = listed if listed is not None else (None if life.count is None else life.count + 1)
+        count = listed if life.count is None else life.count + 1
+        if listed is not None and body.restart_count == listed:
+            count = listed  # restarts may be missing in the log
         life.count = count if count is not None else body.restart_count
         if count is not None and body.restart_count is not None:
             expected["restart_count"] = count
@@ -318,7 +324,7 @@ class RestartJudge:
 
 
 def _inputs(ask: PodAsk, life: Life) -> tuple[int, ...]:
-    before, now = life.before, life.now
+    before, now = life.before, life.newest
     seqs = (
         ask.seq,
         None if before is None else before.killed_seq,

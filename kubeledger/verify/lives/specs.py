@@ -6,6 +6,7 @@ what most of them say is used, of equally many the first.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -160,7 +161,7 @@ class SpecBook:
         self._keys: dict[str, list[str]] = {}
         self._chosen: dict[str, PodAsk] = {}
         self._first_started: dict[str, dict[str, int]] = {}
-        self._counts: dict[str, dict[str, int]] = {}
+        self._counts: dict[str, dict[str, Counter[int]]] = {}
 
     def foresee(self, record: Record) -> None:
         """Take in a list entry."""
@@ -189,14 +190,15 @@ class SpecBook:
         if is_api and key is not None:
             counts = self._counts.setdefault(key, {})
             for container_id, count in _counted(body.status or {}):
-                counts.setdefault(container_id, count)
+                counts.setdefault(container_id, Counter())[count] += 1
                 if len(counts) > _COUNTS_MAX:
                     del counts[next(iter(counts))]
 
     def count(self, ask: PodAsk, container_id: str | None) -> int | None:
-        """Restart count of an instance of the pod, as the first list with it tells."""
+        """Restart count of an instance of the pod, as most lists with it tell."""
         key = pod_key(ask.uid, ask.namespace, ask.name) or ""
-        return self._counts.get(key, {}).get(container_id or "")
+        found = self._counts.get(key, {}).get(container_id or "")
+        return found.most_common(1)[0][0] if found else None
 
     def started_ns(self, ask: PodAsk | None, container_id: str | None) -> int | None:
         """When a container of the pod's first list began to run."""
@@ -209,7 +211,7 @@ class SpecBook:
         """The pod; by its name only where no UID is known and one pod has that name."""
         key = uid
         if key is None:
-            keys = self._keys.get(name_key(namespace, name)) or [None]
+            keys = self._keys.get(name_key(namespace, name), [])
             key = keys[0] if len(keys) == 1 else None
         found = self._choice(key) if key is not None else None
         return found or self._choice(f"manifest {name_key(namespace, name)}")

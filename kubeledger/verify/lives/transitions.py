@@ -7,6 +7,7 @@ impossible, where no tick can be missing; a change that no record tells is absen
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
@@ -25,6 +26,7 @@ from kubeledger.verify.lives.common import (
     seconds,
     subject_of,
 )
+from kubeledger.verify.lives.evidence import TOLD_WITHIN_NS
 from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.worker import Change, RebuiltWorker
 from kubeledger.verify.lives.workers import Workers
@@ -112,6 +114,7 @@ class TransitionJudge:
         self, record: Record, body: ProbeTransitioned, state: NodeState
     ) -> ProbeTransitioned:
         """Judge one record; returns the change as it is believed."""
+        self._workers.changes_told += not body.inferred
         if self._bench.profile is None:
             missing = [self._bench.missing_profile]
             self._bench.unverifiable(record, subject=subject_of(body), missing=missing, rule=RULE)
@@ -297,7 +300,7 @@ class TransitionJudge:
         if missing:
             why = f"cannot be decided again without {' and '.join(missing)}"
         spec = () if worker.ask is None else (worker.ask.seq,)
-        fields = {
+        fields: dict[str, Any] = {
             "verdict": verdict, "subject": subject_of(body), "why": why, "expected": expected,
             "recorded": recorded, "missing": missing or (), "rule": RULE,
             "inputs": (*spec, *ticks),
@@ -318,6 +321,8 @@ class TransitionJudge:
         read_ns = worker.counters.read_ts_ns
         if body.inferred and read_ns is not None and record.ts_ns - read_ns < _READ_OFTEN_NS:
             wait_ns = _COUNTED_WITHIN_NS
+        if self._workers.must_be_told(body):
+            wait_ns = max(wait_ns, TOLD_WITHIN_NS)
         if body.to_result == "failure" and not worker.is_readiness:
             wait_ns = max(wait_ns, worker.period_ns * 3 // 2)
         return record.ts_ns + min(wait_ns, _HOLD_MAX_NS)

@@ -27,6 +27,7 @@ from kubeledger.verify.lives.common import Causes, Holding, key_for, names_of
 from kubeledger.verify.lives.evidence import ProbeEvidence
 from kubeledger.verify.lives.kills import KillJudge
 from kubeledger.verify.lives.life import Lives
+from kubeledger.verify.lives.reasons import KillReasons
 from kubeledger.verify.lives.restarts import RestartJudge
 from kubeledger.verify.lives.specs import SpecBook
 from kubeledger.verify.lives.transitions import TransitionJudge
@@ -52,7 +53,10 @@ class LivesVerifier(Verifier):
             bench, self._workers, self._lives, self._holding, self._causes
         )
         self._evidence = ProbeEvidence(bench, self._workers, self._holding)
-        self._kills = KillJudge(bench, self._book, self._workers, self._lives, self._causes)
+        self._reasons = KillReasons(bench)
+        self._kills = KillJudge(
+            bench, self._book, self._workers, self._lives, self._causes, self._reasons
+        )
         self._restarts = RestartJudge(bench, self._book, self._lives, self._causes)
         self._began = False
 
@@ -95,7 +99,7 @@ class LivesVerifier(Verifier):
         self._evidence.settle_counts(record.ts_ns)
         self._evidence.pass_time(record.ts_ns)
         self._transitions.pass_time(record.ts_ns)
-        self._kills.pass_time(record.ts_ns)
+        self._reasons.pass_time(record.ts_ns)
         self._holding.release(record.ts_ns)
 
     # -- the kubelet and its pods ------------------------------------------------------------
@@ -106,7 +110,7 @@ class LivesVerifier(Verifier):
         if not body.restart and known.started_ts_ns is not None and body.pid in {None, known.pid}:
             return  # another source tells of the same process
         self._transitions.forget()
-        self._kills.kubelet_started()
+        self._reasons.kubelet_started()
         self._evidence.forget()
         self._lives.kubelet_started()
         self._workers.kubelet_started(record.ts_ns)
@@ -119,7 +123,7 @@ class LivesVerifier(Verifier):
             self._lives.pod_added(key)
         elif body.operation == "UPDATE":
             self._lives.pod_updated(key)
-        self._kills.config_changed(record, body, key)
+        self._reasons.config_changed(record, body, key)
         self._causes.note(record.seq, names_of(body))
 
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
@@ -127,7 +131,7 @@ class LivesVerifier(Verifier):
         key = key_for(state, body)
         if body.gone and body.listed_by == "kubelet":
             self._workers.pod_gone(key)
-            self._kills.pod_gone(key)
+            self._reasons.pod_gone(key)
             self._lives.pod_gone(key)
         elif not body.gone:
             self._restarts.listed(record, body, key)
@@ -136,15 +140,16 @@ class LivesVerifier(Verifier):
         self._pass_time(record)
         key = key_for(state, body)
         self._workers.pod_gone(key)
-        self._kills.pod_gone(key)
+        self._reasons.pod_gone(key)
         self._lives.pod_gone(key)
 
     def _evicted(self, record: Record, body: PodEvicted, state: NodeState) -> None:
-        self._kills.evicted(record, key_for(state, body))
+        self._reasons.evicted(record, key_for(state, body))
         self._causes.note(record.seq, names_of(body))
 
     def _preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
-        self._kills.preempted(record, body, state)
+        self._reasons.preempted(record, body, state)
+        self._workers.blocked_ns = record.ts_ns
         victim = {"namespace": body.victim_namespace, "pod": body.victim_pod}
         uid = {} if body.victim_uid is None else {"pod_uid": body.victim_uid}
         self._causes.note(record.seq, victim | uid)
@@ -155,13 +160,13 @@ class LivesVerifier(Verifier):
         self._pass_time(record)
         key = key_for(state, body)
         self._workers.container_started(record.seq, key, body.container)
-        self._kills.container_started(body, key)
+        self._reasons.container_started(body, key)
         self._lives.started(record, body, key)
 
     def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         self._pass_time(record)
         key = key_for(state, body)
-        self._kills.container_died(body, key)
+        self._reasons.container_died(body, key)
         self._lives.died(record, body, key)
         self._causes.note(record.seq, _pod_and_container(body))
 
@@ -200,7 +205,7 @@ class LivesVerifier(Verifier):
     def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
         self._pass_time(record)
         believed = self._transitions.transitioned(record, body, state)
-        self._kills.transitioned(record, believed, key_for(state, believed))
+        self._reasons.transitioned(record, believed, key_for(state, believed))
         names = names_of(believed)
         del names["probe_type"]
         self._causes.note(record.seq, names)

@@ -84,6 +84,7 @@ class RebuiltWorker:
         last_gap_ns: between the last two ticks; ``gap_before_ns`` between those before.
         confirmed: (<= 32,) seqs of ticks of which an event tells the same.
         container_seq: record that told of the container.
+        told_early: it was said that its ticks come too early.
         impossible_ns: when something about it was last found impossible.
         change: what the newest tick had to change; None when nothing, or when a record told it.
         unanswered: a change of an earlier tick or this one that no record has told;
@@ -105,6 +106,7 @@ class RebuiltWorker:
         self.confirmed: deque[int] = deque(maxlen=_STREAK_MAX)
         self.container_seq: int | None = None
         self.impossible_ns: int | None = None
+        self.told_early = False
         self.change: Change | None = None
         self.unanswered: Change | None = None
         self.results_since: list[Result] = []
@@ -288,8 +290,8 @@ class RebuiltWorker:
             return
         last, run, sure = self._kept
         wrong = self.unanswered.after if self.unanswered is not None else result
-        other = SUCCESS if wrong == "failure" else FAILURE
-        results = [other, *self.results_since]
+        other: Result = SUCCESS if wrong == "failure" else FAILURE
+        results: list[Result] = [other, *self.results_since]
         self.believe(result, None)
         step.on_hold = False
         for each in results:

@@ -26,6 +26,7 @@ WorkerKey = tuple[str, ProbeType]
 
 _RESTART_GRACE_NS = 10 * NS_PER_S
 _EVENT_WITHIN_NS = NS_PER_S // 2
+_TOLD_ENOUGH = 3
 
 
 class Workers:
@@ -34,6 +35,8 @@ class Workers:
     Attributes:
         successes_logged: the process logs successful ticks; until one is seen, it may not.
         events_matched: failing ticks of the process that had their event beside them.
+        changes_told: changes of which the sync loop told.
+        blocked_ns: when a preemption last held up the sync loop.
     """
 
     def __init__(self, bench: Bench, book: SpecBook, lives: Lives) -> None:
@@ -46,6 +49,8 @@ class Workers:
         self._kubelet_started_ns = 0
         self.successes_logged = False
         self.events_matched = 0
+        self.changes_told = 0
+        self.blocked_ns: int | None = None
 
     # -- who is there ----------------------------------------------------------------------
 
@@ -61,7 +66,8 @@ class Workers:
         self._pods.clear()
         self._added.clear()
         self.successes_logged = False
-        self.events_matched = 0
+        self.events_matched = self.changes_told = 0
+        self.blocked_ns = None
 
     def pod_added(self, key: str) -> None:
         """The kubelet makes the pod's workers."""
@@ -156,6 +162,15 @@ class Workers:
         """Whether the importer would have recorded every change of that worker."""
         known = worker.key in self._with_thresholds
         return known and (result == "failure" or self.successes_logged)
+
+    def must_be_told(self, body: ProbeTransitioned) -> bool:
+        """Whether the sync loop had to tell of a change that only ticks tell of."""
+        profile = self._bench.profile
+        if profile is None or not body.inferred or self.changes_told < _TOLD_ENOUGH:
+            return False
+        if body.probe_type == "liveness":
+            return body.to_result == "failure"
+        return profile.prober.results_wake_sync_loop
 
     def is_gapless(self, worker: RebuiltWorker) -> bool:
         """Whether all ticks of the present run are recorded."""

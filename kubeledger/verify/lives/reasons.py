@@ -1,0 +1,171 @@
+"""What may stop the containers of a pod, and kills that had to follow and did not."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from kubeledger.kube.keys import pod_key
+from kubeledger.lifecycle.presence import key_of
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    PodConfigChanged,
+)
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.preemption.records import PodPreempted
+from kubeledger.prober.records import ProbeTransitioned, ProbeType
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.lives.common import subject_of
+
+__all__ = ["RULE", "Failure", "KillReasons", "PodReasons"]
+
+RULE = "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions"
+_ABSENT_AFTER_NS = 300 * NS_PER_S
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A liveness or startup probe that failed; ``container_id`` None when not known."""
+
+    record: Record
+    container_id: str | None
+
+
+class PodReasons(msgspec.Struct):
+    """What may stop the containers of a pod: seq of the record, None for nothing."""
+
+    added: bool = False
+    victim: int | None = None
+    evicted: int | None = None
+    deleted: int | None = None
+    updated: int | None = None
+    failures: dict[tuple[str, ProbeType], Failure] = {}
+    last_kill: dict[str, Record] = {}
+
+
+class KillReasons:
+    """The reasons of the present kubelet process, by pod.
+
+    Attributes:
+        kubelet_began_again: another kubelet process had pods before this one.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._pods: dict[str, PodReasons] = {}
+        self._awaited: deque[tuple[int, str, str, ProbeType, Failure]] = deque()
+        self.kubelet_began_again = False
+
+    # -- what may kill -------------------------------------------------------------------
+
+    def of(self, key: str) -> PodReasons:
+        """A pod, made when nothing was told of it before."""
+        return self._pods.setdefault(key, PodReasons())
+
+    def known(self, key: str) -> PodReasons | None:
+        """A pod of which anything was told."""
+        return self._pods.get(key)
+
+    def kubelet_started(self) -> None:
+        """Its predecessor's reasons count no more, save that a pod is to go."""
+        self._awaited.clear()
+        self.kubelet_began_again = bool(self._pods)
+        for pod in self._pods.values():
+            pod.added = False
+            pod.failures.clear()
+            pod.last_kill.clear()
+
+    def pod_gone(self, key: str) -> None:
+        """The pod left the node."""
+        self._pods.pop(key, None)
+
+    def config_changed(self, record: Record, body: PodConfigChanged, key: str) -> None:
+        """A config source told of the pod."""
+        pod = self.of(key)
+        if body.operation == "ADD":
+            self._pods[key] = PodReasons(added=True)
+        elif body.operation in ("DELETE", "REMOVE"):
+            pod.deleted = pod.deleted or record.seq
+        elif body.operation in ("UPDATE", "RECONCILE"):
+            pod.updated = record.seq
+
+    def evicted(self, record: Record, key: str) -> None:
+        """The eviction manager chose the pod."""
+        self.of(key).evicted = record.seq
+
+    def preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
+        """A critical pod needs its place."""
+        names = (body.victim_uid, body.victim_namespace, body.victim_pod)
+        key = key_of(state.lifecycle, *names) or pod_key(*names) or ""
+        self.of(key).victim = record.seq
+
+    def transitioned(self, record: Record, body: ProbeTransitioned, key: str) -> None:
+        """A probe's cached result changed, as far as that is believed."""
+        if body.probe_type == "readiness":
+            return
+        pod, name = self.of(key), (body.container, body.probe_type)
+        if body.to_result == "failure":
+            failure = pod.failures[name] = Failure(record, body.container_id)
+            due_ns = record.ts_ns + _ABSENT_AFTER_NS
+            self._awaited.append((due_ns, key, body.container, body.probe_type, failure))
+        else:
+            pod.failures.pop(name, None)
+
+    def container_started(self, body: ContainerStarted, key: str) -> None:
+        """Another instance runs: what failed the one before is over."""
+        pod = self._pods.get(key)
+        if pod is None or body.container is None:
+            return
+        for name, failure in list(pod.failures.items()):
+            if name[0] == body.container and failure.container_id != body.container_id:
+                del pod.failures[name]
+
+    def container_died(self, body: ContainerDied, key: str) -> None:
+        """It ended, so nothing has to kill it."""
+        pod = self._pods.get(key)
+        if pod is not None and body.container is not None:
+            self.answer(pod, body.container)
+
+    def answer(self, pod: PodReasons, container: str) -> None:
+        """Nobody waits for a kill of that container any more; the reason for it stays."""
+        self._awaited = deque(
+            entry
+            for entry in self._awaited
+            if entry[2] != container or self._pods.get(entry[1]) is not pod
+        )
+
+    # -- kills that are missing ----------------------------------------------------------
+
+    def pass_time(self, now_ns: int) -> None:
+        """A container whose liveness or startup probe failed was not killed for long."""
+        while self._awaited and self._awaited[0][0] < now_ns:
+            _, key, container, probe_type, failure = self._awaited.popleft()
+            pod = self._pods.get(key)
+            if pod is None or pod.failures.get((container, probe_type)) is not failure:
+                continue
+            if pod.added and (pod.deleted, pod.evicted, pod.victim) == (None, None, None):
+                self._miss(container, probe_type, failure)
+
+    def _miss(self, container: str, probe_type: ProbeType, failure: Failure) -> None:
+        body = failure.record.body
+        assert isinstance(body, ProbeTransitioned)
+        if failure.container_id is None or self._bench.profile is None:
+            return
+        self._bench.absent(
+            failure.record,
+            ContainerKilled.kind,
+            subject=subject_of(body),
+            expected={
+                "container": container,
+                "container_id": failure.container_id,
+                "reason": f"{probe_type}_probe",
+            },
+            why=f"the {probe_type} probe of container {container} failed, and the kubelet did "
+            f"not kill it within {_ABSENT_AFTER_NS // NS_PER_S} s",
+            rule=RULE,
+            inputs=(failure.record.seq,),
+        )
