@@ -60,6 +60,7 @@ def _spool() -> IO[bytes]:
 
 def _item(node: str, outcome: Outcome) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(outcome)
+    fields.pop("about", None)  # for `why`; with hundreds of images it would swell every item
     return {"node": node, **fields}
 
 

@@ -7,18 +7,25 @@ from typing import Any
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 
-__all__ = ["concerns", "weight_of"]
+__all__ = ["concerns", "is_about_others", "is_image", "weight_of"]
 
 _WEIGHTS = (
     ("lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"),
     ("preemption.PreemptionFailed", "devicemanager.AllocationFailed"),
     ("lifecycle.ContainerRestarted", "lifecycle.RestartBackedOff"),
     ("lifecycle.ContainerKilled",),
-    ("images.ImageDeleted", "devicemanager.DevicesAllocated", "cgroups.CgroupUpdated"),
+    (
+        "images.ImageDeleted",
+        "images.GarbageCollected",
+        "devicemanager.DevicesAllocated",
+        "cgroups.CgroupUpdated",
+    ),
     ("prober.ProbeTransitioned",),
     ("lifecycle.PodAdmitted",),
 )
 _RANKS = {kind: -row for row, kinds in enumerate(_WEIGHTS) for kind in kinds}
+_COLLECTION = "images.GarbageCollected"
+_PREFIX_MIN = 6
 _POD_ONLY = frozenset({"lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"})
 
 
@@ -37,7 +44,8 @@ def concerns(target: Target, record: Record, uids: frozenset[str]) -> bool:
     """
     body: Any = record.body
     if target.kind == "image":
-        return getattr(body, "image_id", None) == target.parts[0]
+        image_id = getattr(body, "image_id", None)
+        return record.kind == _COLLECTION or (image_id is not None and is_image(target, image_id))
     if target.kind == "cgroup":
         return getattr(body, "cgroup", None) == target.parts[0]
     if target.kind == "device":
@@ -51,6 +59,17 @@ def concerns(target: Target, record: Record, uids: frozenset[str]) -> bool:
         return False
     container = getattr(body, "container", None)
     return container == target.parts[2] or (container is None and record.kind in _POD_ONLY)
+
+
+def is_about_others(target: Target, record: Record) -> bool:
+    """A collection concerns an image only if its finding says why the image was left."""
+    return target.kind == "image" and record.kind == _COLLECTION
+
+
+def is_image(target: Target, image_id: str) -> bool:
+    """Whether an image is the one asked about: its ID, or what the ID begins with."""
+    asked, known = (text.removeprefix("sha256:") for text in (target.parts[0], image_id))
+    return asked == known or (len(asked) >= _PREFIX_MIN and known.startswith(asked))
 
 
 def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  # noqa: ANN401 # any body

@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 
 from kubeledger.errors import BadQuestionError
-from kubeledger.explain.concern import concerns, weight_of
+from kubeledger.explain.concern import concerns, is_about_others, is_image, weight_of
 from kubeledger.explain.explanation import Explanation, Piece, Step
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 from kubeledger.query.summaries import subject_of, summary_of
 from kubeledger.replay.histories import History
+from kubeledger.units import format_ts
 from kubeledger.verify import Finding, Reader, verify
 
 __all__ = ["HISTORY_MAX", "explain"]
@@ -23,6 +24,16 @@ HISTORY_MAX = 200
 """Older decisions about the target are not listed."""
 
 _EVIDENCE_MAX = 60
+_LINKS = {
+    "lifecycle.PodRejected": (
+        "devicemanager.AllocationFailed",
+        "topologymanager.AffinityDecided",
+        "preemption.PreemptionFailed",
+    ),
+    "lifecycle.PodAdmitted": ("preemption.PodPreempted",),
+    "lifecycle.ContainerKilled": ("preemption.PodPreempted", "lifecycle.PodEvicted"),
+}
+"""Decision -> those among its inputs that tell more of it than the others."""
 _CAUSES_MAX = 20
 
 
@@ -41,13 +52,16 @@ def explain(
     """
     read = history.read
     decisions = _decisions(read, target, upto_ts_ns)
+    findings = _findings(read, {record.seq for record in decisions})
+    meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
+    decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions:
         return None
     main = max(decisions, key=weight_of)
-    chain = [main, *_causes(history, main)]
-    wanted = {record.seq for record in (*chain, *decisions)}
-    findings = _findings(read, wanted)
     finding = findings[main.seq]
+    chain = [main, *_rests_on(history, finding), *_causes(history, main)]
+    chain = list({record.seq: record for record in chain}.values())
+    findings |= _findings(read, {record.seq for record in chain} - findings.keys())
     seqs = dict.fromkeys(
         seq
         for record in reversed(chain)
@@ -56,7 +70,7 @@ def explain(
     return Explanation(
         target=str(target),
         node=main.node,
-        sentence=_sentence(chain, findings),
+        sentence=meant[main.seq] + _sentence(chain, findings),
         finding=finding,
         evidence=_evidence(history, list(seqs)),
         history=tuple(_step(record, findings) for record in decisions),
@@ -87,6 +101,16 @@ def _uids(read: Reader, target: Target) -> frozenset[str]:
     return frozenset(found)
 
 
+def _rests_on(history: History, finding: Finding) -> list[Record]:
+    """Decisions of other subsystems that a decision rests on, the nearest first."""
+    found = []
+    for seq in sorted(finding.inputs, reverse=True):
+        record = history.record(seq) if seq < finding.seq else None
+        if record is not None and record.kind in _LINKS.get(finding.kind, ()):
+            found.append(record)
+    return found
+
+
 def _causes(history: History, main: Record) -> list[Record]:
     """What led to a decision, the nearest first."""
     chain: list[Record] = []
@@ -100,8 +124,21 @@ def _causes(history: History, main: Record) -> list[Record]:
     return chain
 
 
+def _meant(target: Target, finding: Finding) -> str:
+    """The beginning of the sentence, where the decision is about others and says why not this."""
+    if target.kind != "image":
+        return ""
+    for subject, clause in finding.about.items():
+        image_id = subject.removeprefix("image/")
+        if is_image(target, image_id):
+            return f"image {image_id} was kept at {format_ts(finding.ts_ns)}: it {clause}; "
+    return ""
+
+
 def _findings(read: Reader, wanted: set[int]) -> dict[int, Finding]:
     found: dict[int, Finding] = {}
+    if not wanted:
+        return found
     for outcome in verify(read):
         if isinstance(outcome, Finding) and outcome.recorded is not None and outcome.seq in wanted:
             found[outcome.seq] = outcome
@@ -126,8 +163,15 @@ def _sentence(chain: list[Record], findings: dict[int, Finding]) -> str:
             missing = " and ".join(finding.missing)
             parts.append(f"{subject}: {summary} (not decided again: {missing} is missing)")
         else:
-            parts.append(finding.why.rstrip("."))
+            parts.append(f"{_named(record)}{finding.why.rstrip('.')}")
     return "; before that, ".join(dict.fromkeys(parts)) + "."
+
+
+def _named(record: Record) -> str:
+    """Whom a sentence is about, where it is a container: their names are short."""
+    body: Any = record.body
+    container = getattr(body, "container", None)
+    return f"{body.namespace}/{body.pod}: " if container is not None else ""
 
 
 def _words(record: Record) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -82,6 +82,7 @@ class Bench:
         missing: Sequence[str] = (),
         rule: str = "",
         inputs: Sequence[int] = (),
+        about: Mapping[str, str] | None = None,
     ) -> None:
         """Give a recorded decision its finding; see :class:`Finding` for the arguments."""
         self.docket.find(
@@ -97,6 +98,7 @@ class Bench:
                 why=why,
                 rule=rule,
                 inputs=tuple(dict.fromkeys(inputs)),
+                about=dict(about or {}),
                 **_place(record),
             )
         )

@@ -36,6 +36,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         rule: the kubelet's function that decides so.
         inputs: (n,) seqs of the records that the decision rests on, in order of use.
         file, line: first evidence of the decision's record; None without any.
+        about: subject -> clause that says what the decision meant for it, where it meant
+            something for others than ``subject`` (an image that a collection left: "is in
+            use").
     """
 
     seq: int
@@ -51,6 +54,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[int, ...] = ()
     file: str | None = None
     line: int | None = None
+    about: dict[str, str] = {}
 
     @property
     def place(self) -> str:

@@ -88,6 +88,7 @@ def _find(
         why=why,
         rule=RULE_COLLECTION,
         inputs=[*case.inputs, *start, *(record.seq for record in case.of.removals)],
+        about={f"image/{image_id}": why for image_id, why in _kept(case)},
     )
 
 
@@ -174,14 +175,17 @@ def _why_space(case: Case) -> str:
     )
     if answer is None:
         return f"{sentence}; what more could go is not known without a detect pass"
-    gone = {getattr(record.body, "image_id", "") for record in case.of.removals}
-    kept = [
-        f"image {short(image_id)} {why}"
-        for image_id, why in sorted(answer.kept.items())
-        if image_id not in gone
-    ]
+    kept = [f"image {short(image_id)} {why}" for image_id, why in _kept(case)]
     more = f" and {len(kept) - _KEPT_MAX} more" if len(kept) > _KEPT_MAX else ""
     return f"{sentence}; kept: {', '.join(kept[:_KEPT_MAX])}{more}" if kept else sentence
+
+
+def _kept(case: Case) -> list[tuple[str, str]]:
+    """Images that the collection left, and why, sorted by ID."""
+    if case.answer is None:
+        return []
+    gone = {getattr(record.body, "image_id", "") for record in case.of.removals}
+    return [(image, why) for image, why in sorted(case.answer.kept.items()) if image not in gone]
 
 
 def _space_options(case: Case, body: GarbageCollected) -> Iterator[Fields]:
