@@ -72,7 +72,7 @@ def gaps_between(beat: Beat) -> list[Gap]:
     A beat that is not regular in the records is none: then nothing can be said.
     """
     steps = [b - a for a, b in pairwise(beat.times)]
-    if not steps or statistics.median(steps) > beat.period_ns * 3 // 2:
+    if not steps or statistics.median_low(steps) > beat.period_ns * 3 // 2:
         return []
     bounds = [beat.begin_ns, *beat.times, max(beat.end_ns, beat.times[-1])]
     return [

@@ -27,7 +27,7 @@ from kubeledger.completeness.fates import (
     Lost,
     ReasonFates,
 )
-from kubeledger.completeness.logs import LogFiles
+from kubeledger.completeness.logs import LogFiles, tells_start
 from kubeledger.completeness.reports import NO_EVENT, TOLD, subject_of
 from kubeledger.completeness.span import Span
 from kubeledger.errors import BadQuestionError
@@ -110,7 +110,7 @@ class EventPart:
                 self._decide(record)
 
     def _restart(self, record: Record, body: KubeletStarted) -> None:
-        self._whole = any("FLAG: --" in (e.text or "") for e in record.evidence)
+        self._whole = tells_start(self._logs.line_of(record))
         try:
             minor = parse_version(body.kubelet_version or "").minor
         except BadQuestionError:
@@ -266,7 +266,7 @@ class EventPart:
                 "not told: the log begins while the kubelet runs, so what it had sent before,"
                 " which counts for its spam filter, is not known"
             )
-        return "not told: it had passed the kubelet's spam filter"
+        return "not told: by the lines that are there, it had passed the kubelet's spam filter"
 
     def _by_kind(self, fates: list[DecisionFate]) -> list[KindFates]:
         found = {

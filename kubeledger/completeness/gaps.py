@@ -42,6 +42,8 @@ _SILENCE_MIN_NS = 3 * NS_PER_S
 _QUIET_MAX_NS = 15 * NS_PER_S
 """A log that holds probes (verbosity 3) holds eviction signals every 10 s, too."""
 
+_LEFT_NS = 10 * NS_PER_S
+
 _SNAPSHOTS = "snapshot of the node"
 _SNAPSHOTS_MIN = 4
 
@@ -252,8 +254,9 @@ class GapPart:
         )
 
     def _silences_in(self, gap: Gap) -> Iterator[Silence]:
-        """Silences that take up nearly all of a gap: up to one period is left around them."""
-        least_ns = gap.to_ts_ns - gap.from_ts_ns - gap.period_ns
+        """Silences that take up nearly all of a gap: a beat or two are left around them."""
+        left_ns = max(gap.period_ns, min(2 * gap.period_ns, _LEFT_NS))
+        least_ns = gap.to_ts_ns - gap.from_ts_ns - left_ns
         for silence in self._silences:
             shared_ns = min(silence.to_ts_ns, gap.to_ts_ns) - max(
                 silence.from_ts_ns, gap.from_ts_ns

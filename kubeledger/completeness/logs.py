@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from kubeledger.ledger.records import ImportStarted
 from kubeledger.machine import Evidence, Record
 
-__all__ = ["LogFiles"]
+__all__ = ["LogFiles", "tells_start"]
 
 _LOG_FORMATS = ("klog-text", "klog-json")
+_START = re.compile(r"FLAG: --|Kubelet version|Version: v\d|Starting kubelet")
 
 
 class LogFiles:
@@ -31,3 +34,8 @@ class LogFiles:
             return False
         known = self._formats.get(evidence.file)
         return known in _LOG_FORMATS if known else "log" in evidence.file
+
+
+def tells_start(line: Evidence | None) -> bool:
+    """Whether it is a line that a kubelet logs only when it starts."""
+    return line is not None and _START.search(line.text or "") is not None

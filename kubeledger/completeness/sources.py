@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Literal
 
 import msgspec
 
-from kubeledger.completeness.logs import LogFiles
+from kubeledger.completeness.logs import LogFiles, tells_start
 from kubeledger.completeness.span import Span
 from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted
 from kubeledger.ledger.records import (
@@ -24,9 +23,6 @@ from kubeledger.node.records import KubeletStarted
 from kubeledger.preemption.records import PodPreempted
 
 __all__ = ["FileGroup", "OpenDecision", "Process", "SourcesPart", "SourcesReport"]
-
-_START = re.compile(r"FLAG: --|Kubelet version|Version: v\d|Starting kubelet")
-"""What only a kubelet that starts logs."""
 
 
 class FileGroup(msgspec.Struct, kw_only=True):
@@ -145,7 +141,7 @@ class SourcesPart:
     def _begin(self, record: Record, body: KubeletStarted, line: Evidence | None) -> None:
         if self._processes:
             self._processes[-1].ends = "restart"
-        started = line is not None and _START.search(line.text or "") is not None
+        started = tells_start(line)
         self._processes.append(
             Process(
                 seq=record.seq,

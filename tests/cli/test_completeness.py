@@ -1,0 +1,89 @@
+"""``kubeledger completeness`` as users call it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kubeledger.cli.main import cli
+from tests.recordings import import_recording
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger of node-a."""
+    path = tmp_path_factory.mktemp("node-a") / "ledger"
+    import_recording("node-a", path)
+    return path
+
+
+def ask(ledger: Path, *args: str) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(cli, ["completeness", "--ledger", str(ledger), *args])
+
+
+def test_the_five_sections(ledger: Path) -> None:
+    """Lists are cut at ten entries, and say how many there are."""
+    result = ask(ledger)
+    assert result.exit_code == 0, result.output
+    for title in ("1. Sources", "2. Verbosity", "3. Gaps", "4. Decisions and API events",
+                  "5. What could not be verified"):  # fmt: skip
+        assert f"\n{title}\n" in result.output
+    assert "the verbosity is 5 by the settings" in result.output
+    assert "170 never became an event: dropped by the spam filter" in result.output
+    assert "decisions that never became an event: 20" in result.output
+    assert "... and 10 more (-o json has all)" in result.output
+    assert "snapshot of the node" in result.output
+
+
+def test_json_has_all(ledger: Path) -> None:
+    """One entry a node, nothing cut."""
+    result = ask(ledger, "-o", "json")
+    (node,) = json.loads(result.output)["nodes"]
+    assert node["node"] == "node-a"
+    assert sum(one["fate"] == "never" for one in node["events"]["decisions"]) == 20
+
+
+def test_a_time_span(ledger: Path) -> None:
+    """Only what is in it is told."""
+    args = ("--since", "2026-11-21T03:03:25Z", "--until", "2026-11-21T03:04:00Z", "-o", "json")
+    (node,) = json.loads(ask(ledger, *args).output)["nodes"]
+    assert [p["pid"] for p in node["sources"]["processes"]] == [26468]
+    assert ask(ledger, "--until", "2020-01-01T00:00:00Z").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "args", [("--since", "soon"), ("--since", "now", "--until", "-1h"), ("--node", "other")]
+)
+def test_bad_questions(ledger: Path, args: tuple[str, ...]) -> None:
+    """They are told, without a traceback."""
+    result = ask(ledger, *args)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_the_same_bytes_in_any_process(ledger: Path) -> None:
+    """Hash seed and time zone do not matter."""
+    code = "from kubeledger.cli.main import run; run()"
+    outputs = []
+    for seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo")):
+        command = [
+            sys.executable,
+            "-c",
+            code,
+            "completeness",
+            "--ledger",
+            str(ledger),
+            "-o",
+            "json",
+        ]
+        env = {**os.environ, "PYTHONHASHSEED": seed, "TZ": zone}
+        outputs.append(subprocess.run(command, env=env, capture_output=True, check=True).stdout)
+    assert outputs[0] == outputs[1]
+    assert outputs[0]
