@@ -22,6 +22,8 @@ _RECORDING = "node-a.tar.zst"
 _INCIDENT = "2026-11-21T03:00:33Z"
 """One second after a critical pod had preempted another on the recorded node."""
 
+_TARGETS = ("pod/default/gpu-a", "pod/default/gpu-c", "container/default/live-fail/app")
+
 _QUESTIONS: tuple[tuple[str, str], ...] = (
     (
         "Who was preempted, and for whom?",
@@ -57,10 +59,12 @@ _QUESTIONS: tuple[tuple[str, str], ...] = (
 )
 @reports_errors
 def demo(keep: Path | None) -> None:
-    """Import a bundled recording of a real kubelet, rebuild its state, ask a few questions."""
+    """Import a bundled recording of a real kubelet, replay it, decide again, ask questions."""
     with _ledger_directory(keep) as ledger:
         _import(ledger)
         _state(ledger)
+        _verify(ledger)
+        _why(ledger)
         _questions(ledger)
         _next_steps(ledger, kept=keep is not None)
 
@@ -109,10 +113,39 @@ def _state(ledger: Path) -> None:
     write_tables(state, ("pods", "devices", "probes"), sys.stdout)
 
 
+def _verify(ledger: Path) -> None:
+    from kubeledger import open as open_ledger
+    from kubeledger.cli.verify_output import writer_of
+    from kubeledger.verify.tally import Tally
+
+    _title("3. Decide every decision again, by the rules of that kubelet version")
+    tally = Tally()
+    with open_ledger(ledger) as opened, writer_of("table", all_=False) as writer:
+        writer.begin(opened.nodes[0])
+        for outcome in opened.verify():
+            tally.add(outcome)
+            writer.write(outcome)
+        writer.end(tally)
+
+
+def _why(ledger: Path) -> None:
+    from kubeledger.explain import explain, parse_target
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.replay.histories import histories_of_ledger
+
+    _title("4. Why?")
+    (history,) = histories_of_ledger(Ledger.open(ledger))
+    for target in _TARGETS:
+        answer = explain(history, parse_target(target))
+        assert answer is not None  # the recording holds it
+        click.secho(f"\nkubeledger why {target}", fg="cyan")
+        click.echo(answer.sentence)
+
+
 def _questions(ledger: Path) -> None:
     from kubeledger.query.api import connect
 
-    _title("3. Answers in SQL")
+    _title("5. Answers in SQL")
     with connect(ledger) as queryable:
         for question, query in _QUESTIONS:
             _answer(queryable, question, query)
@@ -137,7 +170,10 @@ def _next_steps(ledger: Path, *, kept: bool) -> None:
         ("sql --run probe_kills", "each kill with the ticks that led to it"),
         ("ls --pod gpu-a", "all records about one pod"),
         ("state --at 2026-11-21T03:02:00Z", "the node a minute and a half later"),
+        ("why container/default/live-fail/app", "the sentence, and the lines it rests on"),
+        ("whatif --set imageGCHighThresholdPercent=80", "what would not have been deleted"),
+        ("completeness", "what evidence there is, and what is missing"),
         ("audit", "prove that nothing was changed"),
     ):
-        click.echo(f"kubeledger {command:<33} --ledger {where}   {meaning}")
+        click.echo(f"kubeledger {command:<43} --ledger {where}   {meaning}")
     click.echo("kubeledger import DIRECTORY                 your own node's files")

@@ -14,15 +14,13 @@ _WEIGHTS = (
     ("preemption.PreemptionFailed", "devicemanager.AllocationFailed"),
     ("lifecycle.ContainerRestarted", "lifecycle.RestartBackedOff"),
     ("lifecycle.ContainerKilled",),
-    (
-        "images.ImageDeleted",
-        "images.GarbageCollected",
-        "devicemanager.DevicesAllocated",
-        "cgroups.CgroupUpdated",
-    ),
-    ("prober.ProbeTransitioned",),
     ("lifecycle.PodAdmitted",),
+    ("images.ImageDeleted", "images.GarbageCollected", "devicemanager.DevicesAllocated"),
+    ("cgroups.CgroupUpdated",),
+    ("prober.ProbeTransitioned",),
 )
+"""Kinds of decisions, from what explains most to what explains least."""
+
 _RANKS = {kind: -row for row, kinds in enumerate(_WEIGHTS) for kind in kinds}
 _COLLECTION = "images.GarbageCollected"
 _PREFIX_MIN = 6
