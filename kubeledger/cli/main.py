@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Tell what evidence there is, and what is missing.",
     ),
     "diff": ("kubeledger.cli.diff:diff", "Compare two histories, or a node at two instants."),
+    "export": ("kubeledger.cli.export:export", "Write records for other programs and tests."),
     "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
     "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: could the kubelet have?"),
     "audit": ("kubeledger.cli.audit:audit", "Check the ledger's integrity: CRCs and hash chain."),

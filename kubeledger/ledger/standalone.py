@@ -25,7 +25,7 @@ from kubeledger.wire.codec import (
     encode_line,
 )
 
-__all__ = ["encode_recording", "read_recording", "write_recording"]
+__all__ = ["encode_recording", "read_recording", "write_lines", "write_recording"]
 
 _BLOCK_BYTES = 256 << 10
 
@@ -94,13 +94,18 @@ def write_recording(path: str | Path, records: Iterable[Record]) -> int:
         BadInputError: a record cannot be written.
         LedgerUnavailableError: the operating system refused.
     """
+    return write_lines(path, encode_recording(records))
+
+
+def write_lines(path: str | Path, lines: Iterable[bytes]) -> int:
+    """As :func:`write_recording`, for lines of records as they are."""
     place = Path(path)
     count = 0
     temporary = place.with_name(place.name + TEMPORARY_SUFFIX)
     with storage_errors("write the recording", place):
         try:
             with temporary.open("wb") as file, _compressed(place, file) as sink:
-                for line in encode_recording(records):
+                for line in lines:
                     sink.write(line)
                     count += 1
             temporary.replace(place)

@@ -6,7 +6,7 @@ These read through the ledger's own reader, which checks the bytes of every line
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,7 +16,7 @@ from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.machine import Record
 
-__all__ = ["Filter", "Shown", "body_of", "list_records", "show_record"]
+__all__ = ["Filter", "Shown", "body_of", "list_records", "selection", "show_record"]
 
 _CAUSE = re.compile(rb'"cause":(\d+),"evidence":')
 _POD_FIELDS = (
@@ -74,10 +74,19 @@ def list_records(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
         BadQuestionError: the ledger has no such node.
         DamagedLedgerError: a line is not as it was written; all before it were given.
     """
+    wants = selection(ledger, wanted)
+    return (record for record in ledger.records(wanted.node, verify="crc") if wants(record))
+
+
+def selection(ledger: Ledger, wanted: Filter) -> Callable[[Record], bool]:
+    """Whether a record of the ledger passes the filter; its node is not looked at.
+
+    Raises:
+        BadQuestionError: the ledger has no such node.
+        DamagedLedgerError: a line is not as it was written.
+    """
     uids = _uids_of(ledger, wanted) if wanted.pod else frozenset()
-    for record in ledger.records(wanted.node, verify="crc"):
-        if _passes(record, wanted) and _is_about(record, wanted, uids):
-            yield record
+    return lambda record: _passes(record, wanted) and _is_about(record, wanted, uids)
 
 
 def show_record(ledger: Ledger, seq: int, node: str | None = None) -> Shown:

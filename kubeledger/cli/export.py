@@ -1,0 +1,80 @@
+"""``kubeledger export``: records for other programs, and for tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from kubeledger.cli.options import ledger_option, node_option, parse_time, reports_errors
+
+__all__ = ["export"]
+
+
+@click.command(
+    epilog="Example: kubeledger export --pod default/web --out web.ledger.jsonl"
+    " && kubeledger verify web.ledger.jsonl"
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["jsonl"]),
+    default="jsonl",
+    show_default=True,
+    help="jsonl: the ledger's own lines, as `verify`, `diff` and pytest read them.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write this file, all of it or nothing; compressed if it ends with .zst.",
+)
+@ledger_option
+@node_option
+@click.option("--pod", metavar="POD", help="NAMESPACE/NAME, NAME or UID of a pod.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="GLOB",
+    help="Kind of record, e.g. 'images.*' or 'Pod*'. May be given several times.",
+)
+@click.option("--since", metavar="TIME", help="First time: RFC 3339, now, or -2h.")
+@click.option("--until", metavar="TIME", help="Last time.")
+@reports_errors
+def export(
+    format_: str,
+    out: Path | None,
+    ledger: Path,
+    node: str | None,
+    pod: str | None,
+    kinds: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+) -> None:
+    """Write records of the ledger to stdout, or to a file.
+
+    Without a filter these are the ledger's own lines. With one, records are numbered anew, and
+    what every reader needs is kept: starts of the kubelet, its settings, the node, and the
+    lists of pods (of the pod asked for). An excerpt is less evidence: what `verify` misses in
+    it may stand in the rest of the ledger.
+    """
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.ledger.standalone import write_lines
+    from kubeledger.query.excerpt import lines_of_excerpt
+    from kubeledger.query.listing import Filter
+
+    wanted = Filter(
+        node=node,
+        pod=pod,
+        kinds=kinds,
+        since_ns=parse_time(since) if since is not None else None,
+        until_ns=parse_time(until) if until is not None else None,
+    )
+    lines = lines_of_excerpt(Ledger.open(ledger), wanted)
+    if out is None:
+        sys.stdout.buffer.writelines(lines)
+        return
+    count = write_lines(out, lines)
+    click.echo(f"{count} records in {out}", err=True)

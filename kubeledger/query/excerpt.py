@@ -1,0 +1,67 @@
+"""Excerpts of a ledger: what passes a filter, and what a reader needs besides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.runs import replays_in_seq_order
+from kubeledger.ledger.standalone import encode_recording
+from kubeledger.lifecycle.records import PodListed
+from kubeledger.machine import Record
+from kubeledger.node.records import ClockStepped, KubeletStarted, NodeObserved, SettingsObserved
+from kubeledger.query.listing import Filter, selection
+from kubeledger.replay.excerpts import renumbered
+
+__all__ = ["excerpt", "lines_of_excerpt"]
+
+_ALWAYS = (ClockStepped, KubeletStarted, NodeObserved, SettingsObserved)
+
+
+def excerpt(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
+    """Records that pass the filter, in the order of replay and with their own numbers.
+
+    Besides these, up to the end of the time asked for: starts of the kubelet, its settings, the
+    node, and the lists of pods (of the pod asked for, if there is one).
+
+    Raises:
+        BadQuestionError: the ledger has no such node.
+        DamagedLedgerError: a line is not as it was written; all before it were given.
+    """
+    wants = selection(ledger, wanted)
+    until = msgspec.structs.replace(wanted, since_ns=None, kinds=())
+    in_time = selection(ledger, msgspec.structs.replace(until, pod=None, container=None))
+    of_pod = selection(ledger, msgspec.structs.replace(until, container=None))
+    for node in ledger.nodes() if wanted.node is None else [wanted.node]:
+        for record in ledger.replay(node, verify="crc"):
+            body = record.body
+            if (
+                wants(record)
+                or (isinstance(body, _ALWAYS) and in_time(record))
+                or (isinstance(body, PodListed) and of_pod(record))
+            ):
+                yield record
+
+
+def lines_of_excerpt(ledger: Ledger, wanted: Filter) -> Iterator[bytes]:
+    """Lines of a recording; the ledger's own lines where nothing is left out.
+
+    A recording is replayed in the order of its lines. So records are numbered anew where some
+    are left out, and where imports overlap in time.
+
+    Raises:
+        KubeledgerError: as :func:`excerpt`.
+    """
+    if wanted != Filter(node=wanted.node):
+        yield from encode_recording(renumbered(excerpt(ledger, wanted)))
+        return
+    for node in ledger.nodes() if wanted.node is None else [wanted.node]:
+        info = ledger.info(node)
+        latest_ts_ns = max((run.max_ts_ns for run in info.runs), default=0)
+        if replays_in_seq_order(info.runs, info.last_seq, latest_ts_ns):
+            for raw in ledger.raw_lines(node):
+                yield raw.line
+        else:
+            yield from encode_recording(renumbered(ledger.replay(node)))

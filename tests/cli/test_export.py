@@ -1,0 +1,119 @@
+"""``kubeledger export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kubeledger.cli.main import cli
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.standalone import read_recording
+from kubeledger.machine import Record
+from kubeledger.replay.histories import histories_of_ledger, histories_of_recording
+from tests.cli.conftest import Run
+from tests.ledger.making import append, batch, import_of, ledger_of
+
+
+def exported(ask: Run, tmp_path: Path, *args: str) -> list[Record]:
+    """Records of an export to a file."""
+    out = tmp_path / "out.ledger.jsonl"
+    result = ask("export", *args, "--out", str(out))
+    assert result.exit_code == 0, result.stderr
+    records = list(read_recording(out))
+    assert f"{len(records)} records" in result.stderr
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
+    return records
+
+
+def test_the_ledger_s_own_lines(ask: Run, query_ledger: Path, tmp_path: Path) -> None:
+    """Byte for byte, on stdout as in a file; compressed by name."""
+    ledger = Ledger.open(query_ledger)
+    own = b"".join(raw.line for raw in ledger.raw_lines("node-a"))
+    assert ask("export", "--format", "jsonl").stdout_bytes == own
+    for name in ("a.ledger.jsonl", "a.ledger.jsonl.zst"):
+        assert ask("export", "--out", str(tmp_path / name)).exit_code == 0
+        assert list(read_recording(tmp_path / name)) == list(ledger.records("node-a"))
+    assert (tmp_path / "a.ledger.jsonl").read_bytes() == own
+
+
+def test_several_nodes(tmp_path: Path) -> None:
+    """One after the other, or the one that is named."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 5))
+    append(ledger, batch(0, 2), node="other")
+    arguments = ["export", "--ledger", str(ledger.path)]
+    all_ = CliRunner().invoke(cli, arguments)
+    assert len(all_.stdout.splitlines()) == 7
+    one = CliRunner().invoke(cli, [*arguments, "--node", "other"])
+    assert one.stdout.splitlines() == all_.stdout.splitlines()[5:]
+
+
+def test_a_filter_keeps_what_readers_need(ask: Run, query_ledger: Path, tmp_path: Path) -> None:
+    """The kubelet, its settings and pod lists stay; numbers and causes are given anew."""
+    records = exported(ask, tmp_path, "--kind", "preemption.*")
+    kinds = [record.kind.split(".")[1] for record in records]
+    assert kinds.count("PodPreempted") + kinds.count("PreemptionFailed") == 2
+    assert {"KubeletStarted", "SettingsObserved", "PodListed"} < set(kinds)
+    assert "ProbeExecuted" not in kinds
+    whole = {record.seq: record for record in Ledger.open(query_ledger).records("node-a")}
+    kept = exported(ask, tmp_path, "--kind", "prober.*")
+    linked = [record for record in kept if record.cause is not None]
+    assert linked
+    for record in linked:
+        assert record.cause is not None
+        (original,) = (
+            one for one in whole.values()
+            if (one.ts_ns, one.body) == (record.ts_ns, record.body)
+        )  # fmt: skip
+        assert original.cause is not None
+        assert kept[record.cause - 1].body == whole[original.cause].body
+
+
+def test_a_pod_and_a_time(ask: Run, tmp_path: Path) -> None:
+    """Only that pod's lists; nothing behind the end, but the kubelet's start before it."""
+    records = exported(ask, tmp_path, "--pod", "default/train", "--since", "2026-11-21T03:00:05Z")
+    names = {getattr(record.body, "pod", None) or "train" for record in records}
+    assert names == {"train"}
+    early = exported(ask, tmp_path, "--until", "2026-11-21T03:00:02Z")
+    assert [record.kind for record in early] == ["node.KubeletStarted"]
+
+
+def test_imports_that_overlap(tmp_path: Path) -> None:
+    """A recording is read line by line: it stands in the order of replay, numbered anew."""
+    ledger = ledger_of(tmp_path / "l", import_of([10, 30], "a"), import_of([5, 20], "b"))
+    out = tmp_path / "out.ledger.jsonl"
+    result = CliRunner().invoke(cli, ["export", "--ledger", str(ledger.path), "--out", str(out)])
+    assert result.exit_code == 0
+    (of_file,), (of_ledger,) = histories_of_recording(out), histories_of_ledger(ledger)
+    bodies = [record.body for record in of_file.read(None)]
+    assert bodies == [record.body for record in of_ledger.read(None)]
+    times = [record.ts_ns for record in of_file.read(None)]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [(("--since", "soon"), "is no time"), (("--node", "nope"), "nope"), (("--format", "x"), "x")],
+)
+def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
+    """Exit code 2 and the reason."""
+    result = ask("export", *args)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_nothing_half_written(ask: Run, tmp_path: Path) -> None:
+    """A damaged ledger leaves the file as it was; a place that is not there is an error."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 5))
+    (segment,) = (tmp_path / "l").rglob("*.jsonl")
+    data = segment.read_bytes()
+    segment.write_bytes(data.replace(b'"seq":4', b'"seq":9'))
+    out = tmp_path / "out.ledger.jsonl"
+    out.write_text("before")
+    arguments = ["export", "--ledger", str(ledger.path), "--out", str(out)]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 4
+    assert out.read_text() == "before"
+    assert list(tmp_path.glob("out*")) == [out]
+    assert ask("export", "--out", str(tmp_path / "no" / "x")).exit_code != 0
