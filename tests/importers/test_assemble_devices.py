@@ -332,6 +332,15 @@ class TestGrants:
         (unknown,) = bodies(run(lines(line)), DevicesAllocated)
         assert (unknown.namespace, unknown.pod, unknown.pod_uid) == ("ns", "p", None)
 
+    def test_how_an_allocation_became_known(self) -> None:
+        """From the call, or from what a new kubelet finds of before."""
+        found = (
+            'manager.go Found pre-allocated devices for resource r/x container "d" in Pod "u": [b]'
+        )
+        facts = run(lines(need("u", "c"), make("a"), found), u="ns/p")
+        told = {body.container: body.told_by for body in bodies(facts, DevicesAllocated)}
+        assert told == {"c": "call", "d": "restore"}
+
     def test_low_verbosity(self) -> None:
         """Only the checkpoint shows what was allocated; told once."""
         first = checkpoint(at("02:01:00"), ("u", "c", "r/x", {"1": ["b", "a"]}), r=["a"])
@@ -339,6 +348,7 @@ class TestGrants:
         facts = run([first, again], u="ns/p")
         assert granted(facts) == [("u", "c", "r/x", ("a", "b"), {"1": ("a", "b")})]
         assert of_kind(facts, DevicesAllocated)[0].ts_ns == at("02:01:00")
+        assert [body.told_by for body in bodies(facts, DevicesAllocated)] == ["checkpoint"]
         assert len(bodies(facts, CheckpointRead)) == 2
 
     def test_a_request_leads_to_what_the_checkpoint_shows(self) -> None:
@@ -661,7 +671,7 @@ class TestRefusalsWithoutTheLog:
             for minute in range(3)
         ]
         (body,) = bodies(run(lists), AllocationFailed)
-        assert (body.pod_uid, body.requested) == ("u", 3)
+        assert (body.pod_uid, body.requested, body.told_by) == ("u", 3, "status")
 
 
 class TestPlugins:

@@ -168,6 +168,23 @@ class TestAdmissions:
         assert (decided.namespace, decided.pod, decided.pod_uid) == ("ns", "p", "u")
         assert decided.policy is None
 
+    @pytest.mark.parametrize(("best", "stored"), [("01 false", "01 true"), ("01 true", "10 true")])
+    def test_lines_that_disagree(self, best: str, stored: str) -> None:
+        """All of them write one variable: another value in one of them is told."""
+        whom = "(pod: p_ns(u) container: c)"
+        facts = run(
+            lines(
+                hints_20("cpu"),
+                f"scope_container.go {TAG} ContainerTopologyHint: {{01 true}}",
+                f"scope_container.go {TAG} Best TopologyHint for {whom}: {{{best}}}",
+                f"scope_container.go {TAG} Topology Affinity for {whom}: {{{stored}}}",
+            )
+        )
+        (decided,) = bodies(facts, AffinityDecided)
+        assert decided.hint == NODE_0
+        other = best if best != "01 true" else stored
+        assert decided.disputed == hint_of(f"{{{other}}}")
+
     def test_a_refusal_shows_by_what_does_not_follow(self) -> None:
         """No affinity is stored; event and status lines are more evidence."""
         facts = run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.devicemanager.records import DevicesReported, EndpointStopped
+from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import ContainerStarted, PodListed
 from kubeledger.verify import Variant
 from tests.verify.device_world import GPU, Node, hint
@@ -239,6 +240,28 @@ def test_before_the_plugin_is_back() -> None:
     assert "no healthy devices present" in finding.why
 
 
+def test_a_kubelet_that_did_not_restore() -> None:
+    """Its checkpoint was lost: containers get devices once more, and no list of holders holds."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.pod("b", ("c", 1, "app"))
+    node.grant("b", "gpu-1")
+    node.start(restart=True)
+    node.plugin()
+    again = node.grant("a", "gpu-1")
+    finding = node.finding(again)
+    assert finding.missing == (f"all holders of {GPU} at that time",)
+
+
+def test_a_container_gets_its_devices_once() -> None:
+    """In one kubelet process, nothing more is allocated to a container that holds devices."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    finding = node.finding(node.grant("a", "gpu-1"))
+    assert finding.verdict == "impossible"
+    assert "holds all that it asks for" in finding.why
+
+
 def test_a_log_that_begins_within_a_process() -> None:
     """What was held before is not known, and no checkpoint shows it."""
     node = Node()
@@ -348,6 +371,20 @@ def test_log_and_checkpoint_name_different_devices() -> None:
     assert [side.seq for side in contradiction.sides] == [lie, read]
 
 
+def test_a_static_pod_that_comes_back() -> None:
+    """Its UID is that of the one before: a later checkpoint says nothing about that one."""
+    node = one_pod()
+    first = node.grant("a", "gpu-1")
+    node.end("a")
+    node.release("a")
+    node.pod("a", ("c", 1, "app"))
+    second = node.grant("a", "gpu-0")
+    node.checkpoint({("a", "c"): {"-1": ("gpu-0",)}})
+    assert node.finding(first).verdict == "admissible"
+    assert node.finding(second).verdict == "match"
+    assert not node.contradictions()
+
+
 def test_a_checkpoint_with_a_wrong_checksum_counts_for_nothing() -> None:
     """It is told, with the grant that it disagrees with."""
     node = one_pod()
@@ -424,3 +461,27 @@ def test_two_lists_of_one_span() -> None:
     node.pod("a", ("c", 1, "app"))
     (contradiction,) = node.contradictions()
     assert {side.seq for side in contradiction.sides} == {first, second}
+
+
+def signals() -> EvictionSignalObserved:
+    """What the eviction manager logs every ten seconds."""
+    return EvictionSignalObserved(signal="imagefs.available", available=1, capacity=2)
+
+
+@pytest.mark.parametrize(
+    ("shown", "verdict"), [(False, "unverifiable"), (True, "impossible")], ids=["not", "shown"]
+)
+def test_a_hole_in_the_log(shown: bool, verdict: str) -> None:  # a parameter
+    """Grants and releases may be in it; a checkpoint behind shows what is held still."""
+    node = one_pod()
+    node.add(signals())
+    node.grant("a", "gpu-0")
+    node.now += 60
+    node.add(signals())
+    node.plugin()
+    node.pod("b", ("c", 1, "app"))
+    taken = node.grant("b", "gpu-0")
+    if shown:
+        node.checkpoint({("a", "c"): {"-1": ("gpu-0",)}})
+        node.add(signals())
+    assert node.finding(taken).verdict == verdict

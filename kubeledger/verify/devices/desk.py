@@ -74,6 +74,7 @@ class Desk:
 
     Attributes:
         requests: seq -> request, the newest ones.
+        log_began_ns: when the log began within a kubelet process; 0 when it holds its start.
         affinities: pod -> container (``""`` for the pod as a whole) -> stored affinity.
     """
 
@@ -81,6 +82,7 @@ class Desk:
         self.bench = bench
         self.foresight = Foresight()
         self.holdings = Holdings()
+        self.log_began_ns = 0
         self.requests: OrderedDict[int, Request] = OrderedDict()
         self.affinities: OrderedDict[str, dict[str, Affinity]] = OrderedDict()
         self._asks: OrderedDict[str, tuple[ListedPod, PodAsks | None]] = OrderedDict()

@@ -17,6 +17,7 @@ from kubeledger.devicemanager.records import (
     DevicesReported,
     EndpointStopped,
 )
+from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import PodConfigChanged, PodRejected
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
@@ -38,14 +39,16 @@ _TOLD_MAX = 16
 
 
 class Entry(NamedTuple):
-    """What a sound checkpoint holds for a container, from one reading on.
+    """What sound checkpoints hold for a container, from one reading to another.
 
     Attributes:
-        when: of the reading.
+        when: of the first reading.
+        last: of the last one without a change between.
         numa: NUMA node (decimal text) -> sorted IDs.
     """
 
     when: When
+    last: When
     numa: dict[str, tuple[str, ...]]
 
 
@@ -62,7 +65,7 @@ class Foresight:
         entries: holder -> (n,) what checkpoints hold for it, in order, changes only.
         late: pod -> holder -> (n,) grants that only a checkpoint shows, in order.
         granted: pods that got devices as the log, or a restore, tells.
-        let_go: pod -> when the log first tells that its devices were given back.
+        let_go: pod -> (n,) when its devices were given back.
         added: pod -> first time that it was added.
         rejections: pod -> seq and message of refusals for what a manager could not allocate.
         numa_nodes: of the machine, where records agree on them; None when not known.
@@ -74,7 +77,7 @@ class Foresight:
         self.entries: dict[Holder, list[Entry]] = {}
         self.late: dict[str, Late] = {}
         self.granted: set[str] = set()
-        self.let_go: dict[str, When] = {}
+        self.let_go: dict[str, list[When]] = {}
         self.added: dict[str, When] = {}
         self.rejections: dict[str, list[tuple[int, str]]] = {}
         self.numa_nodes: tuple[int, ...] | None = None
@@ -93,6 +96,8 @@ class Foresight:
             self.lists.reported(when, body)
         elif isinstance(body, EndpointStopped):
             self.lists.stopped(when, body.resource)
+        elif isinstance(body, EvictionSignalObserved):
+            self.lists.beat(record.ts_ns)
         elif isinstance(body, KubeletStarted):
             self.lists.started(when, from_start=body.from_start)
         elif isinstance(body, AllocationRequested):
@@ -100,8 +105,7 @@ class Foresight:
         elif isinstance(body, DevicesReleased):
             if not body.inferred:
                 self.lists.asked(when)
-                let_go = self.let_go
-                let_go[body.pod_uid] = min(let_go.get(body.pod_uid, when), when)
+            self.let_go.setdefault(body.pod_uid, []).append(when)
         elif isinstance(body, DevicesAllocated):
             self._allocated(when, body)
         elif isinstance(body, NodeObserved):
@@ -132,7 +136,20 @@ class Foresight:
         if read is None or not self.lists.tells_requests(when):
             return False
         known = self.late.keys() | self.granted
-        return all(pod in known or not when < at < read for pod, at in self.let_go.items())
+        return all(
+            pod in known or not any(when < at < read for at in times)
+            for pod, times in self.let_go.items()
+        )
+
+    def still_holds(self, holder: Holder, devices: frozenset[str] | None, when: When) -> bool:
+        """Whether a later checkpoint holds just these devices for a container."""
+        entries = self.entries.get(holder, ())
+        return any(entry.last > when and all_ids(entry.numa) == devices for entry in entries)
+
+    def may_change(self, pod: str, when: When, until: When) -> bool:
+        """Whether what a pod holds may have changed in between: it was let go of, or a restart."""
+        let_go = any(when < at <= until for at in self.let_go.get(pod, ()))
+        return let_go or self.lists.restarted(when, until)
 
     def _of_pods(self, record: Record, when: When) -> None:
         body = record.body
@@ -163,9 +180,10 @@ class Foresight:
         for entry in body.entries:
             holder = (entry.pod_uid, entry.container, entry.resource)
             seen = self.entries.setdefault(holder, [])
-            seen.append(Entry(when, entry.numa))
-            if len(seen) > 1 and seen[-2].numa == entry.numa and seen[-2].when < when:
-                seen.pop()
+            if seen and seen[-1].numa == entry.numa and seen[-1].last < when:
+                seen[-1] = seen[-1]._replace(last=when)
+            else:
+                seen.append(Entry(when, when, entry.numa))
             self._numa(entry.resource, entry.numa)
             self.lists.exists(entry.resource, all_ids(entry.numa))
         self.lists.listed(when, body.registered)

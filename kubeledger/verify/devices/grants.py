@@ -67,6 +67,8 @@ class Grants:
         if early is not None:
             set_up, judged = early
         else:
+            if body.told_by == "call":
+                desk.holdings.restore_failed(holder)
             set_up = desk.set_up(state, when, holder, listed, request)
             judged = judge(set_up.evidence, devices) if set_up.evidence is not None else None
             if judged is not None and judged.fits == "none":
@@ -259,12 +261,15 @@ class Grants:
         later = [
             entry
             for entry in self._desk.foresight.entries.get(holder, ())
-            if entry.when[0] + _SETTLING_NS >= when[0]
+            if entry.last[0] + _SETTLING_NS >= when[0]
         ]
         agreeing = next((entry for entry in later if all_ids(entry.numa) == devices), None)
         if agreeing is not None:
             return agreeing, None
-        return None, next((entry for entry in later if entry.when > when), None)
+        disputing = next((entry for entry in later if entry.when > when), None)
+        if disputing and self._desk.foresight.may_change(holder[0], when, disputing.when):
+            return None, None
+        return None, disputing
 
     def _contradict(
         self, record: Record, body: DevicesAllocated, entry: Entry, state: NodeState

@@ -26,11 +26,13 @@ class Held(msgspec.Struct):
         devices: IDs; None where only their number is certain.
         seq: record that tells it.
         certain: False while it is only possible.
+        run: number of the kubelet process that told it last.
     """
 
     devices: frozenset[str] | None
     seq: int
     certain: bool = True
+    run: int = 0
 
 
 class InUse(msgspec.Struct, frozen=True):
@@ -56,10 +58,12 @@ class Holdings:
 
     Attributes:
         complete: every holder is known: the kubelet's start or a checkpoint was seen.
+        run: number of the kubelet process.
     """
 
     def __init__(self) -> None:
         self.complete = False
+        self.run = 0
         self._held: dict[str, dict[Holder, Held]] = {}
         self._pods: dict[str, set[Holder]] = {}
         self._suspects: dict[str, set[str]] = {}
@@ -68,6 +72,7 @@ class Holdings:
     def take(self, holder: Holder, held: Held) -> None:
         """A container holds devices from now on."""
         self._let_go.pop(holder[0], None)
+        held.run = self.run
         self._held.setdefault(holder[2], {})[holder] = held
         self._pods.setdefault(holder[0], set()).add(holder)
 
@@ -97,6 +102,21 @@ class Holdings:
             self.release(holder)
         for pods in self._suspects.values():
             pods.difference_update((pod, _NOBODY))
+
+    def restore_failed(self, holder: Holder) -> bool:
+        """A container that holds devices asks again, of a new kubelet process.
+
+        That one did not restore what it held, so of others that is not certain either.
+        Returns whether it is so.
+        """
+        held = self.get(holder)
+        if held is None or held.run == self.run:
+            return False
+        for _, other in self:
+            if other.run != self.run:
+                other.certain = False
+        self.release(holder)
+        return True
 
     def of_pod(self, pod: str) -> list[Holder]:
         """What the pod holds, in sorted order."""

@@ -26,6 +26,7 @@ _SNAPSHOT_NS = 2 * NS_PER_S
 
 _GRACE_NS = 5 * 60 * NS_PER_S
 _READS_MAX = 4096
+_HOLE_NS = 25 * NS_PER_S
 _BEGIN: When = (-(1 << 62), 0)
 
 Cause = Literal["unseen", "start", "sent", "stopped"]
@@ -88,10 +89,13 @@ class DeviceLists:
 
     Attributes:
         clashes: seq of the later record -> what it disagrees with.
+        holes: (n,) begin and end of times of which the log tells nothing.
     """
 
     def __init__(self) -> None:
         self.clashes: dict[int, Clash] = {}
+        self.holes: list[tuple[int, int]] = []
+        self._beat: int | None = None
         self._spans: dict[str, list[_Span]] = {}
         self._readings: dict[str, list[_Reading]] = {}
         self._read_at: set[int] = set()
@@ -117,6 +121,14 @@ class DeviceLists:
         """A line of the log: what plugins sent is told between the first and the last one."""
         first, last = self._logged
         self._logged = (min(first, ts_ns), max(last, ts_ns))
+
+    def beat(self, ts_ns: int) -> None:
+        """The eviction manager's signals, which come every ten seconds where they are logged."""
+        self.logged(ts_ns)
+        last = self._beat
+        if last is not None and ts_ns - last > _HOLE_NS:
+            self.holes.append((last, ts_ns))
+        self._beat = ts_ns if last is None else max(last, ts_ns)
 
     def asked(self, when: When) -> None:
         """A line of verbosity 3 shows that such lines are in the log of its process."""
@@ -176,6 +188,8 @@ class DeviceLists:
         """All is noted: find what holds in each span."""
         self._starts.sort()
         self._reads.sort()
+        # A kubelet that starts pauses, too.
+        self.holes = sorted(h for h in self.holes if not self.restarted((h[0], 0), (h[1], 0)))
         self._told = self._processes(self._asked)
         sent = [
             span.begin
@@ -199,6 +213,10 @@ class DeviceLists:
         for when in seen:
             flags[bisect_right(self._starts, when)] = True
         return flags
+
+    def restarted(self, when: When, until: When) -> bool:
+        """Whether a kubelet process began in between."""
+        return bisect_right(self._starts, when) != bisect_right(self._starts, until)
 
     def tells_requests(self, when: When) -> bool:
         """The process that runs logs requests and releases (verbosity 3)."""
@@ -233,7 +251,7 @@ class DeviceLists:
         ends = [span.begin for span in spans[1:]]
         for reading in readings:
             # Outside of the log, a message of the plugin may have come unseen.
-            if first_ns <= reading.when[0] <= last_ns:
+            if first_ns <= reading.when[0] <= last_ns and not self._in_hole(reading.when[0]):
                 self._place(reading, spans, ends)
         known = frozenset(self._known.get(resource, ()))
         begins: list[When] = []
@@ -242,7 +260,7 @@ class DeviceLists:
         for span in spans:
             listed = self._listed(resource, span, known, was_known)
             was_known = True if span.readings or listed.registered else was_known
-            if not values or listed != values[-1]:
+            if not values or not _same(listed, values[-1]):
                 begins.append(span.begin)
                 values.append(listed)
         self._settled[resource] = (begins, values)
@@ -257,7 +275,13 @@ class DeviceLists:
         starts = [
             _Span(start, "unseen" if start in self._cut else "start") for start in self._starts
         ]
-        return sorted([_Span(_BEGIN, "unseen"), *told, *starts], key=lambda span: span.begin)
+        holes = [_Span((end, 0), "unseen") for _, end in self.holes]
+        return sorted(
+            [_Span(_BEGIN, "unseen"), *told, *starts, *holes], key=lambda span: span.begin
+        )
+
+    def _in_hole(self, ts_ns: int) -> bool:
+        return any(begin < ts_ns < end for begin, end in self.holes)
 
     def _place(self, reading: _Reading, spans: list[_Span], ends: list[When]) -> None:
         """The span whose list a reading shows, where that is certain."""
@@ -325,6 +349,11 @@ class DeviceLists:
             )
             return None
         return ids
+
+
+def _same(one: Listed, other: Listed) -> bool:
+    """Nothing changed but the records that tell it."""
+    return msgspec.structs.replace(one, seqs=other.seqs) == other
 
 
 def _says(ids: Collection[str], resource: str) -> str:

@@ -24,7 +24,7 @@ class Releases:
         """Judge a release; what a living pod holds, it keeps."""
         desk, pod = self._desk, body.pod_uid
         holders = desk.holdings.of_pod(pod)
-        alive, said = is_active(state, pod)
+        alive, said = is_active(state, pod, desk.log_began_ns)
         subject = f"pod/{desk.name(state, pod)}"
         seqs = [held.seq for holder in holders if (held := desk.holdings.get(holder)) is not None]
         of_one = body.container is not None
@@ -125,8 +125,14 @@ class Releases:
         )
 
 
-def is_active(state: NodeState, key: str) -> tuple[bool | None, str]:
-    """Whether the kubelet counted a pod as active (None: not certain), and why so."""
+def is_active(state: NodeState, key: str, since_ns: int = 0) -> tuple[bool | None, str]:
+    """Whether the kubelet counted a pod as active (None: not certain), and why so.
+
+    Args:
+        state: just before.
+        key: of the pod.
+        since_ns: what was seen to run before this does not count: its end may not be told.
+    """
     pod = state.lifecycle.pods.get(key)
     if pod is None:
         return False, "the pod was gone from the node"
@@ -141,11 +147,18 @@ def is_active(state: NodeState, key: str) -> tuple[bool | None, str]:
         if pod.runs():
             return None, "its containers may still have run"
         return False, "the pod was deleted and none of its containers ran"
+    if since_ns and not _seen(pod, since_ns):
+        return None, "nothing is told of it since the log begins"
     if pod.runs():
         return True, f"container {_running(pod)} of it ran"
     if pod.admitted and pod.restart_policy == "Always":
         return True, "it was admitted, and its containers are always started again"
     return None, "its phase is not known"
+
+
+def _seen(pod: PodState, since_ns: int) -> bool:
+    times = [pod.decided_ts_ns, *(c.started_ts_ns for c in pod.containers.values())]
+    return any(ts_ns is not None and ts_ns >= since_ns for ts_ns in times)
 
 
 def _running(pod: PodState) -> str:

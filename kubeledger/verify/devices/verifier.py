@@ -60,6 +60,7 @@ class DeviceVerifier(Verifier):
         self._checkpoint: tuple[int, CheckpointRead] | None = None
         self._calls_told = False
         self._ready = False
+        self._holes: list[tuple[int, int]] = []
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Lists, checkpoints, and what is known late."""
@@ -100,13 +101,18 @@ class DeviceVerifier(Verifier):
             PodRejected: self._rejected,
         }
 
-    def _begin(self) -> None:
-        """Behind the first reading: what nobody was seen to be granted may be held already."""
+    def _begin(self, record: Record) -> None:
+        """Before each record: see to holes in the log, and to what is before the first one."""
         if self._ready:
+            if self._holes and record.ts_ns >= self._holes[0][1]:
+                del self._holes[0]
+                self._hole_ends(record)
             return
         self._ready = True
+        self._desk.log_began_ns = record.ts_ns
         foresight = self._desk.foresight
         foresight.settle()
+        self._holes = list(foresight.lists.holes)
         for pod, late in sorted(foresight.late.items()):
             if pod in foresight.added:
                 continue
@@ -117,7 +123,7 @@ class DeviceVerifier(Verifier):
                 )
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self._begin()
+        self._begin(record)
         desk = self._desk
         desk.requests.clear()
         desk.affinities.clear()
@@ -125,11 +131,23 @@ class DeviceVerifier(Verifier):
         self._calls_told = False
         when = when_of(record)
         desk.holdings.clear_all()
+        desk.holdings.run += 1
+        desk.log_began_ns = 0 if body.from_start else record.ts_ns
         if body.from_start:
             # What it restores from its checkpoint is told at the verbosity of device lists.
             desk.holdings.complete = desk.foresight.lists.tells_lists(when)
         else:
             self._log_begins(when)
+
+    def _hole_ends(self, record: Record) -> None:
+        """Lines are missing before this one: grants and releases may be among them."""
+        desk = self._desk
+        when = when_of(record)
+        for holder, held in desk.holdings:
+            shown = desk.foresight.still_holds(holder, held.devices, when)
+            held.certain = held.certain and shown
+        desk.log_began_ns = record.ts_ns
+        self._log_begins(when)
 
     def _log_begins(self, when: When) -> None:
         """The log begins within a process: what was held then shows in the next checkpoint."""
@@ -145,43 +163,43 @@ class DeviceVerifier(Verifier):
                     desk.holdings.take(holder, Held(frozenset(body.device_ids), seq))
 
     def _decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
-        self._begin()
+        self._begin(record)
         self._affinities.decided(record, body, state)
         pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
         if body.admit is not False:
             self._grants.shown_later(record, pod, body.container, state)
 
     def _offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
-        self._begin()
+        self._begin(record)
         self._affinities.offered(record, body, state)
 
     def _asked(self, record: Record, body: AllocationRequested, state: NodeState) -> None:
-        self._begin()
+        self._begin(record)
         pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
         self._desk.ask(record, (pod, body.container, body.resource), body.needed)
         self._grants.shown_later(record, pod, body.container, state)
 
     def _allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> None:
-        self._begin()
+        self._begin(record)
         self._calls_told = self._calls_told or body.told_by == "call"
         self._grants.allocated(record, body, state)
 
     def _failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
-        self._begin()
+        self._begin(record)
         self._refusals.failed(record, body, state)
 
     def _released(self, record: Record, body: DevicesReleased, state: NodeState) -> None:
-        self._begin()
+        self._begin(record)
         self._releases.released(record, body, state)
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        self._begin()
+        self._begin(record)
         pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
         self._grants.shown_later(record, pod, None, state)
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         """A pod is added: where requests are not logged, it may get devices unseen."""
-        self._begin()
+        self._begin(record)
         desk, when = self._desk, when_of(record)
         if body.operation != "ADD" or desk.foresight.lists.tells_requests(when):
             return
@@ -200,7 +218,7 @@ class DeviceVerifier(Verifier):
                 desk.holdings.suspect(pod, resource)
 
     def _rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        self._begin()
+        self._begin(record)
         pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
         self._desk.holdings.clear(pod)
 
@@ -232,7 +250,7 @@ class DeviceVerifier(Verifier):
 
     def _reported(self, record: Record, body: DevicesReported, state: NodeState) -> None:
         """A list that a checkpoint tells holds what the checkpoint holds."""
-        self._begin()
+        self._begin(record)
         self._clash(record)
         if self._checkpoint is None or body.device_ids is None:
             return
@@ -249,7 +267,7 @@ class DeviceVerifier(Verifier):
         )
 
     def _checkpoint_read(self, record: Record, body: CheckpointRead, state: NodeState) -> None:
-        self._begin()
+        self._begin(record)
         self._clash(record)
         if body.checksum_ok is False:
             self._unsound(record, body.checksum, "kubelet_internal_checkpoint", *self._odd(body))
@@ -269,7 +287,7 @@ class DeviceVerifier(Verifier):
                 continue
             if desk.foresight.is_told(holder, when_of(record)):
                 continue
-            certain = is_active(state, entry.pod_uid)[0] is True
+            certain = is_active(state, entry.pod_uid, desk.log_began_ns)[0] is True
             held = Held(all_ids(entry.numa), record.seq, certain=certain)
             desk.holdings.take(holder, held)
 
