@@ -11,11 +11,13 @@ from kubeledger.devicemanager.state import DeviceManagerState
 from kubeledger.kube.critical import CONFIG_SOURCE
 from kubeledger.kube.names import is_extended_resource
 from kubeledger.kube.pod import Container, Node, Pod, Taint
+from kubeledger.kube.podqos import pod_qos
 from kubeledger.lifecycle.presence import known
 from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.node.state import NodeState
+from kubeledger.profile.admission import AdmissionFacts
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.admission.foresight import Foresight
 from kubeledger.verify.admission.nodes import Allocatable, Nodes, node_of
@@ -29,6 +31,7 @@ from kubeledger.verify.settings import UNKNOWN
 __all__ = ["Asker", "pressure_on"]
 
 _REMEMBERED_MAX: Final = 4096
+_MEMORY_TAINT: Final = "node.kubernetes.io/memory-pressure"
 
 
 class Asker:
@@ -72,7 +75,7 @@ class Asker:
         if offer.turn_ns is not None:
             until_ns = max(offer.ts_ns, min(until_ns, offer.turn_ns))
         allocatable = self._allocatable(until_ns, bench.profile, state)
-        if allocatable.missing:
+        if allocatable.missing and ("pods" not in allocatable.amounts or _asks(pod)):
             return allocatable.missing
         since_ns = offer.ts_ns
         for other, _ in self.offers.before(offer):
@@ -92,7 +95,8 @@ class Asker:
             unread=unread,
             whole=self.whole,
             labels_known=labels_known,
-            pressure=pressure_on(self.pressure, pod, bench.profile, since_ns, until_ns),
+            inferred=allocatable.inferred,
+            pressure=pressure_on(self.pressure, pod, bench.profile.admission, since_ns, until_ns),
         )
 
     # -- pods -----------------------------------------------------------------------------
@@ -205,7 +209,7 @@ class Asker:
     """The ledger's name of the node."""
 
     def _allocatable(self, ts_ns: int, profile: KubeletProfile, state: NodeState) -> Allocatable:
-        return self.nodes.allocatable(ts_ns, self.bench.settings, profile, state.images.signals)
+        return self.nodes.allocatable(ts_ns, self.bench.settings, profile, state)
 
     def _nodes(
         self,
@@ -255,15 +259,27 @@ class Asker:
 
 
 def pressure_on(
-    pressure: Pressure, pod: Pod, profile: KubeletProfile, since_ns: int, until_ns: int
+    pressure: Pressure, pod: Pod, facts: AdmissionFacts, since_ns: int, until_ns: int
 ) -> tuple[int, str] | None:
-    """What shows that the node was short of disk or processes all the time; None if nothing.
+    """What shows that the node was too short all the time to let in this pod; None if nothing.
 
-    Shortage of memory is left out here: it keeps out some pods only.
+    Shortage of memory keeps out BestEffort pods only, and not those that tolerate its taint.
+
+    Source: v1.20.2 pkg/kubelet/eviction/eviction_manager.go managerImpl.Admit
     """
-    for condition in CONDITIONS[1:]:
+    for condition in CONDITIONS:
         found = pressure.surely(condition, since_ns, until_ns)
-        if found is not None:
+        if found is None:
+            continue
+        if condition != "MemoryPressure":
+            return found
+        qos = pod_qos(
+            pod,
+            status_wins=facts.qos_class_from_status,
+            pod_level=facts.pod_level_resources,
+        )
+        keys = {toleration.key or _MEMORY_TAINT for toleration in pod.spec.tolerations or ()}
+        if qos == "BestEffort" and _MEMORY_TAINT not in keys:
             return found
     return None
 
@@ -297,6 +313,14 @@ def _defaulted(container: Container) -> Container:
         return container
     resources = msgspec.structs.replace(resources, requests=requests)
     return msgspec.structs.replace(container, resources=resources)
+
+
+def _asks(pod: Pod) -> bool:
+    """Whether the pod asks for anything; one that does not fits wherever a pod may be added."""
+    spec = pod.spec
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    asked = [c.resources.requests for c in containers if c.resources is not None]
+    return any(asked) or bool(spec.overhead) or spec.resources is not None
 
 
 def _extended(pod: Pod) -> Iterator[str]:

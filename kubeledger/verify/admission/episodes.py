@@ -16,7 +16,7 @@ from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.admission.judgement import RULE_PREEMPTION, unverifiable
+from kubeledger.verify.admission.judgement import RULE_PREEMPTION, unverifiable, with_note
 from kubeledger.verify.admission.offers import Offer
 from kubeledger.verify.admission.preempted import Kill, judge_victims
 from kubeledger.verify.admission.question import Question
@@ -100,7 +100,10 @@ class Episodes:
         question = episode.question
         if isinstance(question, Question):
             try:
-                judged = judge_victims(question, kills)
+                judged = [
+                    with_note(verdict, inferred=question.inferred)
+                    for verdict in judge_victims(question, kills)
+                ]
             except BadInputError:
                 judged = [unverifiable("readable quantities of all pods", rule=RULE_PREEMPTION)]
                 judged *= len(kills)

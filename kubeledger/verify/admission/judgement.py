@@ -16,12 +16,14 @@ __all__ = [
     "RULE_PREEMPTION",
     "Judgement",
     "unverifiable",
+    "with_note",
 ]
 
 RULE_EVICTION: Final = "pkg/kubelet/eviction managerImpl.Admit"
 RULE_DEVICES: Final = "pkg/kubelet/cm/topologymanager scope.Admit"
 RULE_PREDICATES: Final = "pkg/kubelet/lifecycle predicateAdmitHandler.Admit"
 RULE_PREEMPTION: Final = "pkg/kubelet/preemption getPodsToPreempt"
+_NOTE: Final = "the machine's size is inferred from its cgroups and eviction signals"
 OTHER_PODS: Final = "the pods that ran before the log begins"
 
 
@@ -35,6 +37,13 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     rule: str = RULE_PREDICATES
     inputs: tuple[int, ...] = ()
+
+
+def with_note(judged: Judgement, *, inferred: bool) -> Judgement:
+    """Say that the numbers rest on a machine whose size is nowhere told."""
+    if not inferred or judged.verdict == "unverifiable" or judged.rule == RULE_DEVICES:
+        return judged
+    return msgspec.structs.replace(judged, why=f"{judged.why} ({_NOTE})")
 
 
 def unverifiable(*missing: str, rule: str = RULE_PREDICATES) -> Judgement:

@@ -19,12 +19,13 @@ from kubeledger.cgroups.node_config import (
     node_allocatable,
     node_reservation,
 )
-from kubeledger.images.state import SignalState
 from kubeledger.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Taint
 from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.machine import Record
 from kubeledger.node.records import NodeObserved
+from kubeledger.node.state import NodeState
 from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.verify.admission.machine import Clues, clues
 from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["Allocatable", "Nodes", "node_of"]
@@ -46,13 +47,15 @@ class Allocatable(msgspec.Struct, frozen=True):
 
     Attributes:
         amounts: resource -> quantity; without extended resources.
-        missing: what is not known, as inputs to name.
+        missing: what is not known of cpu, memory and pods, as inputs to name.
         inputs: seqs of the records it comes from.
+        inferred: the machine's size is not told, but follows from what is.
     """
 
     amounts: dict[str, Quantity]
     missing: tuple[str, ...]
     inputs: tuple[int, ...]
+    inferred: bool = False
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -66,10 +69,13 @@ class Nodes:
     def __init__(self) -> None:
         self._told: list[tuple[int, _Told]] = []
         self._remembered: tuple[object, Allocatable] | None = None
+        self._machine_told = False
 
     def foresee(self, record: Record) -> None:
         """Take in what a record of the node tells."""
         assert isinstance(record.body, NodeObserved)
+        if record.body.capacity or record.body.cpus is not None:
+            self._machine_told = True
         self._told.append((record.ts_ns, _Told(record.seq, record.body)))
         self._told.sort(key=lambda told: (told[0], told[1].seq))
         self._remembered = None
@@ -87,24 +93,23 @@ class Nodes:
         ts_ns: int,
         settings: Settings,
         profile: KubeletProfile,
-        signals: Mapping[str, SignalState],
+        state: NodeState,
     ) -> Allocatable:
         """What was for pods then, by the settings as they are now."""
-        disk = signals.get("nodefs.available")
-        size = disk.capacity if disk is not None else None
-        key = (settings.seq, settings.variant.name, profile.version, size, self._at(ts_ns))
+        shown = clues(state, told=self._machine_told)
+        key = (settings.seq, profile.version, shown, self._at(ts_ns))
         if self._remembered is None or self._remembered[0] != key:
-            self._remembered = (key, self._work_out(ts_ns, settings, profile, size))
+            self._remembered = (key, self._work_out(ts_ns, settings, profile, shown))
         return self._remembered[1]
 
     def _at(self, ts_ns: int) -> int:
         return bisect_right(self._told, ts_ns, key=lambda told: told[0])
 
     def _work_out(
-        self, ts_ns: int, settings: Settings, profile: KubeletProfile, disk_bytes: int | None
+        self, ts_ns: int, settings: Settings, profile: KubeletProfile, shown_by: Clues
     ) -> Allocatable:
         inputs: dict[int, None] = {}
-        capacity = self._capacity(ts_ns, settings, disk_bytes, inputs)
+        capacity = self._capacity(ts_ns, settings, shown_by, inputs)
         reserved = _reservation(settings)
         shown = self.last(ts_ns, "allocatable")
         if isinstance(reserved, ReservationSettings):
@@ -117,7 +122,7 @@ class Nodes:
                 if name not in amounts
             )
             if not missing:
-                return Allocatable(amounts, (), tuple(inputs))
+                return Allocatable(amounts, (), tuple(inputs), not self._machine_told)
         else:
             missing = reserved
         if shown is not None and not settings.variant.settings:
@@ -130,10 +135,12 @@ class Nodes:
             }
             if {"cpu", "memory", "pods"} <= amounts.keys():
                 return Allocatable(amounts, (), (shown.seq,))
-        return Allocatable({}, missing, tuple(inputs))
+        # Of pods nothing is reserved, and some pods ask for nothing else.
+        known = {"pods": capacity["pods"]} if "pods" in capacity else {}
+        return Allocatable(known, missing, tuple(inputs))
 
     def _capacity(
-        self, ts_ns: int, settings: Settings, disk_bytes: int | None, inputs: dict[int, None]
+        self, ts_ns: int, settings: Settings, shown_by: Clues, inputs: dict[int, None]
     ) -> dict[str, Quantity]:
         amounts: dict[str, Quantity] = {}
         shown = self.last(ts_ns, "capacity")
@@ -150,8 +157,14 @@ class Nodes:
                 amounts["cpu"] = Quantity.of(machine.body.cpus)
             if machine.body.memory_capacity_bytes is not None:
                 amounts["memory"] = Quantity.of(machine.body.memory_capacity_bytes)
-        if _STORAGE not in amounts and disk_bytes is not None:
-            amounts[_STORAGE] = Quantity.of(disk_bytes)
+        indirect = {
+            "cpu": shown_by.cpus,
+            "memory": shown_by.memory_bytes,
+            _STORAGE: shown_by.disk_bytes,
+        }
+        for name, units in indirect.items():
+            if name not in amounts and units is not None:
+                amounts[name] = Quantity.of(units)
         most = _most_pods(settings, amounts.get("cpu"))
         if most is not None:
             amounts["pods"] = Quantity.of(most)

@@ -57,14 +57,14 @@ class Answer(msgspec.Struct, frozen=True):
         insufficient: what is missing, in the order of the fit check.
         requirements: the same as preemption gets it.
         first: position 0 of the world among all.
-        node: the node of that world; ``pods`` those that count in it.
+        info: the node of that world with the pods that count in it; ``pods`` are these.
     """
 
     result: PodAdmitResult
     insufficient: tuple[InsufficientResourceError, ...]
     requirements: Requirements
     first: bool
-    node: Node
+    info: NodeInfo
     pods: tuple[Other, ...]
 
 
@@ -81,6 +81,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         unread: names of pods that counted but whose specs are not known.
         whole: the log shows this kubelet from its start, so no other pods counted.
         labels_known: the node's labels are known.
+        inferred: the machine's size is not told, but follows from what is.
         pressure: record and words that show that the eviction manager let in critical pods
             only; None when nothing does.
     """
@@ -96,6 +97,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...]
     whole: bool
     labels_known: bool
+    inferred: bool = False
     pressure: tuple[int, str] | None = None
 
     @property
@@ -138,7 +140,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         for ordered in _orders(reasons):
             insufficient = tuple(r for r in ordered if isinstance(r, InsufficientResourceError))
             result = lifecycle.decide(self.pod, info, self.facts, self._recovery(pods), ordered)
-            yield Answer(result, insufficient, _missing(insufficient), False, node, others)
+            yield Answer(result, insufficient, _missing(insufficient), False, info, others)
 
     def _recovery(self, pods: Sequence[Pod]) -> lifecycle.Recovery | None:
         if not preemption.may_preempt(self.pod):

@@ -82,8 +82,8 @@ def compare_allocatable(
         return
     if started_ns is None or record.ts_ns < started_ns + _SETTLED_NS:
         return
-    reckoned = nodes.allocatable(record.ts_ns, bench.settings, bench.profile, state.images.signals)
-    if reckoned.missing or bench.settings.seq not in reckoned.inputs:
+    reckoned = nodes.allocatable(record.ts_ns, bench.settings, bench.profile, state)
+    if reckoned.missing or reckoned.inferred or bench.settings.seq not in reckoned.inputs:
         return
     for name in _COMPARED:
         if name not in body.allocatable or name not in reckoned.amounts:

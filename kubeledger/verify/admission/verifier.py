@@ -31,6 +31,7 @@ from kubeledger.verify.admission.judgement import (
     RULE_PREEMPTION,
     Judgement,
     unverifiable,
+    with_note,
 )
 from kubeledger.verify.admission.offers import Offer
 from kubeledger.verify.admission.question import Question
@@ -310,6 +311,6 @@ def _judged(
     if not isinstance(question, Question):
         return unverifiable(*question)
     try:
-        return judge(question)
+        return with_note(judge(question), inferred=question.inferred)
     except BadInputError:
         return unverifiable("readable quantities of all pods")

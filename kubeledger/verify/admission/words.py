@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from kubeledger.kube.pod import Pod
-from kubeledger.lifecycle.nodeinfo import NodeInfo
 from kubeledger.lifecycle.resourcefit import pod_request
 from kubeledger.preemption.requirements import Requirements
 from kubeledger.verify.admission.question import UNCOUNTED, Answer, Question
@@ -53,8 +52,7 @@ def short_of(answer: Answer) -> str:
 
 def fits_because(question: Question, answer: Answer) -> str:
     """Why a pod fits: what it asks for, and what is in use."""
-    pods = [other.pod for other in answer.pods]
-    info = NodeInfo(answer.node, pods, question.facts)
+    info = answer.info
     asked = {r: n for r, n in pod_request(question.pod.spec, question.facts).items() if n > 0}
     parts = [
         f"{amount(resource, n)} ({plain(resource, info.requested(resource))} of "
@@ -63,7 +61,7 @@ def fits_because(question: Question, answer: Answer) -> str:
         if resource in _FIRST
         or (info.lists_scalar(resource) and info.allocatable(resource) < UNCOUNTED)
     ]
-    room = f"{len(pods)} of {info.allocatable('pods')} pods were active"
+    room = f"{len(answer.pods)} of {info.allocatable('pods')} pods were active"
     if not parts:
         return f"the pod asks for no cpu and memory, and {room}"
     return f"the pod asks for {listing(parts)}; {room}"

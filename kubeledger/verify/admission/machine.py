@@ -1,0 +1,90 @@
+"""The machine's size from what shows it indirectly, where no line and no node object tells.
+
+The eviction signals hold the capacity of memory and disk. The cgroup of all pods has the CPU
+shares of what the reserves leave, and only one whole number of CPUs gives these.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.cgroups.conversions import shares_of_milli_cpu
+from kubeledger.kube.quantity import Quantity, QuantityError
+from kubeledger.node.records import Setting
+from kubeledger.node.state import NodeState
+
+__all__ = ["Clues", "clues"]
+
+_CPUS_MAX: Final = 1024
+
+
+class Clues(msgspec.Struct, frozen=True):
+    """What is shown indirectly; None where nothing shows it.
+
+    Attributes:
+        cpus: whole CPUs.
+        memory_bytes: of the machine.
+        disk_bytes: of the node's own filesystem.
+    """
+
+    cpus: int | None
+    memory_bytes: int | None
+    disk_bytes: int | None
+
+
+def clues(state: NodeState, *, told: bool) -> Clues:
+    """What the state shows.
+
+    Args:
+        state: of the node.
+        told: some record tells CPUs and memory, so only the disk is asked for.
+    """
+    signals = state.images.signals
+    disk, memory = signals.get("nodefs.available"), signals.get("memory.available")
+    return Clues(
+        cpus=None if told else _cpus(state),
+        memory_bytes=None if told or memory is None else memory.capacity,
+        disk_bytes=None if disk is None else disk.capacity,
+    )
+
+
+def _cpus(state: NodeState) -> int | None:
+    """By the recorded settings: they gave the cgroup its value, whatever is asked for now."""
+    for group in state.cgroups.cgroups.values():
+        if group.level == "node" and group.cpu_shares is not None:
+            reserved = _reserved_milli(state.settings)
+            return None if reserved is None else _fitting(group.cpu_shares, reserved)
+    return None
+
+
+def _fitting(shares: int, reserved_milli: int) -> int | None:
+    fitting = [
+        cpus
+        for cpus in range(1, _CPUS_MAX + 1)
+        if cpus * 1000 > reserved_milli
+        and shares_of_milli_cpu(cpus * 1000 - reserved_milli) == shares
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _reserved_milli(settings: dict[str, Setting]) -> int | None:
+    """What both reserves take off the cgroup; None when a setting is not known."""
+    if _value(settings, "reservedSystemCPUs") or "enforceNodeAllocatable" not in settings:
+        return None
+    total = 0
+    for name in ("systemReserved", "kubeReserved"):
+        if name not in settings:
+            return None
+        table = _value(settings, name) or {}
+        try:
+            amount = table.get("cpu") if isinstance(table, dict) else None
+            total += Quantity.from_api(amount).milli_value() if amount is not None else 0
+        except QuantityError:
+            return None
+    return total if "pods" in (_value(settings, "enforceNodeAllocatable") or ()) else 0
+
+
+def _value(settings: dict[str, Setting], name: str) -> Any:  # noqa: ANN401 # any JSON value
+    return msgspec.json.decode(settings[name].value) if name in settings else None

@@ -1,0 +1,207 @@
+"""Admissions and preemptions of real nodes, decided again, and lies about them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodListed, PodRejected
+from kubeledger.machine import Record
+from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.preemption.records import InsufficientResource, PodPreempted, PreemptionFailed
+from kubeledger.verify import Contradiction, Finding, Variant
+from tests.verify.admission_world import alone
+from tests.verify.histories import changed, recorded
+
+NODES = ["node-a", "node-b"]
+KINDS = (PodAdmitted, PodRejected, PodPreempted, PreemptionFailed)
+Lie = tuple[str, int, dict[str, Any]]
+
+
+def found(
+    records: list[Record] | tuple[Record, ...], variant: Variant | None = None
+) -> list[Finding]:
+    """Findings of this subject."""
+    return [o for o in alone(records, variant) if isinstance(o, Finding)]
+
+
+def impossible(records: list[Record] | tuple[Record, ...]) -> list[int]:
+    """Where something cannot be."""
+    return [f.seq for f in found(records) if f.verdict == "impossible"]
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_real_decisions(node: str) -> None:
+    """All are what the deciders give, and say why."""
+    findings = found(recorded(node))
+    assert Counter(f.verdict for f in findings) == {"match": 29 if node == "node-a" else 16}
+    assert {f.kind for f in findings} >= {k.kind for k in KINDS[:3]}
+    assert all(f.expected == f.recorded and f.rule and len(f.inputs) > 2 for f in findings)
+    assert not [o for o in alone(recorded(node)) if isinstance(o, Contradiction)]
+
+
+def test_why_these_victims() -> None:
+    """The sentences name victim, preemptor, classes, priorities, amounts, and the rival."""
+    victims = [f for f in found(recorded("node-a")) if f.kind == PodPreempted.kind]
+    assert [f.why for f in victims] == [
+        "default/filler-c (Burstable, priority 0, 400m of cpu) was killed because "
+        "kube-system/critical-1 (priority 2000001000) lacked 450m of cpu (700m of cpu asked for, "
+        "1450m of 1700m in use): BestEffort pods free none of it, and it is nearer to the missing "
+        "450m of cpu than default/filler-a (300m of cpu)",
+        "default/gpu-a (Burstable, priority 0, 50m of cpu) was killed because "
+        "kube-system/critical-1 (priority 2000001000) lacked 450m of cpu (700m of cpu asked for, "
+        "1450m of 1700m in use): with default/filler-c gone it is as near to the missing 50m of "
+        "cpu as default/filler-a (300m of cpu) and asks for less memory (32Mi against 64Mi)",
+    ]
+
+
+def _lies(node: str) -> list[Lie]:
+    """One wrong value in one decision."""
+    lies: list[Lie] = []
+    pods = [r.body for r in recorded(node) if isinstance(r.body, PodAdmitted)]
+    for record in recorded(node):
+        body = record.body
+        fields: list[dict[str, Any]] = []
+        if isinstance(body, PodAdmitted):
+            fields = [{"pod_uid": "other"}, {"pod": "other"}, {"namespace": "other"}]
+        elif isinstance(body, PodRejected):
+            wrong = body.message.translate(str.maketrans("1349", "2438"))
+            fields = [{"pod_uid": "other"}, {"pod": "other"}, {"reason": "OutOfmemory"}]
+            fields += [{"message": wrong}, {"message": f"{body.message}."}]
+        elif isinstance(body, PodPreempted):
+            amount = InsufficientResource(resource="cpu", quantity=1)
+            memory = InsufficientResource(resource="memory", quantity=body.insufficient[0].quantity)
+            fields = [{"insufficient": (amount,)}, {"insufficient": (memory,)}]
+            fields += [{"evicted": False}, {"victim_pod": "other"}, {"preemptor_pod": "other"}]
+            fields += [{"preemptor_uid": "other"}, {"victim_uid": "other"}]
+            fields += [
+                {
+                    "victim_namespace": pod.namespace,
+                    "victim_pod": pod.pod,
+                    "victim_uid": pod.pod_uid,
+                }
+                for pod in pods
+                if pod.pod_uid != body.victim_uid
+            ]
+        elif isinstance(body, PreemptionFailed):
+            fields = [{"error": body.error.replace("1470", "1370")}, {"preemptor_uid": "other"}]
+            fields += [{"preemptor_pod": "other"}, {"error": ""}]
+        lies += [(node, record.seq, one) for one in fields]
+    return lies
+
+
+@pytest.mark.parametrize(("node", "seq", "fields"), [lie for node in NODES for lie in _lies(node)])
+def test_each_lie_is_found_where_it_is(node: str, seq: int, fields: dict[str, Any]) -> None:
+    """One wrong value, and exactly that decision is impossible."""
+    assert impossible(changed(recorded(node), seq, **fields)) == [seq]
+
+
+def _with_spec(node: str, pod: str, old: bytes, new: bytes) -> list[Record]:
+    """Every list shows another request of a pod."""
+    records = []
+    for record in recorded(node):
+        body = record.body
+        if isinstance(body, PodListed) and body.pod == pod and body.spec is not None:
+            raw = msgspec.json.encode(body.spec)
+            assert old in raw
+            spec = msgspec.json.decode(raw.replace(old, new))
+            body = msgspec.structs.replace(body, spec=spec)
+            record = msgspec.structs.replace(record, body=body)
+        records.append(record)
+    return records
+
+
+def test_a_wrong_request_is_found_where_it_matters() -> None:
+    """The refused pod's own request, and one that others' numbers rest on."""
+    wrong = _with_spec("node-a", "too-big", b'"900m"', b'"800m"')
+    (refusal,) = (r.seq for r in wrong if isinstance(r.body, PodRejected) and "big" in r.body.pod)
+    assert impossible(wrong) == [refusal]
+    wrong = _with_spec("node-a", "filler-a", b'"300m"', b'"310m"')
+    kinds = {f.kind for f in found(wrong) if f.verdict == "impossible"}
+    assert kinds == {PodRejected.kind, PodPreempted.kind}
+
+
+def test_a_victim_that_is_not_recorded() -> None:
+    """Those left do not make enough room; where none is left, the admission cannot be."""
+    records = recorded("node-a")
+    victims = [r for r in records if isinstance(r.body, PodPreempted)]
+    for gone, left in (victims, victims[::-1]):
+        assert impossible([r for r in records if r is not gone]) == [left.seq]
+    records = recorded("node-b")
+    (preemptor,) = (f for f in found(records) if "critical-1" in f.subject)
+    assert impossible([r for r in records if not isinstance(r.body, PodPreempted)]) == [
+        preemptor.seq
+    ]
+
+
+def test_other_settings_change_decisions() -> None:
+    """Decided under what a variant sets, not under what was recorded."""
+    few = Variant(settings={"maxPods": 3})
+    refused = [f for f in found(recorded("node-a"), few) if f.verdict == "impossible"]
+    assert refused
+    assert {(f.expected or {}).get("reason") for f in refused} >= {"OutOfpods"}
+    roomy = Variant(settings={"kubeReserved": {}, "systemReserved": {}})
+    changes = [f for f in found(recorded("node-a"), roomy) if f.verdict == "impossible"]
+    by_subject = {f.subject: f.expected or {} for f in changes}
+    assert "capacity: 2000" in by_subject["pod/default/too-big"]["message"]
+
+
+def test_allocatable_of_the_node_object() -> None:
+    """The settings give another amount than the node object shows."""
+    records = recorded("node-a")
+    (node,) = (r for r in records if isinstance(r.body, NodeObserved) and r.body.allocatable)
+    assert isinstance(node.body, NodeObserved)
+    wrong = {**(node.body.allocatable or {}), "cpu": "1800m"}
+    (told,) = (
+        o
+        for o in alone(changed(records, node.seq, allocatable=wrong))
+        if isinstance(o, Contradiction)
+    )
+    assert "1800m" in told.sides[0].says
+    assert "1700m" in told.sides[1].says
+
+
+def test_a_log_that_begins_late_gives_no_false_verdict() -> None:
+    """What ran before its first line is not known, and nothing is called impossible for it."""
+    records = recorded("node-a")
+    started = next(r for r in records if isinstance(r.body, KubeletStarted))
+    late = msgspec.structs.replace(started.body, from_start=False)
+    head = [msgspec.structs.replace(started, body=late)]
+    told = ("node.SettingsObserved", "node.NodeObserved")
+    for begin in range(60, len(records), 97):
+        rest = [r for r in records[begin:] if not isinstance(r.body, KubeletStarted)]
+        cut = [*head, *(r for r in records[:begin] if r.kind in told), *rest]
+        assert not impossible(cut)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.02, 0.2, 0.6]))
+@settings(max_examples=25, deadline=None)
+def test_odd_histories_do_not_break_it(seed: int, share: float) -> None:
+    """Each decision has one finding, whatever is missing."""
+    chance = random.Random(seed)
+    for node in NODES:
+        some = [r for r in recorded(node) if chance.random() > share]
+        some = some[: chance.randrange(len(some))] if chance.random() < 0.3 else some
+        decisions = [r.seq for r in some if isinstance(r.body, KINDS)]
+        assert sorted(f.seq for f in found(some) if f.recorded is not None) == sorted(decisions)
+
+
+def test_an_add_of_another_pod_is_no_evidence() -> None:
+    """A decision without the ADD of its pod cannot be decided again."""
+    records = recorded("node-b")
+    first = next(r for r in records if isinstance(r.body, PodAdmitted))
+    assert isinstance(first.body, PodAdmitted)
+    without = [
+        r
+        for r in records
+        if not (isinstance(r.body, PodConfigChanged) and r.body.pod == first.body.pod)
+    ]
+    finding = next(f for f in found(without) if f.seq == first.seq)
+    assert finding.verdict == "unverifiable"
+    assert finding.missing == ("the line that hands the pod to the kubelet (SyncLoop ADD)",)

@@ -1,0 +1,389 @@
+"""Every branch of the verification of admission and preemption, on small scenes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.devicemanager.records import AllocationFailed
+from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodRejected
+from kubeledger.node.records import NodeObserved
+from kubeledger.preemption.records import PreemptionFailed
+from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.verify import Contradiction, Finding, Outcome
+from tests.verify.admission_world import (
+    CRITICAL,
+    add,
+    admitted,
+    asks,
+    died,
+    findings_of,
+    identity,
+    judge,
+    listed,
+    preempted,
+    ran,
+    refused,
+    start,
+)
+
+OLD, NEW = "1.20.2", "1.36.2"
+VERSIONS = [OLD, NEW]
+
+
+def only(found: list[Outcome], name: str) -> Finding:
+    """The one finding about a pod."""
+    (finding,) = findings_of(found, name)
+    return finding
+
+
+def out_of_cpu(requested: int, used: int, capacity: int = 1000) -> str:
+    """The kubelet's words."""
+    return (
+        f"Node didn't have enough resource: cpu, requested: {requested}, used: {used}, "
+        f"capacity: {capacity}"
+    )
+
+
+def refusal(name: str, at: float, reason: str, message: str) -> tuple[float, PodRejected]:
+    """A pod that was handed over before is refused."""
+    return at, PodRejected(**identity(name), reason=reason, message=message)
+
+
+# -- what is missing -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "missing"),
+    [(None, "the kubelet's version"), ("1.99.0", "the rules of kubelet 1.99.0")],
+)
+def test_without_rules(version: str | None, missing: str) -> None:
+    """Nothing is decided by the rules of another version."""
+    found = judge(
+        start(version),
+        admitted("a", 1),
+        preempted("v", "a", 1.005),
+        (
+            2,
+            PreemptionFailed(
+                preemptor_namespace="ns",
+                preemptor_pod="b",
+                preemptor_uid=None,
+                insufficient=(),
+                error="e",
+            ),
+        ),
+        listed("a"),
+    )
+    assert {f.missing for f in found if isinstance(f, Finding)} == {(missing,)}
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        ({"kubeReserved": None}, "the setting kubeReserved"),
+        ({"evictionHard": None}, "the setting evictionHard"),
+        ({"systemReserved": {"cpu": "much"}}, "a readable setting systemReserved"),
+        ({"maxPods": None}, "the setting maxPods"),
+    ],
+)
+def test_without_settings(settings: dict[str, Any], missing: str) -> None:
+    """Each is named."""
+    found = judge(start(NEW, **settings), admitted("a", 1), listed("a", asks("1m")))
+    assert only(found, "a").missing == (missing,)
+
+
+def test_without_specs() -> None:
+    """The pod's own, and those of pods that count."""
+    assert only(judge(start(), admitted("a", 1)), "a").missing == ("the pod's spec",)
+    found = judge(start(), admitted("a", 1), listed("a", containers="none"))
+    assert only(found, "a").missing == ("a readable spec of the pod",)
+    found = judge(start(), admitted("a", 1), listed("a", asks("one")))
+    assert only(found, "a").missing == ("readable quantities of all pods",)
+    found = judge(start(), admitted("a", 1), admitted("b", 2), listed("b", asks("1m")))
+    assert only(found, "b").missing == ("the spec of pod ns/a",)
+    refusal = refused("b", 2, "OutOfcpu", out_of_cpu(600, 600))
+    found = judge(start(), admitted("a", 1), refusal, listed("b", asks("600m")))
+    assert only(found, "b").missing == ("the spec of pod ns/a",)
+
+
+def test_without_a_machine() -> None:
+    """A pod that asks for nothing needs only the number of pods."""
+    steps = [step for step in start() if not isinstance(step[1], NodeObserved)]
+    found = judge(steps, admitted("a", 1), admitted("b", 2), listed("a"), listed("b", asks("1m")))
+    assert only(found, "a").verdict == "match"
+    assert only(found, "b").missing == (
+        "the node's capacity of cpu",
+        "the node's capacity of memory",
+    )
+
+
+def test_a_pod_that_was_not_handed_over() -> None:
+    """Another UID than the ADD's cannot be; without any ADD nothing is known."""
+    stray = (3, PodAdmitted(namespace="ns", pod="a", pod_uid="another"))
+    found = judge(start(), admitted("a", 1), stray, listed("a"))
+    assert [f.verdict for f in findings_of(found, "a")] == ["match", "impossible"]
+    found = judge(start(), (3, PodAdmitted(namespace="ns", pod="x", pod_uid="u")))
+    assert only(found, "x").missing == (
+        "the line that hands the pod to the kubelet (SyncLoop ADD)",
+    )
+
+
+# -- who counts ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_pod_that_goes_counts_until_its_containers_are_down(version: str) -> None:
+    """Long before, it does; long after, it does not; in between either is admissible."""
+
+    def verdict(at: float, used: int) -> str:
+        found = judge(
+            start(version),
+            admitted("a", 1),
+            ran("a", 2),
+            (10, PodConfigChanged(**identity("a"), operation="DELETE", source="api")),
+            died("a", 20),
+            refused("b", at, "OutOfcpu", out_of_cpu(1100, used)),
+            listed("a", asks("600m")),
+            listed("b", asks("1100m")),
+        )
+        return only(found, "b").verdict
+
+    assert [verdict(5, 600), verdict(5, 0)] == ["match", "impossible"]
+    assert [verdict(15, 600), verdict(15, 0)] == ["match", "admissible"]
+    assert [verdict(30, 600), verdict(30, 0)] == ["impossible", "match"]
+
+
+@pytest.mark.parametrize(("policy", "counts"), [("Never", False), ("Always", True)])
+def test_a_pod_that_ran_to_its_end(policy: str, counts: bool) -> None:
+    """One that is not started again does not count any more."""
+    found = judge(
+        start(),
+        admitted("a", 1),
+        listed("a", asks("600m"), at=1.5, restartPolicy=policy),
+        ran("a", 2),
+        died("a", 3),
+        refused("b", 9, "OutOfcpu", out_of_cpu(1100, 600 if counts else 0)),
+        listed("b", asks("1100m")),
+    )
+    assert only(found, "b").verdict == "match"
+
+
+def test_pods_of_one_turn() -> None:
+    """The older is first, whatever the order of the line."""
+    found = judge(
+        start(),
+        [add("a", 1), add("b", 1)],
+        (1.1, PodAdmitted(namespace="ns", pod="b", pod_uid="uid-b")),
+        refusal("a", 1.1, "OutOfcpu", out_of_cpu(700, 600)),
+        listed("a", asks("700m"), created_s=20),
+        listed("b", asks("600m"), created_s=10),
+    )
+    assert [only(found, name).verdict for name in "ab"] == ["match", "match"]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_static_pods_of_one_turn(ordered: bool) -> None:
+    """They have no age: only the topology manager's records tell which came first."""
+    error = (
+        "preemption: error finding a set of pods to preempt: no set of running pods found to "
+        "reclaim resources: [(res: cpu, q: 300), ]"
+    )
+    words = f"Unexpected error while attempting to recover from admission failure: {error}"
+    hints = [
+        (1.0 + at, HintsGenerated(**identity(name), container="c", hints={}))
+        for at, name in ((0.01, "b"), (0.02, "a"), (0.03, "c"))
+    ]
+    found = judge(
+        start(),
+        [add(name, 1, "file") for name in "abc"],
+        hints if ordered else [],
+        (1.1, PodAdmitted(**identity("b"))),
+        (1.1, PodAdmitted(**identity("c"))),
+        refusal("a", 1.1, "UnexpectedAdmissionError", words),
+        listed("a", asks("700m")),
+        listed("b", asks("600m")),
+        listed("c", asks("100m")),
+    )
+    assert only(found, "a").verdict == ("match" if ordered else "admissible")
+    assert [only(found, name).verdict for name in "bc"] == ["match", "match"]
+
+
+def test_a_refused_pod_does_not_count() -> None:
+    """Neither does one that had ended before this kubelet began."""
+    found = judge(
+        start(),
+        refused("a", 1, "OutOfcpu", out_of_cpu(1100, 0)),
+        add("old", 1.5),
+        admitted("b", 2),
+        listed("a", asks("1100m")),
+        listed("old", asks("900m"), at=0.5, status={"phase": "Succeeded"}),
+        listed("b", asks("1000m")),
+    )
+    assert [only(found, name).verdict for name in "ab"] == ["match", "match"]
+    assert "0 of 10 pods" in only(found, "b").why
+
+
+def test_a_log_that_begins_late() -> None:
+    """Pods that ran before it may have counted."""
+    steps = [
+        listed("old", asks("500m"), at=0.5, created_s=10),
+        listed("a", asks("600m"), created_s=999),
+    ]
+    message = out_of_cpu(600, 500)
+    late = judge(start(whole=False), refused("a", 5, "OutOfcpu", message), steps)
+    assert only(late, "a").verdict == "match"
+    late = judge(start(whole=False), refused("a", 5, "OutOfcpu", out_of_cpu(600, 650)), steps)
+    assert only(late, "a").missing == ("the pods that ran before the log begins",)
+    late = judge(start(whole=False), admitted("a", 5), steps)
+    assert only(late, "a").verdict == "admissible"
+    whole = judge(start(), refused("a", 5, "OutOfcpu", out_of_cpu(600, 650)), steps[1:])
+    assert only(whole, "a").verdict == "impossible"
+
+
+# -- handlers before and behind the predicates -----------------------------------------------
+
+
+def signal(at: float, available: int) -> Any:  # noqa: ANN401 # a step
+    """The disk as the eviction manager reads it."""
+    body = EvictionSignalObserved(signal="nodefs.available", available=available, capacity=1000)
+    return at, body
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_under_pressure(version: str) -> None:
+    """Only critical pods are let in, until the transition period is over."""
+    hard: dict[str, Any] = {"evictionHard": {"nodefs.available": "10%"}}
+    words = ("Evicted", "The node had condition: [DiskPressure]. ")
+
+    def verdicts(*signals: Any, priority: int = 0) -> list[str]:  # noqa: ANN401 # steps
+        found = judge(
+            start(version, **hard),
+            signals,
+            admitted("a", 20),
+            refused("b", 21, *words),
+            listed("a", priority=priority),
+            listed("b", priority=priority),
+        )
+        return [only(found, name).verdict for name in "ab"]
+
+    assert verdicts(signal(10, 50)) == ["impossible", "admissible"]
+    assert verdicts(signal(10, 500)) == ["match", "impossible"]
+    assert verdicts() == ["match", "unverifiable"]
+    assert verdicts(signal(10, 50), priority=CRITICAL) == ["match", "impossible"]
+    found = judge(start(version), refused("b", 2, "Evicted", "words"), listed("b"))
+    assert only(found, "b").verdict == "impossible"
+
+
+def test_under_memory_pressure() -> None:
+    """BestEffort pods that do not tolerate it are kept out, and no others."""
+    short = EvictionSignalObserved(signal="memory.available", available=1, capacity=1000)
+    toleration = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists"}
+    found = judge(
+        start(NEW, evictionHard={"memory.available": "100"}),
+        (10, short),
+        *(admitted(name, 20 + i) for i, name in enumerate("abc")),
+        listed("a"),
+        listed("b", asks("1m")),
+        listed("c", tolerations=[toleration]),
+    )
+    assert [only(found, name).verdict for name in "abc"] == ["impossible", "match", "match"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_managers_refuse(version: str) -> None:
+    """The topology and device managers come before the predicates; their words are the pod's."""
+    no_hint = AffinityDecided(
+        **identity("a"),
+        container="c",
+        hint=Hint(numa_nodes=None, preferred=False),
+        admit=False,
+    )
+    topology = ("TopologyAffinityError", "Resources cannot be allocated with Topology locality")
+    found = judge(start(version), refused("a", 1, *topology), (1.005, no_hint), listed("a"))
+    assert only(found, "a").verdict == "match"
+    found = judge(start(version), admitted("a", 1), (1.005, no_hint), listed("a"))
+    assert only(found, "a").verdict == "impossible"
+    failed = AllocationFailed(
+        **identity("a"),
+        container="c",
+        resource="x/y",
+        error="no devices",
+        requested=1,
+    )
+    words = ("UnexpectedAdmissionError", "Allocate failed due to no devices, which is unexpected")
+    for at in (1.005, 1.02):  # at low verbosity the same line tells it, and it comes behind
+        found = judge(start(version), refused("a", 1, *words), (at, failed), listed("a"))
+        assert only(found, "a").verdict == "match"
+        other = (words[0], words[1].replace("no", "two"))
+        found = judge(start(version), refused("a", 1, *other), (at, failed), listed("a"))
+        assert only(found, "a").verdict == "impossible"
+    found = judge(start(version), refused("a", 1, *words), signal(9, 500), listed("a"))
+    assert only(found, "a").missing == ("what the device, CPU and memory managers held",)
+
+
+@pytest.mark.parametrize("reason", ["SysctlForbidden", "AppArmor", "NodeShutdown"])
+def test_handlers_that_are_not_run_here(reason: str) -> None:
+    """What they look at is in no record; but a pod without room does not get to the late ones."""
+    found = judge(start(), refused("a", 1, reason, "for some cause"), listed("a"))
+    assert only(found, "a").verdict == "unverifiable"
+    found = judge(start(), refused("a", 1, reason, "for some cause"), listed("a", asks("2")))
+    late = reason != "SysctlForbidden"
+    assert only(found, "a").verdict == ("impossible" if late else "unverifiable")
+    found = judge(start(), refused("a", 1, reason, out_of_cpu(2000, 0)), listed("a", asks("2")))
+    assert only(found, "a").verdict == "impossible"
+
+
+def test_labels_ports_and_scalars() -> None:
+    """Selectors need the node's labels; ports collide; the first of two scalars is random."""
+    affinity = ("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node "
+                "affinity/selector")  # fmt: skip
+    picky = listed("a", nodeSelector={"disk": "ssd"})
+    assert only(judge(start(), admitted("a", 1), picky), "a").missing == ("the node's labels",)
+    node = (950, NodeObserved(labels={"disk": "hdd"}))
+    assert only(judge(start(), refused("a", 1, *affinity), picky, node), "a").verdict == "match"
+    assert only(judge(start(), admitted("a", 1), picky, node), "a").verdict == "impossible"
+
+    port = {"name": "c", "ports": [{"hostPort": 80}]}
+    words = ("NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the "
+             "requested pod ports")  # fmt: skip
+    ports = [listed("a", port), listed("b", port)]
+    found = judge(start(), admitted("a", 1), refused("b", 2, *words), ports)
+    assert only(found, "b").verdict == "match"
+    assert only(judge(start(), admitted("a", 1), admitted("b", 2), ports), "b").verdict == (
+        "impossible"
+    )
+
+    shown = (0.15, NodeObserved(capacity={"cpu": "1", "memory": "1Gi", "pods": "10"},
+                                allocatable={"x.io/a": "1", "x.io/b": "1"}))  # fmt: skip
+    for resource, verdict in (("x.io/a", "match"), ("x.io/b", "admissible")):
+        message = (
+            f"Node didn't have enough resource: {resource}, requested: 2, used: 0, capacity: 1"
+        )
+        found = judge(
+            start(),
+            shown,
+            refused("a", 1, f"OutOf{resource}", message),
+            listed("a", {"resources": {"requests": {"x.io/a": "2", "x.io/b": "2"}}}),
+        )
+        assert only(found, "a").verdict == verdict
+
+
+# -- sources -----------------------------------------------------------------------------------
+
+
+def test_a_status_that_tells_another_refusal() -> None:
+    """Both sides are shown."""
+    status = {"phase": "Failed", "reason": "OutOfcpu"}
+    for prefix, told in (("Pod ", out_of_cpu(2000, 0)), ("Pod was rejected: ", "other words")):
+        found = judge(
+            start(),
+            refused("a", 1, "OutOfcpu", out_of_cpu(2000, 0)),
+            listed("a", asks("2"), status={**status, "message": prefix + told}),
+        )
+        contradictions = [o for o in found if isinstance(o, Contradiction)]
+        assert len(contradictions) == (told == "other words")
+        assert only(found, "a").verdict == "match"
