@@ -8,6 +8,7 @@ from kubeledger.kube.critical import is_critical_pod
 from kubeledger.verify.admission.judgement import (
     RULE_DEVICES,
     RULE_EVICTION,
+    RULE_PREDICATES,
     RULE_PREEMPTION,
     Judgement,
     unverifiable,
@@ -80,7 +81,7 @@ def _let_in(question: Question, answer: Answer, victims: Sequence[str]) -> Judge
         expected=_ADMITTED,
         recorded=_ADMITTED,
         inputs=question.inputs,
-        rule=RULE_PREEMPTION if answer.result.victims else Judgement.rule,
+        rule=RULE_PREEMPTION if answer.result.victims else RULE_PREDICATES,
     )
 
 
