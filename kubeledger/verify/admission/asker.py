@@ -19,6 +19,7 @@ from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.profile.admission import AdmissionFacts
 from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.units import NS_PER_S
 from kubeledger.verify.admission.foresight import Foresight
 from kubeledger.verify.admission.nodes import Allocatable, Nodes, node_of
 from kubeledger.verify.admission.offers import Offer, Offers, activity
@@ -31,6 +32,8 @@ from kubeledger.verify.settings import UNKNOWN
 __all__ = ["Asker", "pressure_on"]
 
 _REMEMBERED_MAX: Final = 4096
+_HOLE_NS: Final = 25 * NS_PER_S
+"""So long without eviction signals, and the log has a hole."""
 _MEMORY_TAINT: Final = "node.kubernetes.io/memory-pressure"
 
 
@@ -39,7 +42,7 @@ class Asker:
 
     Attributes:
         offers, nodes, pressure, foresight: what the verifier fills.
-        whole: the log shows the present kubelet from its start.
+        whole: the log shows the present kubelet from its start, without a hole.
     """
 
     def __init__(self, bench: Bench) -> None:
@@ -50,6 +53,7 @@ class Asker:
         self.pressure = Pressure(bench.settings)
         self.whole = False
         self._before: Allocatable | None = None
+        self._alive_ns: int | None = None
         self._typed: dict[tuple[int, str, str | None], Pod] = {}
 
     def kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
@@ -58,8 +62,15 @@ class Asker:
         if body.restart and self.bench.settings.seq is not None and self.bench.profile is not None:
             self._before = self._allocatable(record.ts_ns, self.bench.profile, state)
         self.whole = body.from_start
+        self._alive_ns = None
         self.offers.clear()
         self.pressure.clear()
+
+    def alive_at(self, ts_ns: int) -> None:
+        """The eviction manager read a signal, as it does every ten seconds."""
+        if self._alive_ns is not None and ts_ns - self._alive_ns > _HOLE_NS:
+            self.whole = False
+        self._alive_ns = ts_ns
 
     def ask(self, offer: Offer, until_ns: int, state: NodeState) -> Question | tuple[str, ...]:
         """The question about an offer, with the state at ``until_ns``; or what is missing."""
@@ -93,11 +104,14 @@ class Asker:
             node_inputs=(*allocatable.inputs, *node_seqs),
             others=others,
             unread=unread,
-            whole=self.whole,
+            whole=self.whole and not self._in_a_hole(until_ns),
             labels_known=labels_known,
             inferred=allocatable.inferred,
             pressure=pressure_on(self.pressure, pod, bench.profile.admission, since_ns, until_ns),
         )
+
+    def _in_a_hole(self, ts_ns: int) -> bool:
+        return self._alive_ns is not None and ts_ns - self._alive_ns > _HOLE_NS
 
     # -- pods -----------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ def judge_failed(question: Question, body: PreemptionFailed) -> Judgement:
     """
     recorded: Fields = {"error": body.error}
     if body.insufficient:
-        recorded["insufficient"] = msgspec.to_builtins(body.insufficient)
+        recorded["insufficient"] = list(msgspec.to_builtins(body.insufficient))
     if question.unread:
         missing = tuple(f"the spec of pod {name}" for name in question.unread)
         return unverifiable(*missing, rule=RULE_PREEMPTION)
@@ -60,7 +60,7 @@ def _expected(answer: Answer, recorded: Fields) -> Fields:
     error = message.removeprefix(RECOVERY) if message.startswith(RECOVERY) else ""
     expected: Fields = {"error": error}
     if "insufficient" in recorded:
-        expected["insufficient"] = msgspec.to_builtins(answer.requirements)
+        expected["insufficient"] = list(msgspec.to_builtins(answer.requirements))
     return expected
 
 

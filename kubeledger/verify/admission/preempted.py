@@ -187,8 +187,8 @@ class _Verdict:
             if uid is not None:
                 expected["preemptor_uid"], recorded["preemptor_uid"] = uid, body.preemptor_uid
         if body.insufficient:
-            recorded["insufficient"] = msgspec.to_builtins(body.insufficient)
-            expected["insufficient"] = msgspec.to_builtins(self._answer.requirements)
+            recorded["insufficient"] = list(msgspec.to_builtins(body.insufficient))
+            expected["insufficient"] = list(msgspec.to_builtins(self._answer.requirements))
         evicted = self._kills[index].evicted
         if evicted is not None and body.evicted is not None:
             expected["evicted"], recorded["evicted"] = evicted, body.evicted

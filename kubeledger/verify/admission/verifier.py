@@ -17,7 +17,7 @@ from kubeledger.lifecycle.records import (
     PodRejected,
 )
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.node.records import ClockStepped, KubeletStarted, NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted, PreemptionFailed
 from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
@@ -84,6 +84,7 @@ class AdmissionVerifier(Verifier):
             NodeObserved: self._node_observed,
             PodConfigChanged: self._config_changed,
             EvictionSignalObserved: self._signal_read,
+            ClockStepped: self._clock_stepped,
             HintsGenerated: self._topology_asked,
             AffinityDecided: self._affinity_decided,
             AllocationFailed: self._allocation_failed,
@@ -128,7 +129,11 @@ class AdmissionVerifier(Verifier):
 
     def _signal_read(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
         self._pass_time(record.ts_ns, state)
+        self._asker.alive_at(record.ts_ns)
         self._asker.pressure.signal_read(record, body)
+
+    def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
+        self._asker.whole = False
 
     def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         self._pass_time(record.ts_ns, state)
