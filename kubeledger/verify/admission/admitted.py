@@ -102,16 +102,12 @@ def _not_let_in(question: Question, answer: Answer) -> Judgement:
             expected={"admit": True, "victims": list(result.victims)},
             recorded={"admit": True, "victims": []},
             rule=RULE_PREEMPTION,
-            inputs=(*question.inputs, *_specs(answer)),
+            inputs=(*question.inputs, *answer.specs),
         )
     return Judgement(
         verdict="impossible",
         why=f"the pod was let in although it is to be refused as {result.reason}: {result.message}",
         expected={"admit": False, "reason": result.reason, "message": result.message},
         recorded=_ADMITTED,
-        inputs=(*question.inputs, *_specs(answer)),
+        inputs=(*question.inputs, *answer.specs),
     )
-
-
-def _specs(answer: Answer) -> tuple[int, ...]:
-    return tuple(other.seq for other in answer.pods)

@@ -77,7 +77,7 @@ def _judgement(question: Question, answer: Answer, recorded: Fields) -> Judgemen
         expected=recorded,
         recorded=recorded,
         rule=RULE_PREEMPTION,
-        inputs=(*question.inputs, *(other.seq for other in answer.pods)),
+        inputs=(*question.inputs, *answer.specs),
     )
 
 
@@ -108,5 +108,5 @@ def _refuted(question: Question, answer: Answer, recorded: Fields) -> Judgement:
         expected=expected,
         recorded=recorded,
         rule=RULE_PREEMPTION,
-        inputs=(*question.inputs, *(other.seq for other in answer.pods)),
+        inputs=(*question.inputs, *answer.specs),
     )

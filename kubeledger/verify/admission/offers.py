@@ -31,6 +31,7 @@ class Offer:
     """One ADD of one pod.
 
     Attributes:
+        added: record of the ADD.
         key: pod key; ``seq``, ``ts_ns``, ``source``: of the ADD.
         batch: number of the sync loop's turn; pods of one line share it.
         created_ns: when the pod was made; None when not known.
@@ -45,6 +46,7 @@ class Offer:
     """
 
     __slots__ = (
+        "added",
         "batch",
         "created_ns",
         "decided",
@@ -68,7 +70,7 @@ class Offer:
     )
 
     def __init__(self, key: str, record: Record, body: PodConfigChanged, batch: int) -> None:
-        self.key = key
+        self.key, self.added = key, record
         self.namespace, self.name, self.uid = body.namespace, body.pod, body.pod_uid
         self.source = body.source
         self.seq, self.ts_ns, self.batch = record.seq, record.ts_ns, batch

@@ -91,7 +91,7 @@ class _Verdict:
             expected=expected,
             recorded=recorded,
             rule=RULE_PREEMPTION,
-            inputs=(*self._question.inputs, *(o.seq for o in answer.pods), *kill.inputs),
+            inputs=(*self._question.inputs, *answer.specs, *kill.inputs),
         )
 
     # -- which victims --------------------------------------------------------------------

@@ -67,6 +67,16 @@ class Answer(msgspec.Struct, frozen=True):
     info: NodeInfo
     pods: tuple[Other, ...]
 
+    @property
+    def specs(self) -> tuple[int, ...]:
+        """Records that show the pods which take of what is missing; of all where nothing is."""
+        missing = {i.resource_name for i in self.insufficient}
+        return tuple(
+            other.seq
+            for other in self.pods
+            if not missing or "pods" in missing or not missing.isdisjoint(_requested(other.pod))
+        )
+
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """One admission.
@@ -164,6 +174,16 @@ def _orders(
     for index in random[1:]:
         first = [reasons[index], *(reasons[i] for i in random if i != index)]
         yield [*reasons[: random.start], *first, *reasons[random.stop :]]
+
+
+def _requested(pod: Pod) -> Iterator[str]:
+    """Resources that a pod takes, in whatever way it asks for them."""
+    spec = pod.spec
+    yield from spec.overhead or ()
+    parts = [c.resources for c in (*(spec.containers or ()), *(spec.init_containers or ()))]
+    for part in (spec.resources, *parts):
+        if part is not None:
+            yield from part.requests or ()
 
 
 def _missing(insufficient: Sequence[InsufficientResourceError]) -> Requirements:

@@ -143,7 +143,7 @@ def _refused(question: Question, answer: Answer, recorded: Fields) -> Judgement:
         why=why,
         expected=recorded,
         recorded=recorded,
-        inputs=(*question.inputs, *(other.seq for other in answer.pods)),
+        inputs=(*question.inputs, *answer.specs),
     )
 
 
@@ -181,7 +181,7 @@ def _otherwise(question: Question, likely: Answer, recorded: Fields) -> Judgemen
         expected=expected,
         recorded=recorded,
         rule=RULE_PREDICATES,
-        inputs=(*question.inputs, *(other.seq for other in likely.pods)),
+        inputs=(*question.inputs, *likely.specs),
     )
 
 

@@ -35,7 +35,7 @@ from kubeledger.verify.admission.judgement import (
 )
 from kubeledger.verify.admission.offers import Offer
 from kubeledger.verify.admission.question import Question
-from kubeledger.verify.admission.refused import ALLOCATION, judge_refused
+from kubeledger.verify.admission.refused import ALLOCATION, RECOVERY, judge_refused
 from kubeledger.verify.admission.sources import compare_allocatable, compare_refusal
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.verifier import Foresee, See, Verifier
@@ -43,6 +43,8 @@ from kubeledger.verify.verifier import Foresee, See, Verifier
 __all__ = ["AdmissionVerifier"]
 
 _HELD_NS: Final = 2 * NS_PER_S
+_ANSWERED_NS: Final = 5 * NS_PER_S
+_UNEXPECTED: Final = "UnexpectedAdmissionError"
 
 _NO_ADD: Final = "the line that hands the pod to the kubelet (SyncLoop ADD)"
 _TOPOLOGY: Final = (
@@ -63,6 +65,7 @@ class AdmissionVerifier(Verifier):
         self._questions: dict[Offer, Question] = {}
         self._episodes = Episodes(bench)
         self._held: dict[Offer, tuple[Record, PodRejected, Question]] = {}
+        self._unanswered: dict[Offer, tuple[Record, str, str]] = {}
         self._started_ns: int | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
@@ -110,6 +113,29 @@ class AdmissionVerifier(Verifier):
             if now_ns is None or now_ns > record.ts_ns + _HELD_NS:
                 del self._held[offer]
                 self._judge_refusal(record, body, question)
+        self._miss_refusals(now_ns)
+
+    def _miss_refusals(self, now_ns: int | None) -> None:
+        """What refuses a pod is followed by its refusal, while the log goes on."""
+        for offer, (record, reason, message) in list(self._unanswered.items()):
+            if now_ns is not None and now_ns <= record.ts_ns + _ANSWERED_NS:
+                continue
+            del self._unanswered[offer]
+            if now_ns is not None and self._asker.whole:
+                self.bench.absent(
+                    offer.added,
+                    PodRejected.kind,
+                    subject=f"pod/{offer.full_name}",
+                    expected={"reason": reason, "message": message},
+                    why=f"no refusal is told of the pod that was to be refused as {reason}: {message}",
+                    rule=RULE_PREDICATES,
+                    inputs=(offer.seq, record.seq),
+                )
+
+    def _refuse(self, offer: Offer, record: Record, reason: str, message: str) -> None:
+        """A record tells why a pod has to be refused."""
+        if offer.decided is None and not offer.had_ended and self.bench.profile is not None:
+            self._unanswered[offer] = (record, reason, message)
 
     # -- what is observed -------------------------------------------------------------------
 
@@ -151,12 +177,15 @@ class AdmissionVerifier(Verifier):
             offer.order = record.seq
         if body.admit is False:
             offer.refusals.append((record.seq, *_TOPOLOGY))
+            self._refuse(offer, record, *_TOPOLOGY)
 
     def _allocation_failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
         offer = self._offers.find(body.pod_uid, body.namespace, body.pod)
         if offer is not None:
             message = f"Allocate failed due to {body.error}, which is unexpected"
-            offer.refusals.append((record.seq, "UnexpectedAdmissionError", message))
+            offer.refusals.append((record.seq, _UNEXPECTED, message))
+            if body.told_by == "log":
+                self._refuse(offer, record, _UNEXPECTED, message)
         if offer in self._held:
             self._judge_refusal(*self._held.pop(offer))
 
@@ -208,6 +237,7 @@ class AdmissionVerifier(Verifier):
             judged = self._stranger(body.preemptor_uid, named, RULE_PREEMPTION)
             self._find(record, subject, judged)
             return
+        self._refuse(offer, record, _UNEXPECTED, RECOVERY + body.error)
         question = self._ask(offer, record, state)
         self._find(record, subject, _judged(question, lambda q: judge_failed(q, body)))
 
@@ -236,6 +266,8 @@ class AdmissionVerifier(Verifier):
         if offer is not None and (offer.namespace, offer.name) == (body.namespace, body.pod):
             return offer
         named = self._offers.named(body.namespace, body.pod) or offer
+        if named is not None:
+            self._unanswered.pop(named, None)  # answered, if wrongly
         judged = self._stranger(body.pod_uid, named, RULE_PREDICATES)
         self._find(record, f"pod/{body.namespace}/{body.pod}", judged)
         return None
