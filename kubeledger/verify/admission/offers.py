@@ -36,6 +36,7 @@ class Offer:
         batch: number of the sync loop's turn; pods of one line share it.
         created_ns: when the pod was made; None when not known.
         decided: how it was decided, whenever that shows; None when nothing tells.
+        misnamed: a decision about it names another pod.
         had_ended: it had ended before, so it was not put through admission.
         turn_ns: the sync loop went on no later than this; None when nothing tells.
         order: number of the topology manager's first record about it; None without one.
@@ -54,6 +55,7 @@ class Offer:
         "evicted_ns",
         "had_ended",
         "key",
+        "misnamed",
         "name",
         "namespace",
         "order",
@@ -76,7 +78,7 @@ class Offer:
         self.seq, self.ts_ns, self.batch = record.seq, record.ts_ns, batch
         self.created_ns: int | None = None
         self.decided: Decided | None = None
-        self.had_ended = False
+        self.misnamed = self.had_ended = False
         self.turn_ns: int | None = None
         self.order: int | None = None
         self.refusals: list[tuple[int, str, str]] = []

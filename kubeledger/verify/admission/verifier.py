@@ -122,19 +122,21 @@ class AdmissionVerifier(Verifier):
                 continue
             del self._unanswered[offer]
             if now_ns is not None and self._asker.whole:
+                why = f"no refusal is told of the pod that had to get one: {reason}, {message}"
                 self.bench.absent(
                     offer.added,
                     PodRejected.kind,
                     subject=f"pod/{offer.full_name}",
                     expected={"reason": reason, "message": message},
-                    why=f"no refusal is told of the pod that was to be refused as {reason}: {message}",
+                    why=why,
                     rule=RULE_PREDICATES,
                     inputs=(offer.seq, record.seq),
                 )
 
     def _refuse(self, offer: Offer, record: Record, reason: str, message: str) -> None:
         """A record tells why a pod has to be refused."""
-        if offer.decided is None and not offer.had_ended and self.bench.profile is not None:
+        undecided = offer.decided is None and not offer.had_ended and not offer.misnamed
+        if undecided and self.bench.profile is not None:
             self._unanswered[offer] = (record, reason, message)
 
     # -- what is observed -------------------------------------------------------------------
@@ -267,7 +269,8 @@ class AdmissionVerifier(Verifier):
             return offer
         named = self._offers.named(body.namespace, body.pod) or offer
         if named is not None:
-            self._unanswered.pop(named, None)  # answered, if wrongly
+            named.misnamed = True
+            self._unanswered.pop(named, None)
         judged = self._stranger(body.pod_uid, named, RULE_PREDICATES)
         self._find(record, f"pod/{body.namespace}/{body.pod}", judged)
         return None
