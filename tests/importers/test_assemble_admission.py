@@ -156,6 +156,17 @@ def test_refused_by_a_predicate_with_line_and_event() -> None:
     assert of(facts, PodAdmitted) == []
 
 
+@pytest.mark.parametrize("reason", ["OutOfmemory", "OutOfcpu"])
+def test_the_line_tells_the_refusal_and_the_event_supports_it(reason: str) -> None:
+    """Where they differ the kubelet's own line counts, and both are evidence."""
+    line = f"Predicate failed on Pod: {POD}, for reason: {SCARCE}"
+    log = [_add(), klog("10:00:00.000200", "predicate.go", line)]
+    log.append(_event("10:00:00.000300", reason, "other words"))
+    (fact,) = facts_of(tell(world(), log), PodRejected)
+    assert values(fact.body, "reason", "message") == ("OutOfmemory", SCARCE)
+    assert [piece.line for piece in fact.evidence] == [1, 2, 3]
+
+
 def test_refused_for_devices_an_old_kubelet_sends_an_event_only() -> None:
     """Refused for devices an old kubelet sends an event only."""
     message = "Allocate failed due to requested number of devices, which is unexpected"
