@@ -10,7 +10,9 @@ from kubeledger.verify.finding import Verdict
 from kubeledger.verify.lives.common import at, seconds, subject_of
 from kubeledger.verify.lives.life import Instance, Life
 
-__all__ = ["judge_backed_off"]
+__all__ = ["RULE", "judge_backed_off"]
+
+RULE = "pkg/kubelet/kuberuntime/kuberuntime_manager.go doBackOff"
 
 
 def judge_backed_off(
@@ -19,7 +21,6 @@ def judge_backed_off(
     body: RestartBackedOff,
     life: Life,
     possible: tuple[int, ...],
-    rule: str,
 ) -> None:
     """Give the finding, and go on from the value if it could have been.
 
@@ -29,11 +30,11 @@ def judge_backed_off(
         body: its body.
         life: the container so far; its entry is narrowed.
         possible: all values that an entry can have, in nanoseconds.
-        rule: the kubelet's function.
     """
     value_ns = body.back_off_s * NS_PER_S
     values = life.entry.at(record.ts_ns)
-    entry = None if values is None else tuple(value for value in values if value)
+    known = life.newest is not None and life.newest.has_ended and life.is_sure
+    entry = None if values is None or not known else tuple(value for value in values if value)
     ended = life.newest if life.newest is not None and life.newest.has_ended else life.before
     inputs = tuple(seq for seq in (bench.settings.seq, *(_ends(ended))) if seq is not None)
     verdict: Verdict = "match"
@@ -45,13 +46,20 @@ def judge_backed_off(
                 record,
                 subject=subject_of(body),
                 missing=[f"the restarts of {name} since the kubelet started"],
-                rule=rule,
+                rule=RULE,
             )
             return
         allowed = possible
     else:
         allowed = entry
     why = f"{name} had been started again so often that its back-off was {_list(allowed)}"
+    if allowed and max(allowed) < value_ns and value_ns in possible and not _is_verbose(record):
+        life.entry.values, life.entry.raised_ns = (value_ns,), None
+        bench.unverifiable(
+            record, subject=subject_of(body), rule=RULE,
+            missing=[f"events about starts of {name} that failed"],
+        )  # fmt: skip
+        return
     if value_ns not in allowed:
         verdict = "impossible"
         why += f", not {body.back_off_s} s" if allowed else "; nothing held it back"
@@ -77,9 +85,15 @@ def judge_backed_off(
         why=why,
         expected=expected,
         recorded={"back_off_s": body.back_off_s},
-        rule=rule,
+        rule=RULE,
         inputs=inputs,
     )
+
+
+def _is_verbose(record: Record) -> bool:
+    """Whether the runtime manager's own line is there, so that events are logged, too."""
+    texts = [evidence.text or "" for evidence in record.evidence]
+    return not texts or any("Error syncing pod" not in text for text in texts)
 
 
 def _ends(ended: Instance | None) -> tuple[int | None, ...]:

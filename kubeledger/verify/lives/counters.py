@@ -72,6 +72,7 @@ class Counters:
         self._recent: deque[tuple[int, ProbeResult]] = deque()
         self._base: tuple[Reading | None, int, Counts, Counts] | None = None
         self._doubted: Counts | None = None
+        self._first_ns: int | None = None
 
     def begin(self, ts_ns: int) -> None:
         """All counts are 0: the worker is new, and all its ticks will be recorded."""
@@ -79,10 +80,11 @@ class Counters:
 
     def lose(self) -> None:
         """Ticks are missing: compare from the next reading on."""
-        self._base = None
+        self._base = self._doubted = self._first_ns = None
 
     def tick(self, ts_ns: int, result: ProbeResult) -> None:
         """A tick that counts was recorded."""
+        self._first_ns = ts_ns if self._first_ns is None else self._first_ns
         good = result == "success"
         self.total = (self.total[0] + good, self.total[1] + (not good))
         while self._recent and ts_ns - self._recent[0][0] > EARLY_NS + 2 * SERVED_WITHIN_NS:
@@ -119,15 +121,19 @@ class Counters:
             for ns in (at_ns, at_ns - _NEAR_NS, at_ns + _NEAR_NS)
         }
         base = self._base
+        if base is None:
+            # Only a reading that counts the same whenever it was served can be built upon.
+            totals = {self.total_at(ns) for ns in offs}
+            first_ns = reading.ts_ns if self._first_ns is None else self._first_ns
+            if len(totals) == 1 and first_ns <= reading.ts_ns - EARLY_NS:
+                self._base = (reading, instants[0], reading.counts, totals.pop())
+            return None
         fits = next((ns for ns, off in offs.items() if off == (0, 0)), None)
         if fits is None:
             # The readings agree with each other when it is the same tick again.
             fits = next((ns for ns, off in offs.items() if off == self._doubted), None)
-        if fits is None and base is None:
-            fits = instants[0]
-        if fits is not None or base is None:
-            at_ns = instants[0] if fits is None else fits
-            self._base = (reading, at_ns, reading.counts, self.total_at(at_ns))
+        if fits is not None:
+            self._base = (reading, fits, reading.counts, self.total_at(fits))
             self._doubted = None
             return None
         # The next reading tells which of the two is the odd one.

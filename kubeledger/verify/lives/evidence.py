@@ -27,6 +27,7 @@ TOLD_WITHIN_NS = 20 * NS_PER_S
 _BLOCKED_NS = 120 * NS_PER_S
 _EVENTS_ENOUGH = 3
 _EVENT_WITHIN_NS = 2 * NS_PER_S
+_DENIED_WITHIN_NS = NS_PER_S // 2
 
 
 class ProbeEvidence:
@@ -61,10 +62,12 @@ class ProbeEvidence:
         """A worker got a tick."""
         if body.result == "failure":
             self._unconfirmed.append((record, worker))
+        if body.result not in ("success", "warning"):
+            worker.failing.append((record.ts_ns, record.seq))
         if not stepped and worker.unanswered is None:
             self._held_back(worker, record, body)
         named = body.container_id
-        if named is not None and worker.container_id not in (None, named):
+        if named is not None and worker.id_is_sure and worker.container_id not in (None, named):
             self._bench.contradict(
                 record.ts_ns,
                 subject_of(body),
@@ -148,11 +151,32 @@ class ProbeEvidence:
         readings, self._readings = self._readings, []
         logged = self._workers.successes_logged
         pairs = [(worker.counters, reading) for worker, reading in readings]
+        if any(self._is_silent(worker, now_ns) for worker, _ in readings):
+            for worker, _ in readings:
+                worker.counters.lose()
+            return
         instants = agreed_instants(pairs, self._read_ns, successes_logged=logged)
+        mismatches = []
         for worker, reading in readings:
             found = worker.counters.settle(reading, instants, successes_logged=logged)
-            if found is not None and worker.ask is not None:
+            if found is not None:
+                mismatches.append((worker, found))
+        if len(mismatches) > 1:
+            # One wrong tick or count is a lie; several are a hole in the log.
+            for worker, _ in readings:
+                worker.counters.lose()
+            return
+        for worker, found in mismatches:
+            if worker.ask is not None:
                 self._tell_mismatch(worker, worker.ask, found)
+
+    def _is_silent(self, worker: RebuiltWorker, now_ns: int | None) -> bool:
+        """Whether ticks are missing, so that nothing can be compared."""
+        if worker.probe is None or worker.last is None or worker.on_hold or now_ns is None:
+            return False
+        if worker.probe_type == "startup" and worker.cached == "success":
+            return False
+        return now_ns - worker.last.ts_ns > worker.break_ns
 
     def _tell_mismatch(self, worker: RebuiltWorker, ask: PodAsk, found: Mismatch) -> None:
         since = "the worker's begin" if found.since is None else at(found.from_ts_ns)
@@ -194,15 +218,33 @@ class ProbeEvidence:
 
     def reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
         """The kubelet sent an event about a failed probe."""
-        worker = self._workers.told_by(record, body, state)
-        if worker is None or worker.last is None:
+        workers = self._workers.told_by(body, state)
+        confirmed = False
+        for worker in workers:
+            for tick_ns, seq in worker.failing:
+                if seq not in worker.confirmed and _is_near(tick_ns, record.ts_ns):
+                    worker.confirmed.append(seq)
+                    confirmed = True
+                    break
+        if confirmed:
+            self._workers.events_matched += bool(_is_of_log(record, workers))
             return
+        denied = [
+            worker
+            for worker in workers
+            if worker.last is not None
+            and 0 <= record.ts_ns - worker.last.ts_ns <= _DENIED_WITHIN_NS
+        ]
+        if len(denied) == 1:
+            self._deny(record, body, denied[0])
+
+    def _deny(self, record: Record, body: ReasonReported, worker: RebuiltWorker) -> None:
+        """An event says that a probe failed of which the tick says that it did not."""
         tick = worker.last
+        assert tick is not None
         told = tick.body
         assert isinstance(told, ProbeExecuted)
         if told.result not in ("success", "warning"):
-            worker.confirmed.append(tick.seq)
-            self._workers.events_matched += 1
             return
         self._bench.contradict(
             record.ts_ns,
@@ -281,3 +323,14 @@ class ProbeEvidence:
                     "event, as each failed probe does",
                     *silent,
                 )
+
+
+def _is_of_log(event: Record, workers: list[RebuiltWorker]) -> bool:
+    """Whether the event stands in the log that holds the ticks."""
+    files = {e.file for worker in workers if worker.last for e in worker.last.evidence}
+    return any(evidence.file in files for evidence in event.evidence)
+
+
+def _is_near(tick_ns: int, event_ns: int) -> bool:
+    """Whether an event can be about that tick; another goroutine writes it."""
+    return 0 <= event_ns - tick_ns <= _EVENT_WITHIN_NS

@@ -47,8 +47,19 @@ class Grace(msgspec.Struct, frozen=True):
         )
 
 
-def graces(bench: Bench, ask: PodAsk, body: ContainerKilled, *, is_deleted: bool) -> Grace:
-    """Seconds for a kill of which the reason is known."""
+def graces(
+    bench: Bench, ask: PodAsk, body: ContainerKilled, *, is_deleted: bool, is_known: bool
+) -> Grace:
+    """Seconds for a kill of which the reason is known.
+
+    Args:
+        bench: profile and settings.
+        ask: the pod.
+        body: the kill.
+        is_deleted: its deletion has begun.
+        is_known: a config source gave the pod to this kubelet process; one that is only found
+            running is stopped more quickly.
+    """
     assert bench.profile is not None
     facts = bench.profile.lifecycle
     if body.reason == "evicted":
@@ -58,7 +69,15 @@ def graces(bench: Bench, ask: PodAsk, body: ContainerKilled, *, is_deleted: bool
     missing = None
     if is_deleted and not ask.is_static:
         missing = "the grace period that the pod was deleted with"
-    return Grace(exact=exact, why=why, least=least, missing=missing)
+    if not is_known:
+        missing = "how the present kubelet process came to know the pod"
+    others = (container_grace_s(facts, ask.grace_s, None),) if _stops_pod(body) else ()
+    return Grace(exact=exact, why=why, others=others, least=least, missing=missing)
+
+
+def _stops_pod(body: ContainerKilled) -> bool:
+    """A failed probe of the last container of a pod that is not restarted stops the pod."""
+    return body.message is not None and "will be restarted" not in body.message
 
 
 def _of_spec(

@@ -93,6 +93,8 @@ class KillJudge:
             the kill as it is believed, and the reasons that a restart after it may name.
         """
         wrong = self._by.wrong(record, body) or self._other_id(body, key_for(state, body))
+        if wrong is not None and set(wrong) == {"container_id"} and self._is_listed(body):
+            wrong = None  # it was not seen to start, but it did
         believed = body if wrong is None else corrected(body, wrong)
         key = key_for(state, believed)
         subject = subject_of(body)
@@ -148,14 +150,20 @@ class KillJudge:
             return _lacks("the reason of the kill")
         return self._judge_reason(body, state, key, ask)
 
+    def _is_listed(self, body: ContainerKilled) -> bool:
+        uid, container_id = body.pod_uid, body.container_id or ""
+        return self._book.knows(uid, body.namespace, body.pod, container_id)
+
     def _other_id(self, body: ContainerKilled, key: str) -> Fields | None:
         """The ID that runs, if the record has another."""
-        now = self._lives.running(key, body.container)
-        if now is None or body.container_id is None or now.started_ns is None:
+        life = self._lives.find(key, body.container)
+        runs = None if life is None else life.newest
+        if life is None or runs is None or body.container_id is None or not life.is_sure:
             return None
-        if now.container_id in (None, body.container_id):
-            return None
-        return {"container_id": now.container_id}
+        if runs.started_ns is None or runs.container_id is None or runs.has_ended:
+            return None  # another one may have been made and killed before it was seen
+        ids = {each.container_id for each in (runs, life.before, life.earlier) if each is not None}
+        return None if body.container_id in ids else {"container_id": runs.container_id}
 
     def _judge_reason(
         self, body: ContainerKilled, state: NodeState, key: str, ask: PodAsk
@@ -191,6 +199,7 @@ class KillJudge:
             seq, told = pod.victim, "the pod was chosen to make room for a critical pod"
         elif body.reason == "evicted":
             seq, told = pod.evicted, "the eviction manager chose the pod"
+            seq = seq or self._reasons.eviction(key)
         elif body.reason == "pod_deleted":
             seq, told = pod.deleted, "the pod was deleted"
             if seq is None and known is not None and (known.deleting or known.removed):
@@ -269,7 +278,9 @@ class KillJudge:
         expected: Fields = {"reason": body.reason}
         if body.message is not None:
             expected["message"] = kill_words(profile, ask, body.container, body.reason)
-        grace = graces(self._bench, ask, body, is_deleted=pod.deleted is not None)
+        grace = graces(
+            self._bench, ask, body, is_deleted=pod.deleted is not None, is_known=pod.added
+        )
         if body.grace_period_s is not None and grace.exact is not None:
             expected["grace_period_s"] = grace.exact
         verdict: Verdict = "match"

@@ -16,6 +16,7 @@ from kubeledger.units import NS_PER_S
 
 __all__ = ["Entry", "Instance", "Life", "Lives"]
 
+_FORGOTTEN_PERHAPS_NS = FORGOTTEN_AFTER_NS - 10 * NS_PER_S
 _FORGOTTEN_SURELY_NS = FORGOTTEN_AFTER_NS + 120 * NS_PER_S
 """Housekeeping drops old entries every two seconds, unless something holds it up."""
 
@@ -30,6 +31,7 @@ class Instance(msgspec.Struct):
         reasons: words that a restart after it may give for its end; empty: not known.
         killed_seq, died_seq, started_seq: their records.
         exit_code: None when not known.
+        counted: its start has raised the back-off, or must not any more.
     """
 
     container_id: str | None
@@ -41,6 +43,7 @@ class Instance(msgspec.Struct):
     died_ns: int | None = None
     died_seq: int | None = None
     exit_code: int | None = None
+    counted: bool = False
 
     def die(self, record: Record, exit_code: int | None) -> None:
         """It was seen to have ended; told again, nothing changes."""
@@ -75,7 +78,7 @@ class Entry(msgspec.Struct):
         if self.values is None or self.raised_ns is None:
             return self.values
         age_ns = now_ns - self.raised_ns
-        if age_ns <= FORGOTTEN_AFTER_NS - 2 * NS_PER_S:
+        if age_ns <= _FORGOTTEN_PERHAPS_NS:
             return self.values
         return (0,) if age_ns > _FORGOTTEN_SURELY_NS else _union((0,), self.values)
 
@@ -103,10 +106,13 @@ class Life(msgspec.Struct):
         newest: the newest instance; None before the first.
         before: the one before it, and ``earlier`` the one before that.
         is_first: no instance came before ``earlier``, ``before`` and ``newest``.
-        count: restart count of ``newest``; None when not known.
+        count: restart count of ``newest``; None when not known. ``count_before``: of the one
+            before it.
         held_back: a start was held back since the newest instance ended.
         in_other_process: the newest end was seen by another kubelet process.
         failed_start: a start may have failed since the last one that did not.
+        is_sure: no record about it since ``newest`` started can be missing.
+        early_end: an instance that was seen to have ended before it was seen to run.
     """
 
     newest: Instance | None = None
@@ -114,13 +120,22 @@ class Life(msgspec.Struct):
     earlier: Instance | None = None
     is_first: bool = False
     count: int | None = None
+    count_before: int | None = None
     held_back: bool = False
     in_other_process: bool = False
     failed_start: bool = False
+    early_end: Instance | None = None
+    is_sure: bool = True
     entry: Entry = msgspec.field(default_factory=Entry)
 
     def start(self, instance: Instance) -> None:
-        """Another instance runs."""
+        """Another instance runs, or ran: one that ends at once is seen at its end only."""
+        self.is_sure = True
+        self.count_before, self.count = self.count, None
+        early, self.early_end = self.early_end, None
+        if early is not None and early.container_id == instance.container_id:
+            instance.died_ns, instance.died_seq = early.died_ns, early.died_seq
+            instance.exit_code, instance.reasons = early.exit_code, early.reasons
         self.earlier, self.before, self.newest = self.before, self.newest, instance
 
 
@@ -202,6 +217,15 @@ class Lives:
             if instance is not None and instance.container_id == body.container_id:
                 instance.die(record, body.exit_code)
                 return
+        life.early_end = Instance(body.container_id)
+        life.early_end.die(record, body.exit_code)
+
+    def lose(self) -> None:
+        """Records are missing: starts may have been among them."""
+        for lives in self._pods.values():
+            for life in lives.values():
+                life.entry.values = None
+                life.is_sure = False
 
     def remade_since(self, key: str, ts_ns: int) -> bool:
         """Whether the pod got a new sandbox after that."""

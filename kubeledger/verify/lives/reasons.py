@@ -13,6 +13,7 @@ from kubeledger.lifecycle.records import (
     ContainerKilled,
     ContainerStarted,
     PodConfigChanged,
+    PodEvicted,
 )
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
@@ -25,7 +26,7 @@ from kubeledger.verify.lives.common import subject_of
 __all__ = ["RULE", "Failure", "KillReasons", "PodReasons"]
 
 RULE = "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions"
-_ABSENT_AFTER_NS = 300 * NS_PER_S
+_ABSENT_AFTER_NS = 600 * NS_PER_S
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -58,6 +59,7 @@ class KillReasons:
         self._bench = bench
         self._pods: dict[str, PodReasons] = {}
         self._awaited: deque[tuple[int, str, str, ProbeType, Failure]] = deque()
+        self._evictions: dict[str, int] = {}
         self.kubelet_began_again = False
 
     # -- what may kill -------------------------------------------------------------------
@@ -65,6 +67,17 @@ class KillReasons:
     def of(self, key: str) -> PodReasons:
         """A pod, made when nothing was told of it before."""
         return self._pods.setdefault(key, PodReasons())
+
+    def foresee(self, record: Record) -> None:
+        """Evictions may be told only when the pod has been stopped."""
+        body = record.body
+        if isinstance(body, PodEvicted):
+            key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
+            self._evictions.setdefault(key, record.seq)
+
+    def eviction(self, key: str) -> int | None:
+        """Seq of the record of a pod's eviction, wherever it stands."""
+        return self._evictions.get(key)
 
     def known(self, key: str) -> PodReasons | None:
         """A pod of which anything was told."""
@@ -103,12 +116,19 @@ class KillReasons:
         key = key_of(state.lifecycle, *names) or pod_key(*names) or ""
         self.of(key).victim = record.seq
 
-    def transitioned(self, record: Record, body: ProbeTransitioned, key: str) -> None:
-        """A probe's cached result changed, as far as that is believed."""
+    def transitioned(
+        self, record: Record, body: ProbeTransitioned, key: str, *, has_ended: bool
+    ) -> None:
+        """A probe's cached result changed, as far as that is believed.
+
+        ``has_ended``: the container does not run, so nothing has to kill it.
+        """
         if body.probe_type == "readiness":
             return
         pod, name = self.of(key), (body.container, body.probe_type)
-        if body.to_result == "failure":
+        if body.to_result == "failure" and has_ended:
+            pod.failures[name] = Failure(record, body.container_id)
+        elif body.to_result == "failure":
             failure = pod.failures[name] = Failure(record, body.container_id)
             due_ns = record.ts_ns + _ABSENT_AFTER_NS
             self._awaited.append((due_ns, key, body.container, body.probe_type, failure))

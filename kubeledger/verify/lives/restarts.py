@@ -17,6 +17,7 @@ from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields, Verdict
+from kubeledger.verify.lives.backed_off import RULE as BACK_OFF_RULE
 from kubeledger.verify.lives.backed_off import judge_backed_off
 from kubeledger.verify.lives.common import About, Causes, compared, corrected, key_for, subject_of
 from kubeledger.verify.lives.life import Instance, Life, Lives
@@ -27,12 +28,13 @@ from kubeledger.verify.lives.waits import too_early, why_restarted
 __all__ = ["RestartJudge"]
 
 RULE = "pkg/kubelet/container/helpers.go ShouldContainerBeRestarted"
-BACK_OFF_RULE = "pkg/kubelet/kuberuntime/kuberuntime_manager.go doBackOff"
 _SYNC_KILLS = frozenset({"liveness_probe", "startup_probe", "spec_changed"})
 """A sync that kills for these starts the container again itself."""
 _QUIET = frozenset({"Unhealthy", "ProbeWarning", "FailedPreStopHook"})
 """Warnings about a container that are no failed start."""
 _MARGIN_NS = NS_PER_S // 2
+_RETRY_NS = 5 * NS_PER_S
+"""A kill that is tried again later is of another instance."""
 
 
 class RestartJudge:
@@ -53,14 +55,24 @@ class RestartJudge:
         if body.container is None:
             return
         life = self._lives.of(key, body.container)
-        if life.newest is None:
-            life.newest = Instance(body.container_id)
-        if body.container_id in (None, life.newest.container_id) or life.newest.started_ns is None:
-            now = life.newest
-            if now.killed_ns is None:
-                now.killed_ns, now.killed_seq = record.ts_ns, record.seq
-                life.held_back = life.in_other_process = False
-            now.reasons = tuple(dict.fromkeys((*now.reasons, *reasons)))
+        if life.newest is None or self._is_unseen(life, body):
+            life.entry.values = None
+            life.start(Instance(body.container_id, counted=True))
+        killed = life.newest
+        assert killed is not None
+        if killed.started_ns is not None and body.container_id not in (None, killed.container_id):
+            return  # an earlier instance
+        if killed.killed_ns is None:
+            killed.killed_ns, killed.killed_seq = record.ts_ns, record.seq
+            life.held_back = life.in_other_process = False
+        elif killed.killed_ns + _RETRY_NS < record.ts_ns:
+            life.entry.values = None  # its successor was not seen to start
+        killed.reasons = tuple(dict.fromkeys((*killed.reasons, *reasons)))
+
+    def _is_unseen(self, life: Life, body: ContainerKilled) -> bool:
+        """Whether the instance that is killed was not seen to start, though others were."""
+        ids = {each.container_id for each in (life.newest, life.before, life.earlier) if each}
+        return body.container_id is not None and not ids & {body.container_id, None}
 
     def reported(self, body: ReasonReported, key: str) -> None:
         """A warning may tell of a start that failed, which counts for the back-off, too."""
@@ -216,15 +228,20 @@ class RestartJudge:
         """What the record must say; takes down the restart count."""
         expected: Fields = {}
         before = life.before
-        if before is not None and before.container_id is not None:
+        told = body.previous_container_id is not None and life.is_sure
+        if before is not None and before.container_id is not None and told:
             expected["previous_container_id"] = before.container_id
         if before is not None and before.reasons and body.reason is not None:
             reasons = before.reasons
             expected["reason"] = body.reason if body.reason in reasons else reasons[0]
         listed = None if ask is None else self._book.count(ask, body.container_id)
-        count = listed if life.count is None else life.count + 1
+        before_count = life.count_before
+        count = listed if before_count is None else before_count + 1
         if listed is not None and body.restart_count == listed:
-            count = listed  # restarts may be missing in the log
+            # Restarts may be missing in the log, and then its back-off is not known.
+            if before_count is not None and listed != before_count + 1:
+                life.entry.values = None
+            count = listed
         life.count = count if count is not None else body.restart_count
         if count is not None and body.restart_count is not None:
             expected["restart_count"] = count
@@ -257,9 +274,9 @@ class RestartJudge:
         """Whether the sync that killed the instance started the next; None: not known."""
         if before.killed_ns is None or life.held_back or life.in_other_process:
             return False
-        if life.failed_start:
+        if life.failed_start or not any(reason in _SYNC_KILLS for reason in before.reasons):
             return None
-        return any(reason in _SYNC_KILLS for reason in before.reasons)
+        return True
 
     def _keeps_dead(self) -> bool:
         """Whether the newest dead instance of each container is kept."""
@@ -269,7 +286,7 @@ class RestartJudge:
 
     def _too_early(self, record: Record, life: Life) -> str | None:
         values, before = life.entry.at(record.ts_ns), life.before
-        if values is None or before is None:
+        if values is None or before is None or (life.newest and life.newest.counted):
             return None
         in_sync = self._in_sync(life, before)
         if in_sync is None:
@@ -281,7 +298,11 @@ class RestartJudge:
 
     def _raise(self, life: Life, record: Record) -> None:
         """The start that was judged raised the entry, if there was an exited instance."""
-        policy, before = self.policy(), life.before
+        policy, before, newest = self.policy(), life.before, life.newest
+        if newest is not None and newest.counted:
+            return  # what came since knew of it
+        if newest is not None:
+            newest.counted = True
         if isinstance(policy, str) or before is None:
             life.entry.values = None
         else:
@@ -319,7 +340,7 @@ class RestartJudge:
             named = missing or str(policy)
             self._bench.unverifiable(record, subject=subject, missing=[named], rule=BACK_OFF_RULE)
         else:
-            judge_backed_off(self._bench, record, body, life, series(policy), BACK_OFF_RULE)
+            judge_backed_off(self._bench, record, body, life, series(policy))
         life.held_back = True
 
 

@@ -200,6 +200,10 @@ class SpecBook:
         found = self._counts.get(key, {}).get(container_id or "")
         return found.most_common(1)[0][0] if found else None
 
+    def knows(self, uid: str | None, namespace: str, name: str, container_id: str) -> bool:
+        """Whether a list of the pod shows that container."""
+        return container_id in self._counts.get(pod_key(uid, namespace, name) or "", {})
+
     def started_ns(self, ask: PodAsk | None, container_id: str | None) -> int | None:
         """When a container of the pod's first list began to run."""
         if ask is None or container_id is None:
@@ -257,7 +261,16 @@ def _counted(status: dict[str, Any]) -> list[tuple[str, int]]:
             if isinstance(entry, dict) and isinstance(entry.get("restartCount"), int):
                 container_id = str(entry.get("containerID") or "").rpartition("//")[2]
                 found.append((container_id, entry["restartCount"]))
+                if (before := _id_before(entry)) and entry["restartCount"]:
+                    found.append((before, entry["restartCount"] - 1))
     return found
+
+
+def _id_before(entry: dict[str, Any]) -> str:
+    try:
+        return str(entry["lastState"]["terminated"]["containerID"]).rpartition("//")[2]
+    except (KeyError, TypeError):
+        return ""
 
 
 def _started(status: dict[str, Any]) -> dict[str, int]:

@@ -227,7 +227,13 @@ class TransitionJudge:
     def _judge_told(self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker) -> None:
         """No tick is known to have led to the change."""
         cached, cache_is_sure = worker.cached, worker.cache_is_sure
-        verdict, why, missing = self._told(record, body, worker)
+        stopped = body.to_result == "failure" and self._has_stopped(worker)
+        if stopped:
+            verdict: Verdict = "match"
+            missing: list[str] = []
+            why = "a probe worker caches a failure for a container that does not run"
+        else:
+            verdict, why, missing = self._told(record, body, worker)
         expected: Fields = {"to_result": body.to_result}
         if verdict in ("match", "admissible"):
             if cache_is_sure:
@@ -241,19 +247,23 @@ class TransitionJudge:
             why = (
                 f"the cached result was {cached}, so it cannot have changed from {body.from_result}"
             )
-        worker.believe(body.to_result, body.run)
+        if stopped:
+            worker.find_stopped()
+        else:
+            worker.believe(body.to_result, body.run)
         self._give(
             record, worker, verdict, why=why, missing=missing, expected=expected,
             recorded=recorded,
         )  # fmt: skip
 
+    def _has_stopped(self, worker: RebuiltWorker) -> bool:
+        running = self._lives.running(worker.key, worker.container)
+        return running is not None and running.has_ended
+
     def _told(
         self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker
     ) -> tuple[Verdict, str, list[str]]:
         """Whether a change without a tick could have been: verdict, why, what is missing."""
-        running = self._lives.running(worker.key, body.container)
-        if running is not None and running.has_ended and body.to_result == "failure":
-            return "match", "a probe worker caches a failure for a container that does not run", []
         since_ns = None if worker.last is None else record.ts_ns - worker.last.ts_ns
         if body.to_result == "success" and not self._workers.successes_logged:
             return self._told_success(worker, since_ns)

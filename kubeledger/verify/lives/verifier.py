@@ -18,10 +18,11 @@ from kubeledger.lifecycle.records import (
     RestartBackedOff,
 )
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted
+from kubeledger.node.records import ClockStepped, KubeletStarted
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted, ProbeTransitioned
+from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.common import Causes, Holding, key_for, names_of
 from kubeledger.verify.lives.evidence import ProbeEvidence
@@ -35,6 +36,9 @@ from kubeledger.verify.lives.workers import Workers
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
 __all__ = ["LivesVerifier"]
+
+_GAP_NS = 300 * NS_PER_S
+"""No log with containers that are probed or restarted is silent for so long."""
 
 
 class LivesVerifier(Verifier):
@@ -58,19 +62,23 @@ class LivesVerifier(Verifier):
             bench, self._book, self._workers, self._lives, self._causes, self._reasons
         )
         self._restarts = RestartJudge(bench, self._book, self._lives, self._causes)
+        self._workers.on_gap(self._lose)
         self._began = False
+        self._seen_ns: int | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Pod lists, and for which pods thresholds were known."""
         return {
             PodListed: self._book.foresee,
             ProbeTransitioned: self._workers.foresee,
+            PodEvicted: self._reasons.foresee,
         }
 
     def sees(self) -> Mapping[type[Body], See]:
         """All that probes, kills and restarts follow from."""
         return {
             KubeletStarted: self._kubelet_started,
+            ClockStepped: self._clock_stepped,
             PodConfigChanged: self._config_changed,
             PodListed: self._listed,
             PodTerminated: self._terminated,
@@ -96,6 +104,9 @@ class LivesVerifier(Verifier):
         if not self._began:
             self._began = True
             self._evidence.tell_disagreements(self._book)
+        if self._seen_ns is not None and record.ts_ns - self._seen_ns > _GAP_NS:
+            self._lose()
+        self._seen_ns = record.ts_ns
         self._evidence.settle_counts(record.ts_ns)
         self._evidence.pass_time(record.ts_ns)
         self._transitions.pass_time(record.ts_ns)
@@ -114,6 +125,14 @@ class LivesVerifier(Verifier):
         self._evidence.forget()
         self._lives.kubelet_started()
         self._workers.kubelet_started(record.ts_ns)
+
+    def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
+        self._lose()
+
+    def _lose(self) -> None:
+        """Records are missing, or their times mean nothing."""
+        self._workers.lose()
+        self._lives.lose()
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         self._pass_time(record)
@@ -205,7 +224,10 @@ class LivesVerifier(Verifier):
     def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
         self._pass_time(record)
         believed = self._transitions.transitioned(record, body, state)
-        self._reasons.transitioned(record, believed, key_for(state, believed))
+        key = key_for(state, believed)
+        runs = self._lives.running(key, believed.container)
+        ended = runs is not None and runs.has_ended
+        self._reasons.transitioned(record, believed, key, has_ended=ended)
         names = names_of(believed)
         del names["probe_type"]
         self._causes.note(record.seq, names)

@@ -82,8 +82,10 @@ class RebuiltWorker:
         probe: the probe's spec; None when no list shows it.
         last: the newest tick; None before the first.
         last_gap_ns: between the last two ticks; ``gap_before_ns`` between those before.
+        failing: (<= 8,) times and seqs of the newest ticks that failed.
         confirmed: (<= 32,) seqs of ticks of which an event tells the same.
         container_seq: record that told of the container.
+        id_is_sure: the container was seen to start under its ID.
         told_early: it was said that its ticks come too early.
         impossible_ns: when something about it was last found impossible.
         change: what the newest tick had to change; None when nothing, or when a record told it.
@@ -104,9 +106,11 @@ class RebuiltWorker:
         self.last_gap_ns: int | None = None
         self.gap_before_ns: int | None = None
         self.confirmed: deque[int] = deque(maxlen=_STREAK_MAX)
+        self.failing: deque[tuple[int, int]] = deque(maxlen=8)
         self.container_seq: int | None = None
         self.impossible_ns: int | None = None
         self.told_early = False
+        self.id_is_sure = False
         self.change: Change | None = None
         self.unanswered: Change | None = None
         self.results_since: list[Result] = []
@@ -264,7 +268,7 @@ class RebuiltWorker:
             return
         self.change = Change(
             tick=record,
-            container_id=self.container_id,
+            container_id=self.container_id if self.id_is_sure else None,
             before=SAYS[before],
             after=SAYS[result],
             run=run,
@@ -300,8 +304,14 @@ class RebuiltWorker:
         step.last_result, step.result_run, self.run_is_sure = last, run, sure
 
     def breaks(self) -> None:
-        """A tick is missing: the run may be longer, and the cached result another."""
+        """A tick is missing: the cached result may be another, and the run any.
+
+        What is counted from here on is the least that the run can be.
+        """
         self.run_is_sure = self.cache_is_sure = False
+        self.streak.clear()
+        if self._step is not None:
+            self._step.result_run = 0
         self.gaps += 1
         self.counters.lose()
 
@@ -313,6 +323,15 @@ class RebuiltWorker:
             self.streak.clear()
             self.run_is_sure = True
         self.gaps += 1
+
+    def find_stopped(self) -> None:
+        """The container does not run: that is cached as a failure, and no tick."""
+        step = self._step
+        if step is not None and self._status is not None:
+            if step.container_id != _id_of(self._status):
+                step.container_id, step.on_hold = _id_of(self._status), False
+            step.results.cache[step.container_id] = FAILURE
+            self.cache_is_sure = True
 
     def believe(self, result: ProbeResult, run: int | None) -> None:
         """Go on from what a record says, whatever was decided here."""

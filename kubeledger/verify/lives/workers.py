@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kubeledger.lifecycle.records import ReasonReported
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
@@ -25,8 +27,9 @@ About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead
 WorkerKey = tuple[str, ProbeType]
 
 _RESTART_GRACE_NS = 10 * NS_PER_S
-_EVENT_WITHIN_NS = NS_PER_S // 2
 _TOLD_ENOUGH = 3
+_UNSEEN_NS = 30 * NS_PER_S
+"""A container that was not seen to start may have been probed for longer than this."""
 
 
 class Workers:
@@ -47,12 +50,17 @@ class Workers:
         self._added: set[str] = set()
         self._with_thresholds: set[str] = set()
         self._kubelet_started_ns = 0
+        self._on_gap: Callable[[], None] = lambda: None
         self.successes_logged = False
         self.events_matched = 0
         self.changes_told = 0
         self.blocked_ns: int | None = None
 
     # -- who is there ----------------------------------------------------------------------
+
+    def on_gap(self, tell: Callable[[], None]) -> None:
+        """Have this called when a tick is missing: other records may be, too."""
+        self._on_gap = tell
 
     def foresee(self, record: Record) -> None:
         """Take down for which pods the importer knew the thresholds."""
@@ -115,46 +123,63 @@ class Workers:
         if result == "success":
             self.successes_logged = True
         followed = self._follow(worker, body.container_id, record.ts_ns)
+        if worker.on_hold and not followed and self._was_killed(worker):
+            # Its successor was not seen to start.
+            worker.follow(None, record.ts_ns, older_than_kubelet=False, sure=True)
+            followed = True
         last = worker.last
         if worker.probe is not None and last is not None:
             missed = record.ts_ns - last.ts_ns > worker.break_ns
             if missed and not self.successes_logged:
                 worker.skips_successes()
             elif missed and not followed and not worker.on_hold:
+                self._on_gap()
+            elif (
+                followed
+                and not worker.id_is_sure
+                and (record.ts_ns - last.ts_ns > worker.break_ns + _UNSEEN_NS)
+            ):
                 worker.breaks()
         stepped = worker.tick(record, body)
         if result is not None:
             worker.counters.tick(record.ts_ns, result)
         return stepped
 
+    def _was_killed(self, worker: RebuiltWorker) -> bool:
+        life = self._lives.running(worker.key, worker.container)
+        last = worker.last
+        killed_ns = None if life is None else life.killed_ns
+        return killed_ns is not None and last is not None and killed_ns >= last.ts_ns
+
     def _follow(self, worker: RebuiltWorker, told_id: str | None, ts_ns: int) -> bool:
         """Let a worker take up the container that runs now; True when it is another one."""
         running = self._lives.running(worker.key, worker.container)
         running_id = None if running is None else running.container_id
         container_id = told_id or running_id
-        if told_id is not None and running_id is not None and told_id != running_id:
+        seen = running is not None and running.started_ns is not None
+        if told_id is not None and seen and told_id != running_id:
             # A worker lags behind the PLEG, but it never probes what never ran.
             container_id = told_id if told_id == worker.container_id else running_id
+        worker.id_is_sure = seen and container_id == running_id
         unnamed = container_id is None and worker.on_hold
         if container_id == worker.container_id and worker.is_following and not unnamed:
             return False
         if worker.container_id is None and worker.is_following and not worker.on_hold:
             worker.container_id = container_id  # the same one, only now known by its ID
             return False
-        told = started_ns = self._book.started_ns(worker.ask, container_id)
+        started_ns = self._book.started_ns(worker.ask, container_id)
         if started_ns is None and running is not None and container_id == running_id:
             started_ns = running.started_ns
         older = started_ns is not None and started_ns < self._kubelet_started_ns - _RESTART_GRACE_NS
-        sure = worker.is_following or (worker.key in self._added and not self._may_be_older(told))
+        sure = worker.is_following or worker.key in self._added
         worker.follow(container_id, ts_ns, older_than_kubelet=older, sure=sure)
         return True
 
-    def _may_be_older(self, started_ns: int | None) -> bool:
-        """Whether nothing may be cached for a container because it is older than the kubelet."""
-        profile = self._bench.profile
-        if profile is None or not profile.prober.kubelet_restart_keeps_results:
-            return False
-        return started_ns is None and not self._kubelet_started_ns
+    def lose(self) -> None:
+        """Records are missing: ticks may have been among them."""
+        for pod in self._pods.values():
+            for worker in pod.values():
+                worker.breaks()
 
     # -- what is known of them ---------------------------------------------------------------
 
@@ -187,21 +212,14 @@ class Workers:
 
     # -- events ------------------------------------------------------------------------------
 
-    def told_by(
-        self, record: Record, body: ReasonReported, state: NodeState
-    ) -> RebuiltWorker | None:
-        """The worker whose newest tick an ``Unhealthy`` event is about."""
+    def told_by(self, body: ReasonReported, state: NodeState) -> list[RebuiltWorker]:
+        """Workers that an ``Unhealthy`` event may be about; old ones name no container."""
         word, _, rest = body.message.partition(" probe ")
-        probe_type = word.lower()
         if not rest.startswith(("failed", "errored")) or body.count != 1:
-            return None
+            return []
         pod = self._pods.get(key_for(state, body), {})
-        found = [
+        return [
             worker
             for (container, kind), worker in pod.items()
-            if kind == probe_type
-            and body.container in (None, container)
-            and worker.last is not None
-            and 0 <= record.ts_ns - worker.last.ts_ns <= _EVENT_WITHIN_NS
+            if kind == word.lower() and body.container in (None, container)
         ]
-        return found[0] if len(found) == 1 else None
