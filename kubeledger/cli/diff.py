@@ -59,9 +59,13 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
 
 def _split(side: str) -> tuple[str, str | None]:
     """A source and an instant; a path that is there may hold an ``@``."""
+    from kubeledger.errors import BadQuestionError
+
     if Path(side).exists() or "@" not in side:
         return side, None
     source, _, at = side.rpartition("@")
+    if not source:
+        raise BadQuestionError(f"{side!r} names no source", advice="write SOURCE@TIME")
     return source, at
 
 
@@ -78,8 +82,10 @@ def _history(source: str, node: str | None) -> Iterator[History]:
     with open_histories([source], node=node) as histories:
         if len(histories) != 1:
             names = ", ".join(history.node for history in histories)
-            held = f"holds {len(histories)} nodes: {names}" if names else f"holds no node {node!r}"
-            raise BadQuestionError(f"{source} {held}", advice="name one node with --node")
+            nothing = "holds no records" if node is None else f"holds no node {node!r}"
+            held = f"holds {len(histories)} nodes: {names}" if names else nothing
+            advice = "name one node with --node" if names else ""
+            raise BadQuestionError(f"{source} {held}", advice=advice)
         yield histories[0]
 
 
@@ -127,7 +133,8 @@ def _words(difference: Difference) -> Iterator[str]:
 
     what = {"only_in_a": "only in A", "only_in_b": "only in B", "differs": "differs"}
     number = f" (number {difference.occurrence})" if difference.occurrence > 1 else ""
-    head = f"{difference.kind} {difference.subject}{number}: {what[difference.what]}"
+    about = f" {difference.subject}" if difference.subject else ""
+    head = f"{difference.kind}{about}{number}: {what[difference.what]}"
     yield printable(head)
     for side, place in (("A", difference.a), ("B", difference.b)):
         if place is not None:

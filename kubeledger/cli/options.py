@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kubeledger.cli.output import printable
 from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.units import parse_go_duration, parse_ts
 
@@ -137,9 +138,9 @@ def _show(error: KubeledgerError, *, debug: bool) -> None:
     if debug:
         traceback.print_exc()
     place = f"{error.place}: " if error.place else ""
-    click.echo(f"error: {place}{error.message}", err=True)
+    click.echo(printable(f"error: {place}{error.message}"), err=True)
     if error.advice:
-        click.echo(f"hint: {error.advice}", err=True)
+        click.echo(printable(f"hint: {error.advice}"), err=True)
 
 
 def _one_line(error: Exception) -> str:

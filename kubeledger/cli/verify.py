@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from kubeledger.cli.options import ledger_option, node_option, output_option, re
 
 if TYPE_CHECKING:
     from kubeledger.replay.histories import History
-    from kubeledger.verify import Outcome
 
 __all__ = ["histories_for", "verify"]
 
@@ -59,30 +58,28 @@ def verify(
     *.ledger.jsonl file, or a node's files, which are imported for the while; without one the
     ledger is verified. Exits with 1 when a decision is impossible.
     """
-    from kubeledger.cli.verify_output import Junit, writer_of
+    from kubeledger.cli.verify_output import junit_writer, writer_of
     from kubeledger.verify.tally import Tally
 
     tally = Tally()
-    with histories_for(sources, ledger, node) as histories, writer_of(output, all_) as writer:
-        report = Junit(junit) if junit is not None else None
+    with ExitStack() as stack:
+        histories = stack.enter_context(histories_for(sources, ledger, node))
+        writers = [stack.enter_context(writer_of(output, all_))]
+        if junit is not None:
+            writers.append(stack.enter_context(junit_writer(junit)))
         for history in histories:
-            writer.begin(history.node)
-            for outcome in _outcomes(history):
+            for writer in writers:
+                writer.begin(history.node)
+            for outcome in history.verify():
                 tally.add(outcome)
-                writer.write(outcome)
-                if report is not None:
-                    report.write(history.node, outcome)
-        writer.end(tally)
-        if report is not None:
-            report.save(tally)
+                for writer in writers:
+                    writer.write(outcome)
+        for writer in writers:
+            writer.end(tally)
     if tally.count("impossible"):
         sys.exit(_DIFFERENCE)
     if strict and (tally.count("unverifiable") or tally.contradictions):
         sys.exit(_UNVERIFIED)
-
-
-def _outcomes(history: History) -> Iterator[Outcome]:
-    return history.verify()
 
 
 @contextmanager
@@ -92,7 +89,7 @@ def histories_for(
     """Histories of the sources, or of the ledger when there are none.
 
     Raises:
-        BadQuestionError: none of them is of ``node``.
+        BadQuestionError: there are none, or none of ``node``.
         KubeledgerError: as ``open_histories``.
     """
     from kubeledger.errors import BadQuestionError
@@ -105,5 +102,6 @@ def histories_for(
         return
     with open_histories(sources, node=node) as histories:
         if not histories:
-            raise BadQuestionError(f"no source holds records of node {node!r}")
+            whose = "" if node is None else f" of node {node!r}"
+            raise BadQuestionError(f"no source holds a record{whose}")
         yield histories

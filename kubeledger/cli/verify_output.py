@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +16,11 @@ import click
 import msgspec
 
 from kubeledger.cli.output import printable, write_rows
-from kubeledger.errors import LedgerUnavailableError
-from kubeledger.verify import Contradiction, Finding, Outcome
+from kubeledger.errors import BadQuestionError
+from kubeledger.verify import Contradiction, Finding, Outcome, Verdict
 from kubeledger.verify.tally import VERDICTS, Tally
 
-__all__ = ["Junit", "Writer", "writer_of"]
+__all__ = ["Writer", "junit_writer", "writer_of"]
 
 _SPOOL_BYTES = 4 << 20
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -55,6 +56,7 @@ def writer_of(output: str, all_: bool) -> Iterator[Writer]:
 
 
 def _spool() -> IO[bytes]:
+    # In memory while it is small.
     return tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)
 
 
@@ -93,9 +95,7 @@ class _Json(Writer):
         out.write(msgspec.json.encode(head)[:-1])
         for name, spool in (("items", self._items), ("contradictions", self._contradictions)):
             out.write(f',\n"{name}":['.encode())
-            spool.seek(0)
-            while block := spool.read(1 << 20):
-                out.write(block)
+            _copy(spool, out)
             out.write(b"]")
         out.write(b"}\n")
         out.flush()
@@ -143,44 +143,91 @@ def _shown(fields: object) -> str:
     return "no such decision" if fields is None else printable(_encode(fields).decode())
 
 
-class Junit:
-    """One test suite a node and kind, one test case a decision."""
+@contextmanager
+def junit_writer(path: Path) -> Iterator[Writer]:
+    """Writes JUnit XML, all of it or nothing: a test suite a node and kind, a case a decision.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._suites: dict[tuple[str, str], IO[bytes]] = {}
-
-    def write(self, node: str, outcome: Outcome) -> None:
-        """Take one outcome; contradictions are no test cases."""
-        if not isinstance(outcome, Finding):
-            return
-        suite = self._suites.setdefault((node, outcome.kind), _spool())
-        suite.write(_case(outcome).encode("utf-8", "xmlcharrefreplace"))
-
-    def save(self, tally: Tally) -> None:
-        """Write the file.
-
-        Raises:
-            LedgerUnavailableError: the file cannot be written.
-        """
+    Raises:
+        BadQuestionError: the file cannot be written.
+    """
+    temporary = path.with_name(f"{path.name}.part")
+    try:
         try:
-            with self._path.open("wb") as file:
-                file.write(b'<?xml version="1.0" encoding="utf-8"?>\n<testsuites')
-                file.write(
-                    f' tests="{tally.decisions}" failures="{tally.count("impossible")}"'.encode()
-                )
-                file.write(f' skipped="{tally.count("unverifiable")}">\n'.encode())
-                for (node, kind), suite in sorted(self._suites.items()):
-                    file.write(f" <testsuite name={_attr(f'{node} {kind}')}>\n".encode())
-                    suite.seek(0)
-                    while block := suite.read(1 << 20):
-                        file.write(block)
-                    file.write(b" </testsuite>\n")
-                file.write(b"</testsuites>\n")
-        except OSError as error:
-            raise LedgerUnavailableError(
-                f"cannot be written: {error.strerror}", file=str(self._path)
-            ) from error
+            with temporary.open("wb") as file, _spool() as body:
+                junit = _Junit(file, body)
+                try:
+                    yield junit
+                finally:
+                    junit.close()
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        if error.filename not in {str(temporary), str(path)}:
+            raise
+        reason = (error.strerror or str(error)).lower()
+        raise BadQuestionError(
+            f"cannot be written: {reason}", advice="name another file", file=str(path)
+        ) from error
+
+
+class _Junit(Writer):
+    """Counts come first, so suites wait for the end of a node, and nodes for the end of all."""
+
+    def __init__(self, file: IO[bytes], body: IO[bytes]) -> None:
+        self._file = file
+        self._body = body
+        self._suites: dict[str, tuple[Counter[Verdict], IO[bytes]]] = {}
+
+    def begin(self, node: str) -> None:
+        self._end_of_node()
+        super().begin(node)
+
+    def write(self, outcome: Outcome) -> None:
+        """Take one outcome; contradictions are no test cases."""
+        if isinstance(outcome, Contradiction):
+            return
+        suite = self._suites.get(outcome.kind)
+        if suite is None:
+            suite = self._suites[outcome.kind] = (Counter(), _spool())
+        counts, cases = suite
+        counts[outcome.verdict] += 1
+        cases.write(_case(outcome).encode("utf-8", "xmlcharrefreplace"))
+
+    def end(self, tally: Tally) -> None:
+        self._end_of_node()
+        counts = Counter({verdict: tally.count(verdict) for verdict in VERDICTS})
+        head = f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites{_counts(counts)}>\n'
+        self._file.write(head.encode())
+        _copy(self._body, self._file)
+        self._file.write(b"</testsuites>\n")
+
+    def _end_of_node(self) -> None:
+        for kind, (counts, cases) in sorted(self._suites.items()):
+            name = _attr(f"{self.node} {kind}")
+            self._body.write(f" <testsuite name={name}{_counts(counts)}>\n".encode())
+            _copy(cases, self._body)
+            self._body.write(b" </testsuite>\n")
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what waits."""
+        for _, cases in self._suites.values():
+            cases.close()
+        self._suites.clear()
+
+
+def _counts(counts: Counter[Verdict]) -> str:
+    return (
+        f' tests="{counts.total()}" failures="{counts["impossible"]}"'
+        f' skipped="{counts["unverifiable"]}"'
+    )
+
+
+def _copy(source: IO[bytes], sink: IO[bytes]) -> None:
+    source.seek(0)
+    while block := source.read(1 << 20):
+        sink.write(block)
 
 
 def _case(finding: Finding) -> str:
@@ -188,12 +235,18 @@ def _case(finding: Finding) -> str:
     head = f"  <testcase classname={_attr(finding.kind)} name={name}"
     why = _attr(finding.why)
     if finding.verdict == "impossible":
-        text = f"expected {_shown(finding.expected)}\nrecorded {_shown(finding.recorded)}"
-        return f"{head}><failure message={why}>{escape(text)}</failure></testcase>\n"
+        text = f"expected {_shown(finding.expected)}; recorded {_shown(finding.recorded)}"
+        return f"{head}><failure message={why}>{escape(_xml(text))}</failure></testcase>\n"
     if finding.verdict == "unverifiable":
         return f"{head}><skipped message={why}/></testcase>\n"
     return f"{head}/>\n"
 
 
 def _attr(text: str) -> str:
-    return quoteattr(printable(text))
+    return quoteattr(_xml(text))
+
+
+def _xml(text: str) -> str:
+    """Without the characters that XML cannot hold."""
+    safe = printable(text)
+    return safe.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")

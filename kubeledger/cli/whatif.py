@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
 
 if TYPE_CHECKING:
-    from kubeledger.replay.histories import History
-    from kubeledger.verify import Variant
     from kubeledger.whatif import Change, Outlook
 
 __all__ = ["whatif"]
@@ -63,12 +61,13 @@ def whatif(
     decision had been taken: it is marked as untrusted, not passed off as a prediction.
     """
     from kubeledger.cli.verify import histories_for
+    from kubeledger.cli.whatif_variants import variants_for
     from kubeledger.whatif import Outlook, outlook
 
     with histories_for(sources, ledger, node) as histories:
         found = []
         for history in histories:
-            for variant in _variants(history, settings, versions, configs):
+            for variant in variants_for(history, settings, versions, configs):
                 result = Outlook(variant=variant.name)
                 changes = list(outlook(history.read, variant, result))
                 found.append((history.node, result, changes))
@@ -76,69 +75,6 @@ def whatif(
         _print_json(found)
     else:
         _print_table(found)
-
-
-def _variants(
-    history: History,
-    settings: tuple[str, ...],
-    versions: tuple[str, ...],
-    configs: tuple[Path, ...],
-) -> list[Variant]:
-    from kubeledger.importers.settings_flags import FLAGS
-    from kubeledger.whatif.variants import parse_setting, parse_variants
-
-    recorded, version = _recorded(history)
-    known = {row.field.partition(".")[0] for row in FLAGS} | recorded.keys() | {"featureGates"}
-    return parse_variants(
-        [parse_setting(text, known) for text in settings],
-        versions,
-        [(path.name, _config(path, versions[0] if versions else version)) for path in configs],
-        recorded,
-    )
-
-
-def _recorded(history: History) -> tuple[dict[str, Any], str | None]:
-    """The node's last settings, and the version of its kubelet."""
-    import msgspec
-
-    from kubeledger.node.records import KubeletStarted, SettingsObserved
-
-    values: dict[str, Any] = {}
-    version = None
-    for record in history.read({KubeletStarted.kind, SettingsObserved.kind}):
-        if isinstance(record.body, SettingsObserved):
-            fields = record.body.settings.items()
-            values = {name: msgspec.json.decode(setting.value) for name, setting in fields}
-        elif isinstance(record.body, KubeletStarted):
-            version = record.body.kubelet_version or version
-    return values, version
-
-
-def _config(path: Path, version: str | None) -> dict[str, Any]:
-    """Effective settings of a configuration file alone: what it leaves out has its default."""
-    import msgspec
-    import yaml
-
-    from kubeledger.errors import BadInputError
-    from kubeledger.importers.settings import SettingsSources, Statement, effective_settings
-    from kubeledger.importers.settings_flags import minor_version
-    from kubeledger.machine import Evidence
-
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise BadInputError(f"cannot be read as YAML: {reason}", file=str(path)) from error
-    if not isinstance(document, dict) or document.get("kind") != "KubeletConfiguration":
-        raise BadInputError("is no KubeletConfiguration", advice="its kind says so", file=str(path))
-    statement = Statement(value=document, evidence=Evidence(file=str(path)))
-    sources = SettingsSources(minor=minor_version(version), files=[statement])
-    observed = effective_settings(sources)
-    return {
-        name: msgspec.json.decode(setting.value)
-        for name, setting in observed.settings.items()
-        if not name.startswith("--")
-    }
 
 
 def _print_json(found: list[tuple[str, Outlook, list[Change]]]) -> None:

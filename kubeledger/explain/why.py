@@ -103,12 +103,9 @@ def _uids(read: Reader, target: Target) -> frozenset[str]:
 
 def _rests_on(history: History, finding: Finding) -> list[Record]:
     """Decisions of other subsystems that a decision rests on, the nearest first."""
-    found = []
-    for seq in sorted(finding.inputs, reverse=True):
-        record = history.record(seq) if seq < finding.seq else None
-        if record is not None and record.kind in _LINKS.get(finding.kind, ()):
-            found.append(record)
-    return found
+    kinds = _LINKS.get(finding.kind, ())
+    before = [seq for seq in finding.inputs if seq < finding.seq] if kinds else []
+    return [record for record in reversed(history.pick(before)) if record.kind in kinds]
 
 
 def _causes(history: History, main: Record) -> list[Record]:
@@ -191,11 +188,7 @@ def _step(record: Record, findings: dict[int, Finding]) -> Step:
 
 
 def _evidence(history: History, seqs: list[int]) -> tuple[Piece, ...]:
-    found = [
-        record
-        for seq in sorted(seqs[-_EVIDENCE_MAX:])
-        if (record := history.record(seq)) is not None
-    ]
+    found = history.pick(seqs[-_EVIDENCE_MAX:])
     found.sort(key=lambda record: (record.ts_ns, record.seq))
     return tuple(_piece(number, record) for number, record in enumerate(found, start=1))
 

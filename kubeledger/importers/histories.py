@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from kubeledger.errors import BadQuestionError
 from kubeledger.importers.api import import_sources
 from kubeledger.importers.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
@@ -43,8 +44,13 @@ def open_histories(
         options: of the import.
 
     Raises:
+        BadQuestionError: a source has no name.
         KubeledgerError: as the ledger, ``read_recording`` and ``import_sources``.
     """
+    if "" in sources:
+        raise BadQuestionError(
+            "a source has no name", advice="name a ledger, a file or a directory"
+        )
     histories: list[History] = []
     files = [s for s in sources if not is_ledger(Path(s)) and not is_recording(Path(s))]
     with tempfile.TemporaryDirectory(prefix="kubeledger-") as scratch:

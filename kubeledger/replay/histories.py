@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -24,13 +23,17 @@ class History(msgspec.Struct, frozen=True):
         node: its name.
         label: where they stand, for people.
         read: opens them; see :data:`kubeledger.verify.Reader`.
-        record: one record by its seq, None when there is no such one.
+        pick: records by their seqs, those that are there, in the order of seq.
     """
 
     node: str
     label: str
     read: Reader
-    record: Callable[[int], Record | None]
+    pick: Callable[[Collection[int]], list[Record]]
+
+    def record(self, seq: int) -> Record | None:
+        """One record by its seq; None when there is no such one."""
+        return next(iter(self.pick((seq,))), None)
 
     def verify(self, variant: Variant = RECORDED) -> Iterator[Outcome]:
         """Decide every decision again; see :func:`kubeledger.verify.verify`."""
@@ -40,10 +43,17 @@ class History(msgspec.Struct, frozen=True):
 def history_of_reader(node: str, label: str, read: Reader) -> History:
     """A history of records that can only be read one after the other."""
 
-    def record(seq: int) -> Record | None:
-        return next((record for record in read(None) if record.seq == seq), None)
+    def pick(seqs: Collection[int]) -> list[Record]:
+        wanted = set(seqs)
+        found: list[Record] = []
+        for record in read(None) if wanted else ():
+            if record.seq in wanted:
+                found.append(record)
+                if len(found) == len(wanted):
+                    break
+        return sorted(found, key=lambda record: record.seq)
 
-    return History(node, label, read, record)
+    return History(node, label, read, pick)
 
 
 def histories_of_ledger(ledger: Ledger, node: str | None = None) -> list[History]:
@@ -64,10 +74,14 @@ def histories_of_ledger(ledger: Ledger, node: str | None = None) -> list[History
 
         return read
 
-    return [
-        History(name, str(ledger.path), reader(name), partial(ledger.record, name))
-        for name in nodes
-    ]
+    def picker(name: str) -> Callable[[Collection[int]], list[Record]]:
+        def pick(seqs: Collection[int]) -> list[Record]:
+            found = (ledger.record(name, seq) for seq in sorted(set(seqs)))
+            return [record for record in found if record is not None]
+
+        return pick
+
+    return [History(name, str(ledger.path), reader(name), picker(name)) for name in nodes]
 
 
 def histories_of_recording(path: str | Path) -> list[History]:

@@ -12,6 +12,8 @@ import msgspec
 from kubeledger.errors import BadQuestionError
 from kubeledger.profile.resolve import resolve
 from kubeledger.verify import Variant
+from kubeledger.whatif.fields import FIELDS, problem
+from kubeledger.whatif.refusals import refusal
 
 __all__ = ["Alternatives", "parse_setting", "parse_variants"]
 
@@ -19,36 +21,56 @@ Alternatives = tuple[str, list[tuple[str, Any]]]
 """A setting's name, and (text, value) of each alternative."""
 
 _SUGGESTIONS = 3
+_NO_START = "no kubelet starts with it"
 
 
-def parse_setting(text: str, known: Collection[str]) -> Alternatives:
+def parse_setting(text: str, recorded: Collection[str] = ()) -> Alternatives:
     """Read ``KEY=VALUE`` or ``KEY=VALUE|VALUE``.
 
     Args:
         text: the key is a KubeletConfiguration field, or ``field.entry`` for one entry of a
             map (``evictionHard.memory.available=5%``, ``featureGates.MemoryQoS=true``). A
             value is JSON; what is no JSON is taken as text.
-        known: names of fields that exist.
+        recorded: names of settings that the node has besides the fields that are known.
 
     Raises:
-        BadQuestionError: it has another form, or there is no such field.
+        BadQuestionError: it has another form, there is no such field, or no kubelet takes
+            that value for it.
     """
     key, equals, values = text.partition("=")
     if not equals or not key:
         raise BadQuestionError(f"{text!r} is no setting", advice="write KEY=VALUE")
-    field = key.partition(".")[0]
+    field, dot, entry = key.partition(".") if not key.startswith("--") else (key, "", "")
+    known = FIELDS.keys() | recorded
     if field not in known:
         close = difflib.get_close_matches(field, sorted(known), _SUGGESTIONS)
         advice = f"is it {' or '.join(close)}?" if close else "names are KubeletConfiguration's"
         raise BadQuestionError(f"there is no setting {field!r}", advice=advice)
-    return key, [(value, _value(value)) for value in values.split("|")]
+    if dot and (not entry or (field in FIELDS and not _has_entries(field))):
+        raise BadQuestionError(f"{field} has no entry {entry!r}", advice=f"write {field}=VALUE")
+    alternatives = [(value, _value(field, entry, value)) for value in values.split("|")]
+    for written, value in alternatives:
+        if reason := problem(field, {entry: value} if entry else value):
+            raise BadQuestionError(f"{key}={written}: {field} {reason}", advice=_NO_START)
+    return key, alternatives
 
 
-def _value(text: str) -> Any:  # noqa: ANN401 # any JSON value
+def _has_entries(field: str) -> bool:
+    return FIELDS[field].shape in {"table", "texts"}
+
+
+def _value(field: str, entry: str, text: str) -> Any:  # noqa: ANN401 # any JSON value
     try:
-        return msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
+    known = FIELDS.get(field)
+    is_text = field.startswith("--") or (
+        known is not None and known.shape == ("texts" if entry else "text")
+    )
+    if is_text and not isinstance(value, str):
+        return text  # 1 is "1" there
+    return {} if value is None and known is not None and _has_entries(field) else value
 
 
 def parse_variants(
@@ -66,7 +88,8 @@ def parse_variants(
         recorded: settings of the node, of which an entry of a map is replaced.
 
     Raises:
-        BadQuestionError: a version is not known, or nothing at all is changed.
+        BadQuestionError: a version is not known, nothing at all is changed, or no kubelet
+            starts with one of the combinations.
     """
     if not settings and not versions and not configs:
         raise BadQuestionError(
@@ -95,13 +118,16 @@ def _variant(
     fields = dict(config[1]) if config else {}
     for key, _, value in chosen:
         _put(fields, key, value, recorded)
-    return Variant(name=" ".join(names), settings=fields, kubelet_version=version)
+    name = " ".join(names)
+    if reason := refusal(fields, recorded):
+        raise BadQuestionError(f"{name}: {reason}", advice=_NO_START)
+    return Variant(name=name, settings=fields, kubelet_version=version)
 
 
 def _put(fields: dict[str, Any], key: str, value: Any, recorded: dict[str, Any]) -> None:  # noqa: ANN401 # any JSON value
     field, dot, entry = key.partition(".")
-    if not dot:
-        fields[field] = value
+    if not dot or key.startswith("--"):
+        fields[key] = value
         return
     before = fields.get(field, recorded.get(field))
     fields[field] = {**(before if isinstance(before, dict) else {}), entry: value}

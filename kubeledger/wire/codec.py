@@ -196,7 +196,9 @@ def check_line(line: bytes, previous: bytes) -> bytes:
 def kind_of(line: bytes) -> str:
     """The kind that stands in a line, without parsing it; empty when there is none."""
     start = line.find(_KIND_KEY) + len(_KIND_KEY)
-    return line[start : line.find(b'"', start)].decode() if start >= len(_KIND_KEY) else ""
+    if start < len(_KIND_KEY):
+        return ""
+    return line[start : line.find(b'"', start)].decode(errors="replace")
 
 
 def decode_envelope(line: bytes) -> Envelope:
