@@ -167,8 +167,10 @@ def _sentence(chain: list[Record], findings: dict[int, Finding]) -> str:
 def _named(record: Record) -> str:
     """Whom a sentence is about, where it is a container: their names are short."""
     body: Any = record.body
-    container = getattr(body, "container", None)
-    return f"{body.namespace}/{body.pod}: " if container is not None else ""
+    pod = getattr(body, "pod", None)
+    if pod is None or getattr(body, "container", None) is None:
+        return ""
+    return f"{body.namespace}/{pod}: "
 
 
 def _words(record: Record) -> tuple[str, str]:
