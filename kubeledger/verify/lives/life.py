@@ -45,11 +45,15 @@ class Instance(msgspec.Struct):
     exit_code: int | None = None
     counted: bool = False
 
-    def die(self, record: Record, exit_code: int | None) -> None:
-        """It was seen to have ended; told again, nothing changes."""
+    def die(self, record: Record, exit_code: int | None, *, by_itself: bool) -> None:
+        """It was seen to have ended; told again, nothing changes.
+
+        ``by_itself``: had it been killed, that would have been seen.
+        """
         if self.died_ns is None:
             self.died_ns, self.died_seq, self.exit_code = record.ts_ns, record.seq, exit_code
-            self.reasons = self.reasons or ("exited",)
+            if by_itself and not self.reasons:
+                self.reasons = ("exited",)
 
     @property
     def has_ended(self) -> bool:
@@ -215,10 +219,11 @@ class Lives:
             life.newest = Instance(body.container_id)
         for instance in (life.newest, life.before):
             if instance is not None and instance.container_id == body.container_id:
-                instance.die(record, body.exit_code)
+                seen = instance.started_ns is not None
+                instance.die(record, body.exit_code, by_itself=seen)
                 return
         life.early_end = Instance(body.container_id)
-        life.early_end.die(record, body.exit_code)
+        life.early_end.die(record, body.exit_code, by_itself=True)
 
     def lose(self) -> None:
         """Records are missing: starts may have been among them."""

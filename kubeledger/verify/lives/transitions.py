@@ -28,7 +28,7 @@ from kubeledger.verify.lives.common import (
 )
 from kubeledger.verify.lives.evidence import TOLD_WITHIN_NS
 from kubeledger.verify.lives.life import Lives
-from kubeledger.verify.lives.worker import Change, RebuiltWorker
+from kubeledger.verify.lives.worker import Change, RebuiltWorker, stored
 from kubeledger.verify.lives.workers import Workers
 
 __all__ = ["RULE", "TransitionJudge"]
@@ -93,7 +93,8 @@ class TransitionJudge:
         body = change.tick.body
         assert isinstance(body, ProbeExecuted)
         worker.impossible_ns = change.tick.ts_ns
-        worker.take_back(change.before)
+        if any(result != stored(change.after) for result in worker.results_since):
+            worker.take_back(change.before)  # rather the tick is wrong than all that followed
         worker.unanswered = None
         if worker.ask is None or not self._workers.tells_changes(worker, change.after):
             return

@@ -126,6 +126,7 @@ class Workers:
         if worker.on_hold and not followed and self._was_killed(worker):
             # Its successor was not seen to start.
             worker.follow(None, record.ts_ns, older_than_kubelet=False, sure=True)
+            worker.id_is_sure = False
             followed = True
         last = worker.last
         if worker.probe is not None and last is not None:
