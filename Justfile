@@ -41,6 +41,10 @@ docs:
     {{python}} -m kubeledger.profile.parity > docs/parity.md
     {{python}} -m kubeledger.query.docs > docs/sql.md
 
+# rewrite recordings/golden from tests/testing/goldens
+golden:
+    {{python}} -m tests.testing.goldens
+
 # benchmarks: print the ratios of docs/performance.md
 bench:
     {{python}} -m tests.benchmarks

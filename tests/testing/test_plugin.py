@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeledger.ledger.standalone import read_recording
-from kubeledger.lifecycle.records import PodListed
+from kubeledger.lifecycle.records import ContainerStarted, PodConfigChanged, PodListed
 from kubeledger.prober.records import ProbeExecuted, ProbeResult, ProbeTransitioned
 from kubeledger.testing.scene import Scene
 
@@ -29,6 +29,11 @@ def scene(to_result: ProbeResult = "success") -> Scene:
         "restartPolicy": "Always",
         "containers": [{"name": "app", "image": "app:1", "readinessProbe": PROBE}],
     }
+    made.at(
+        1,
+        PodConfigChanged(**POD, operation="ADD", source="api"),
+        ContainerStarted(**POD, container="app", container_id="c" * 64),
+    )
     made.at(1, PodListed(**POD, spec=spec, status={}, listed_by="kubelet"))
     tick = made.at(
         5,

@@ -1,0 +1,1 @@
+"""What makes the golden recordings of ``recordings/golden``, one function a behaviour."""

@@ -1,0 +1,280 @@
+"""Cgroup values: containers, pods, QoS classes, the node; v1 and v2, both drivers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeledger.cgroups.records import CgroupRemoved, CgroupUpdated, QOSCgroupsUpdated
+from kubeledger.kube.podqos import QOSClass
+from tests.testing.goldens.registry import Lie, Made, golden
+from tests.testing.goldens.world import GIB, MIB, World, container, requests
+
+__all__: list[str] = []
+
+NO_LIMIT = 9223372036854771712
+ALL = ("1.20.2", "1.28.0", "1.36.2")
+_CLASSES: dict[str, QOSClass] = {"burstable": "Burstable", "besteffort": "BestEffort"}
+
+
+def _cgroup(path: str, fields: dict[str, Any], qos: QOSClass | None = None) -> CgroupUpdated:
+    """A cgroup that a snapshot shows; class, level and pod follow from its path."""
+    parts = path.replace(".slice", "").split("/")
+    names = [part.removeprefix("kubepods-") for part in parts]
+    last = parts[-1]
+    uid = next((p.rpartition("pod")[2] for p in parts if "pod" in p.removeprefix("kubepods")), None)
+    level: Any = "container"
+    if last == "kubepods":
+        level = "node"
+    elif names[-1] in _CLASSES:
+        level = "qos"
+    elif "pod" in last.removeprefix("kubepods"):
+        level = "pod"
+    known = next((c for n, c in _CLASSES.items() if any(n in name for name in names)), None)
+    return CgroupUpdated(
+        cgroup=path,
+        level=level,
+        qos_class=None if level == "node" else known or qos or "Guaranteed",
+        pod_uid=uid,
+        container_id=last if level == "container" else None,
+        created=True,
+        changed=(),
+        **fields,
+    )
+
+
+def v1(
+    path: str, shares: int = 2, quota_us: int = -1, memory: int = NO_LIMIT, **more: Any  # noqa: ANN401 # fields
+) -> CgroupUpdated:  # fmt: skip
+    """A cgroup of version 1; what is not given is as nobody asked for it."""
+    fields = {
+        "cpu_shares": shares,
+        "cpu_quota_us": quota_us,
+        "cpu_period_us": 100_000,
+        "memory_limit_bytes": memory,
+        **more,
+    }
+    return _cgroup(path, fields)
+
+
+def v2(path: str, weight: int, quota_us: int = -1, memory: int = -1, **files: str) -> CgroupUpdated:
+    """A cgroup of version 2; further files with ``_`` for the point."""
+    unified = {
+        "cpu.weight": str(weight),
+        "cpu.max": f"{'max' if quota_us < 0 else quota_us} 100000",
+        "memory.max": "max" if memory < 0 else str(memory),
+        **{name.replace("_", ".", 1): text for name, text in files.items()},
+    }
+    fields = {
+        "cpu_quota_us": quota_us,
+        "cpu_period_us": 100_000,
+        "memory_limit_bytes": memory,
+        "unified": unified,
+    }
+    return _cgroup(path, fields)
+
+
+@golden("cgroups-qos-classes-v1", *ALL)
+def qos_classes_v1(version: str) -> Made:
+    """Pods of the three classes: shares by request, quota and limit only where all have them."""
+    node = World(version)
+    node.pod("guaranteed", container(resources=requests("250m", "100Mi", limits=True)))
+    node.pod("burstable", container(resources=requests("1", "1Gi")))
+    node.pod("besteffort")
+    node.wait(5)
+    seq = node.add(v1("kubepods/poduid-guaranteed", 256, 25_000, 100 * MIB))
+    node.add(v1("kubepods/burstable/poduid-burstable", 1024))
+    node.add(v1("kubepods/besteffort/poduid-besteffort", 2))
+    return node, Lie(seq, {"cpu_shares": 257})
+
+
+@golden("cgroups-qos-classes-v2", "1.28.0", "1.36.2")
+def qos_classes_v2(version: str) -> Made:
+    """The same in cgroup version 2: the kubelet's weight is linear in the shares."""
+    node = World(version)
+    node.pod("guaranteed", container(resources=requests("250m", "100Mi", limits=True)))
+    node.pod("burstable", container(resources=requests("1", "1Gi")))
+    node.pod("besteffort")
+    node.wait(5)
+    node.add(v2("kubepods/poduid-guaranteed", 10, 25_000, 100 * MIB))
+    seq = node.add(v2("kubepods/burstable/poduid-burstable", 39))
+    node.add(v2("kubepods/besteffort/poduid-besteffort", 1))
+    lie = v2("kubepods/burstable/poduid-burstable", 100)
+    return node, Lie(seq, {"unified": lie.unified})
+
+
+@golden("cgroups-systemd")
+def systemd(version: str) -> Made:
+    """The systemd driver names slices, and rounds a quota up to a whole percent."""
+    node = World(version, cgroupDriver="systemd")
+    limits = requests("123m", "100Mi", limits=True)
+    node.pod("guaranteed", container(resources=limits))
+    node.wait(5)
+    path = "kubepods.slice/kubepods-poduid_guaranteed.slice"
+    body = v1(path, 125, 13_000, 100 * MIB)
+    seq = node.add(msgspec.structs.replace(body, pod_uid="uid-guaranteed"))
+    return node, Lie(seq, {"cpu_quota_us": 14_000})
+
+
+@golden("cgroups-container", "1.20.2", "1.36.2")
+def of_container(version: str) -> Made:
+    """A container's own cgroup: its part of the spec; the sandbox has the runtime's default."""
+    node = World(version)
+    resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "100M"}}
+    node.pod("web", container(resources=resources))
+    node.wait(5)
+    pod = "kubepods/burstable/poduid-web"
+    node.add(v1(pod, 512, 100_000, 99_999_744))
+    node.add(v1(f"{pod}/sandbox", sandbox=True))
+    body = v1(f"{pod}/c1", 512, 100_000, 99_999_744, container="app", sandbox=False)
+    seq = node.add(body)
+    return node, Lie(seq, {"memory_limit_bytes": 100_000_000})
+
+
+@golden("cgroups-container-v2")
+def of_container_v2(version: str) -> Made:
+    """A runtime may convert shares to a weight by the newer formula."""
+    node = World(version)
+    node.pod("web", container(resources=requests("1")))
+    node.wait(5)
+    pod = "kubepods/burstable/poduid-web"
+    node.add(v2(pod, 39))
+    app = v2(f"{pod}/c1", 100)
+    seq = node.add(msgspec.structs.replace(app, container="app", sandbox=False))
+    return node, Lie(seq, {"unified": v2(f"{pod}/c1", 50).unified})
+
+
+@golden("cgroups-no-cfs-quota")
+def no_cfs_quota(version: str) -> Made:
+    """With cpuCFSQuota off nobody has a quota."""
+    node = World(version, cpuCFSQuota=False)
+    node.pod("web", container(resources=requests("250m", "100Mi", limits=True)))
+    node.wait(5)
+    seq = node.add(v1("kubepods/poduid-web", 256, memory=100 * MIB))
+    return node, Lie(seq, {"cpu_quota_us": 25_000})
+
+
+@golden("cgroups-least-quota")
+def least_quota(version: str) -> Made:
+    """No quota is below one millisecond, and no shares are below two."""
+    node = World(version)
+    node.pod("tiny", container(resources=requests("1m", "16Mi", limits=True)))
+    node.wait(5)
+    seq = node.add(v1("kubepods/poduid-tiny", 2, 1_000, 16 * MIB))
+    return node, Lie(seq, {"cpu_quota_us": 100})
+
+
+def _beat(node: World, at_s: float) -> None:
+    """The QoS level is written, as every minute."""
+    node.wait(at_s - node.now - 0.1)
+    node.add(QOSCgroupsUpdated())
+
+
+@golden("cgroups-qos-level", "1.20.2", "1.36.2")
+def qos_level(version: str) -> Made:
+    """Burstable has the shares of its pods' requests added up, BestEffort two; no limits."""
+    node = World(version)
+    node.wait(0.3)
+    node.add(QOSCgroupsUpdated())
+    begun = node.now
+    for name, cpu in (("a", "1"), ("b", "500m")):
+        node.wait(10)
+        node.pod(name, container(resources=requests(cpu)))
+        node.add(QOSCgroupsUpdated())
+    _beat(node, begun + 60)
+    node.wait(2)
+    seq = node.add(v1("kubepods/burstable", 1536))
+    node.add(v1("kubepods/besteffort", 2))
+    _beat(node, begun + 120)
+    return node, Lie(seq, {"cpu_shares": 1024})
+
+
+@golden("cgroups-qos-reserve")
+def qos_reserve(version: str) -> Made:
+    """Half of the memory that Guaranteed pods ask for is kept from the other classes."""
+    node = World(version, qosReserved={"memory": "50%"}, featureGates={"QOSReserved": True})
+    node.wait(0.3)
+    node.add(QOSCgroupsUpdated())
+    begun = node.now
+    node.wait(10)
+    node.pod("db", container(resources=requests("1", "2Gi", limits=True)))
+    node.add(QOSCgroupsUpdated())
+    _beat(node, begun + 60)
+    node.wait(2)
+    seq = node.add(v1("kubepods/burstable", 2, memory=7 * GIB))
+    _beat(node, begun + 120)
+    return node, Lie(seq, {"memory_limit_bytes": 8 * GIB})
+
+
+@golden("cgroups-node", "1.20.2", "1.36.2")
+def node_level(version: str) -> Made:
+    """All pods together have what the machine has, less what is reserved."""
+    node = World(version, kubeReserved={"cpu": "100m", "memory": "1Gi"})
+    node.wait(5)
+    seq = node.add(v1("kubepods", 3993, memory=7 * GIB))
+    return node, Lie(seq, {"memory_limit_bytes": 8 * GIB})
+
+
+@golden("cgroups-hugepages", "1.20.2", "1.36.2")
+def hugepages(version: str) -> Made:
+    """A pod has the huge pages that it asks for, and none of another size."""
+    capacity = {"cpu": "4", "memory": str(8 * GIB), "hugepages-2Mi": "64Mi", "pods": "110"}
+    node = World(version, capacity=capacity)
+    resources = {
+        "requests": {"cpu": "1", "hugepages-2Mi": "4Mi"},
+        "limits": {"hugepages-2Mi": "4Mi"},
+    }
+    node.pod("web", container(resources=resources))
+    node.wait(5)
+    limits = {"2MB": 4 * MIB, "1GB": 0}
+    seq = node.add(v1("kubepods/burstable/poduid-web", 1024, hugetlb_limit_bytes=limits))
+    return node, Lie(seq, {"hugetlb_limit_bytes": {"2MB": 2 * MIB, "1GB": 0}})
+
+
+@golden("cgroups-memory-qos", "1.28.0")
+def memory_qos(version: str) -> Made:
+    """With MemoryQoS, what a pod asks for is protected."""
+    node = World(version, featureGates={"MemoryQoS": True}, memoryThrottlingFactor=0.9)
+    node.pod("web", container(resources=requests("1", "100Mi")))
+    node.wait(5)
+    body = v2("kubepods/burstable/poduid-web", 39, memory_min=str(100 * MIB))
+    seq = node.add(body)
+    lie = v2("kubepods/burstable/poduid-web", 39, memory_min="0")
+    return node, Lie(seq, {"unified": lie.unified})
+
+
+@golden("cgroups-pids")
+def pids(version: str) -> Made:
+    """A pod may have as many processes as podPidsLimit says."""
+    node = World(version, podPidsLimit=64)
+    node.pod("web", container(resources=requests("1")))
+    node.wait(5)
+    seq = node.add(v1("kubepods/burstable/poduid-web", 1024, other={"pids.max": "64"}))
+    return node, Lie(seq, {"other": {"pids.max": "1024"}})
+
+
+@golden("cgroups-removal")
+def removal(version: str) -> Made:
+    """A container's cgroup goes when it has ended, and not before."""
+    node = World(version)
+    node.pod("other")
+    first = node.started("other")
+    node.died("other", first)
+    node.pod("web", container(resources=requests("1")))
+    running = node.started("web")
+    ended = node.started("web", container="done")
+    node.wait(5)
+    pod = "kubepods/burstable/poduid-web"
+    node.add(v1(pod, 1024))
+    node.add(v1(f"{pod}/{running}", 1024, container="app", sandbox=False))
+    node.died("web", ended, container="done")
+    node.died("web", running)
+    node.wait(5)
+    seq = node.add(CgroupRemoved(cgroup=f"{pod}/{running}", pod_uid="uid-web"))
+    for number in (2, 3, 4):  # the log goes on
+        node.wait(20)
+        again = node.started("other", number)
+        node.wait(20)
+        node.died("other", again)
+    return node, Lie(seq, {"cgroup": "kubepods/burstable"})

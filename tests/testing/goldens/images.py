@@ -1,0 +1,288 @@
+"""Image GC: when it runs, what goes in which order, and when it stops."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from kubeledger.images.records import (
+    EvictionSignalObserved,
+    GarbageCollected,
+    GarbageCollectionStarted,
+    ImageDeleted,
+    ImageFsObserved,
+    ImagesDetected,
+    ListedImage,
+)
+from kubeledger.images.texts import space_removal_error
+from tests.testing.goldens.registry import Lie, Made, golden
+from tests.testing.goldens.world import World
+
+__all__: list[str] = []
+
+CAPACITY = 1_024_000_000
+"""Of the image filesystem; 1 % is 2,500 blocks of 4096 bytes."""
+SMALL = 1_000_000
+LARGE = CAPACITY * 8 // 100
+ALL = ("1.20.2", "1.28.0", "1.36.2")
+_Pass = Literal["space", "age", "all"]
+
+
+class ImageWorld(World):
+    """A node with images of one letter each, all of one size.
+
+    A detect pass lies before a collection since 1.29, and behind its start until then.
+    """
+
+    size = SMALL
+
+    def pass_over(self, names: str, *, used: str = "", new: str = "", pinned: str = "") -> int:
+        """A detect pass."""
+        images = tuple(
+            ListedImage(
+                image_id=name,
+                size_bytes=self.size,
+                pinned=None if self.version == "1.20.2" else name in pinned,
+                in_use=name in used,
+                new=name in new,
+            )
+            for name in names
+        )
+        return self.add(ImagesDetected(images=images))
+
+    def history(self, names: str = "abcd", pinned: str = "", *, waits: float = 300) -> None:
+        """Images that fall out of use one after the other: c and d never used, then a, then b."""
+        self.pass_over(names, used="a", new=names, pinned=pinned)
+        self.wait(waits)
+        self.pass_over(names, used="b", pinned=pinned)
+        self.wait(300)
+
+    def disk(self, available_percent: int) -> int:
+        """The image filesystem is read."""
+        available = CAPACITY * available_percent // 100
+        return self.add(ImageFsObserved(capacity_bytes=CAPACITY, available_bytes=available))
+
+    def signal(self, available_percent: int) -> int:
+        """The eviction manager reads its signal."""
+        available = CAPACITY * available_percent // 100
+        return self.add(
+            EvictionSignalObserved(
+                signal="imagefs.available", available=available, capacity=CAPACITY
+            )
+        )
+
+    def begin(
+        self, usage: int = 85, *, names: str = "abcd", used: str = "", pinned: str = ""
+    ) -> int:
+        """A space pass begins, with its detect pass before or behind."""
+        before = self.version == "1.36.2"
+        self.disk(100 - usage)
+        if before:
+            self.pass_over(names, used=used, pinned=pinned)
+        seq = self.add(
+            GarbageCollectionStarted(
+                usage_percent=usage,
+                high_threshold_percent=80,
+                low_threshold_percent=70,
+                bytes_to_free=CAPACITY * (usage - 70) // 100,
+            )
+        )
+        if not before:
+            self.pass_over(names, used=used, pinned=pinned)
+        return seq
+
+    def remove(self, name: str, cause: int | None = None, pass_: _Pass = "space") -> int:
+        """An image is removed."""
+        body = ImageDeleted(image_id=name, size_bytes=self.size, pass_=pass_)
+        return self.add(body, cause=cause)
+
+    def end(self, start: int, removed: int, error: str = "") -> int:
+        """The collection ends."""
+        return self.add(
+            GarbageCollected(
+                usage_percent=85,
+                high_threshold_percent=80,
+                low_threshold_percent=70,
+                bytes_to_free=CAPACITY * 15 // 100,
+                bytes_freed=removed * self.size,
+                images_removed=removed,
+                outcome="failed" if error else "freed",
+                error=error,
+            ),
+            cause=start,
+        )
+
+
+class LargeImages(ImageWorld):
+    """Two of them are enough."""
+
+    size = LARGE
+
+
+def shortfall(version: str, freed: int) -> str:
+    """The words of a collection that freed too little."""
+    wanted = CAPACITY * 15 // 100
+    if version == "1.36.2":
+        return (
+            "Insufficient free disk space on the node's image filesystem (85% of 976.6 MiB used)."
+            f" Failed to free sufficient space by deleting unused images (freed {freed} bytes). "
+            "Investigate disk usage, as it could be used by active images, logs, volumes, or "
+            "other data."
+        )
+    if version == "1.28.0":
+        return (
+            "Failed to garbage collect required amount of images. Attempted to free "
+            f"{wanted} bytes, but only found {freed} bytes eligible to free."
+        )
+    return (
+        "failed to garbage collect required amount of images. Wanted to free "
+        f"{wanted} bytes, but freed {freed} bytes"
+    )
+
+
+@golden("images-space-pass", *ALL)
+def space_pass(version: str) -> Made:
+    """The least recently used images go until enough is freed, and no more."""
+    node = LargeImages(version)
+    node.history("abc")
+    start = node.begin(names="abc")
+    node.remove("c", start)
+    seq = node.remove("a", start)
+    node.end(start, 2)
+    return node, Lie(seq, {"image_id": "b"})
+
+
+@golden("images-amount")
+def amount(version: str) -> Made:
+    """What is to be freed follows from the disk and the low threshold."""
+    node = LargeImages(version)
+    node.history("abc")
+    start = node.begin(names="abc")
+    node.remove("c", start)
+    node.remove("a", start)
+    node.end(start, 2)
+    return node, Lie(start, {"low_threshold_percent": 60})
+
+
+@golden("images-shortfall", *ALL)
+def too_little(version: str) -> Made:
+    """All that may go is not enough: the collection fails, in the words of the version."""
+    node = ImageWorld(version)
+    node.history()
+    start = node.begin()
+    for name in "cdab":
+        node.remove(name, start)
+    seq = node.end(start, 4, shortfall(version, 4 * SMALL))
+    return node, Lie(seq, {"error": shortfall(version, 5 * SMALL)})
+
+
+@golden("images-removal-failed")
+def removal_failed(version: str) -> Made:
+    """The runtime refuses one image; the pass goes on, and the error tells of it."""
+    node = ImageWorld(version)
+    node.history("abc")
+    start = node.begin(names="abc")
+    node.remove("a", start)
+    node.remove("b", start)
+    wanted, refused = CAPACITY * 15 // 100, ["image is in use by a snapshot"]
+    seq = node.end(start, 2, space_removal_error(wanted, 2 * SMALL, refused))
+    return node, Lie(seq, {"error": space_removal_error(wanted + 1, 2 * SMALL, refused)})
+
+
+@golden("images-below-threshold")
+def below_threshold(version: str) -> Made:
+    """The disk is under the high threshold: nothing is to be done."""
+    node = ImageWorld(version)
+    node.history()
+    node.disk(50)
+    node.pass_over("abcd")
+    seq = node.add(GarbageCollected(outcome="below_threshold"))
+    node.wait(30)
+    node.disk(49)
+    return node, Lie(seq, {"outcome": "freed"})
+
+
+def _kept(name: str, version: str, **kept: Any) -> Made:  # noqa: ANN401 # of `begin`
+    """A collection that leaves one image."""
+    node = ImageWorld(version)
+    node.history(pinned=kept.get("pinned", ""))
+    start = node.begin(**kept)
+    seqs = [node.remove(each, start) for each in "dcab" if each != name]
+    removed = len(seqs)
+    node.end(start, removed, shortfall(version, removed * SMALL))
+    return node, Lie(seqs[-1], {"image_id": name})
+
+
+@golden("images-in-use", *ALL)
+def in_use(version: str) -> Made:
+    """An image that a container refers to stays, even if the space does not suffice."""
+    return _kept("b", version, used="b")
+
+
+@golden("images-pinned", "1.28.0", "1.36.2")
+def pinned(version: str) -> Made:
+    """A pinned image stays."""
+    return _kept("b", version, pinned="b")
+
+
+@golden("images-minimum-age")
+def minimum_age(version: str) -> Made:
+    """An image that was pulled a moment before stays."""
+    node = ImageWorld(version)
+    node.history("abc")
+    node.disk(15)
+    node.pass_over("abcn", new="n")
+    start = node.add(
+        GarbageCollectionStarted(
+            usage_percent=85,
+            high_threshold_percent=80,
+            low_threshold_percent=70,
+            bytes_to_free=CAPACITY * 15 // 100,
+        )
+    )
+    node.remove("c", start)
+    node.remove("a", start)
+    seq = node.remove("b", start)
+    node.end(start, 3, shortfall(version, 3 * SMALL))
+    return node, Lie(seq, {"image_id": "n"})
+
+
+@golden("images-age-pass")
+def age_pass(version: str) -> Made:
+    """What was unused for longer than the maximum age goes, whatever the disk holds."""
+    node = ImageWorld(version, imageMaximumGCAge="10m0s")
+    node.history()
+    node.wait(200)
+    node.disk(50)
+    node.pass_over("abcd")
+    node.remove("c", pass_="age")
+    node.remove("d", pass_="age")
+    seq = node.remove("a", pass_="age")
+    node.add(GarbageCollected(outcome="freed", images_removed=3, bytes_freed=3 * SMALL))
+    return node, Lie(seq, {"image_id": "b"})
+
+
+def _reclaimed(version: str, **settings: Any) -> tuple[ImageWorld, int]:  # noqa: ANN401 # any JSON value
+    """The image filesystem is short, and unused images are removed; the last removal."""
+    node = ImageWorld(version, **settings)
+    node.history()
+    node.signal(4)
+    node.pass_over("abcd", used="b")
+    for name in "cd":
+        node.remove(name, pass_="all")
+    last = node.remove("a", pass_="all")
+    node.signal(20)
+    return node, last
+
+
+@golden("images-threshold-100", *ALL)
+def threshold_100(version: str) -> Made:
+    """A high threshold of 100 disables image GC; the eviction manager still removes images."""
+    node, seq = _reclaimed(version, imageGCHighThresholdPercent=100)
+    return node, Lie(seq, {"pass_": "space"})
+
+
+@golden("images-eviction-reclaim", *ALL)
+def eviction_reclaim(version: str) -> Made:
+    """The image filesystem is short: the eviction manager has all unused images removed."""
+    node, seq = _reclaimed(version)
+    return node, Lie(seq, {"image_id": "b"})
