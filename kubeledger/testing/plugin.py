@@ -24,6 +24,7 @@ __all__ = ["kubeledger_scene"]
 
 _SUFFIXES = (".ledger.jsonl", ".ledger.jsonl.zst")
 _OTHERS = "decisions that are missing"
+_REWRITTEN = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,6 +62,11 @@ def pytest_configure(config: pytest.Config) -> None:
             config.args[:] = [asked]
 
 
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say what was rewritten, once nothing captures the output any more."""
+    return config.stash.get(_REWRITTEN, [])
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect a recording, if they are asked for."""
     if parent.config.getoption("--kubeledger") is None:
@@ -87,18 +93,14 @@ class RecordingFile(pytest.File):
 
         try:
             if self.config.getoption("--kubeledger-update") and (count := rewrite(self.path)):
-                self._say(f"{self.path}: {count} decisions rewritten")
+                told = self.config.stash.setdefault(_REWRITTEN, [])
+                told.append(f"{self.path}: {count} decisions rewritten")
             groups = groups_of(self.path)
         except KubeledgerError as error:
             raise self.CollectError(str(error)) from None
         for node, kind in groups:
             yield DecisionGroup.from_parent(self, name=f"{node}:{kind}", group=(node, kind))
         yield DecisionGroup.from_parent(self, name=_OTHERS, group=None)
-
-    def _say(self, text: str) -> None:
-        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.write_line(text, yellow=True)
 
     def findings(self, group: Group | None) -> list[Finding]:
         """Findings of a group; with None those of kinds that the file does not hold."""
