@@ -41,6 +41,7 @@ from kubeledger.importers.rejections import (
     reason_of_message,
     rejection_in_status,
     was_synced,
+    without_prefix,
 )
 from kubeledger.importers.survey import kubelet_uid
 from kubeledger.lifecycle.records import PodAdmitted, PodRejected
@@ -62,6 +63,12 @@ _ERROR_SYNCING = re.compile(rf'Error syncing pod \S+ \("({FORMATTED_POD})"\), sk
 _PROBED = re.compile(rf'(?:Liveness|Readiness|Startup) probe for "({FORMATTED_POD}):')
 _PREDICATE = re.compile(rf"Predicate failed on Pod: ({FORMATTED_POD}), for reason: (.*)", re.DOTALL)
 _REFUSED = re.compile(rf"Failed to admit pod ({FORMATTED_POD}) - (.*)", re.DOTALL)
+_STATUS_ADDED = re.compile(
+    r'Status Manager: adding pod: "(?P<uid>[^"]*)", with status: '
+    r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ",
+    re.DOTALL,
+)
+"""The first status of a refused pod: no conditions, a message and a reason, no addresses."""
 _CONDITIONS = "node has conditions: "
 _COMPLETED = re.compile(
     rf'Pod "({FORMATTED_POD})" has completed, ignoring remaining sync work: create'
@@ -141,6 +148,7 @@ class AdmissionAssembler(Assembler):
             "pod_workers.go": [(_ERROR_SYNCING, self._synced_text)],
             "prober.go": [(_PROBED, self._synced_text)],
             "predicate.go": [(_PREDICATE, self._refused_text), (_REFUSED, self._refused_text)],
+            "status_manager.go": [(_STATUS_ADDED, self._status_added)],
             "eviction_manager.go": [(_REFUSED, self._refused_text)],
         }
 
@@ -277,6 +285,13 @@ class AdmissionAssembler(Assembler):
     def _refused_text(self, line: LogLine, match: re.Match[str]) -> Facts:
         return self._refused(line, formatted_pod(match[1]), match[2].rstrip("\n"))
 
+    def _status_added(self, line: LogLine, match: re.Match[str]) -> Facts:
+        """Of a refusal by the topology or device manager, 1.20 has no other line of its own."""
+        pod = self._links.pod_by_uid(self.context, match["uid"])
+        if pod is not None and pod.admitting and is_admission_reason(match["reason"]):
+            self._reject(pod, line, match["reason"], without_prefix(match["message"]))
+        return self._release(line)
+
     def _predicate(self, line: LogLine) -> Facts:
         ref = structured_pod((line.values or {}).get("pod"))
         message = text_value(line, "message") or text_value(line, "err")
@@ -348,11 +363,13 @@ class AdmissionAssembler(Assembler):
             # The same refusal, told again by whom it was handed to.
             if waiting.fact is not None:
                 waiting.fact.body = _body(pod, reason, message)
-                waiting.join(line.evidence)
+                waiting.lead(line.evidence)
             return
         added = () if pod.added is None else pod.added.evidence
         cause = pod.preemption_failure or pod.added
-        fact = Fact(line.ts_ns, _body(pod, reason, message), (*added, line.evidence), cause=cause)
+        evidence = (line.evidence, *added)
+        # Of the same line, the manager's refusal leads to that of the pod.
+        fact = Fact(line.ts_ns, _body(pod, reason, message), evidence, cause=cause, late=True)
         self._refusals[pod] = self._links.queue.hold(fact, _EVENT_WAIT_NS)
         pod.rejected = fact
 
@@ -366,7 +383,7 @@ class AdmissionAssembler(Assembler):
             known = self.context.pods.get(pod.uid or "")
             if rejection is None or known is None or pod.added is None:
                 continue
-            evidence = (*pod.added.evidence, known.evidence)
+            evidence = (known.evidence, *pod.added.evidence)
             fact = Fact(added_ns, _body(pod, *rejection), evidence, cause=pod.added)
             pod.rejected = self._links.queue.add(fact)
 

@@ -99,13 +99,15 @@ class PreemptionAssembler(Assembler):
             PodRef(victim["namespace"], victim["name"], victim["uid"] or None)
             for victim in _VICTIM.finditer(dumps if found else match[1])
         ]
-        self._preempt(line, victims, _insufficient(missing if found else ""), None)
+        missing = missing if found else ""
+        self._preempt(line, victims, _insufficient(missing), None, cut=not found)
         return self._release(line)
 
     def _attempt(self, line: LogLine) -> Facts:
         victims = structured_pods((line.values or {}).get("pods"))
         missing = _insufficient(text_value(line, "insufficientResources"))
-        self._preempt(line, victims, missing, None)
+        cut = "insufficientResources" not in (line.values or {})
+        self._preempt(line, victims, missing, None, cut=cut)
         return self._release(line)
 
     def _preempting(self, line: LogLine) -> Facts:
@@ -124,11 +126,13 @@ class PreemptionAssembler(Assembler):
         victims: list[PodRef],
         insufficient: tuple[InsufficientResource, ...],
         named: PodLink | None,
+        *,
+        cut: bool = False,
     ) -> None:
         preemptor = named or self._preemptor()
         for ref in victims:
             victim = self._links.pod(self.context, ref, line)
-            self._choose(line, victim, preemptor, insufficient, inferred=named is None)
+            self._choose(line, victim, preemptor, insufficient, inferred=named is None, cut=cut)
 
     def _choose(
         self,
@@ -138,6 +142,7 @@ class PreemptionAssembler(Assembler):
         insufficient: tuple[InsufficientResource, ...],
         *,
         inferred: bool,
+        cut: bool = False,
     ) -> Waiting:
         body = PodPreempted(
             victim_namespace=victim.namespace,
@@ -149,6 +154,7 @@ class PreemptionAssembler(Assembler):
             preemptor_inferred=inferred and preemptor is not None,
             insufficient=insufficient,
             evicted=None,
+            cut=cut,
         )
         cause = None if preemptor is None else preemptor.added
         fact = Fact(line.ts_ns, body, (line.evidence,), cause=cause)

@@ -130,7 +130,20 @@ class RefusalLines:
             if near or repeats or from_event:
                 previous.waiting.join(evidence)
                 return
+        elif previous is not None and not from_event and self._is_same(previous, pod, ts_ns):
+            # A pod is refused once an admission: other words for it are no other refusal.
+            previous.waiting.join(evidence)
+            return
         self._open(ts_ns, evidence, pod, error, told_by)
+
+    def _is_same(self, previous: _Refusal, pod: PodName, ts_ns: int) -> bool:
+        """Whether the log tells again of a refusal that it has just told."""
+        if previous.from_event or abs(ts_ns - previous.ts_ns) > _SAME_REFUSAL_NS:
+            return False
+        context = self._desk.context
+        link = None if pod.uid is None else context.links.pod_by_uid(context, pod.uid)
+        added = None if link is None else link.added
+        return added is None or added.ts_ns <= previous.ts_ns
 
     def _complete(self, pod: PodName, ts_ns: int) -> PodName:
         uid, namespace, name = pod.uid, pod.namespace, pod.name

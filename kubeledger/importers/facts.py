@@ -18,9 +18,10 @@ class Fact:
         evidence: (n,) n >= 1 for everything read from a source.
         cause: the fact that led to this one; it must have been emitted before.
         seq: number of the record it became; None until it is emitted.
+        late: of the same instant, it comes behind what else happened.
     """
 
-    __slots__ = ("body", "cause", "evidence", "seq", "ts_ns")
+    __slots__ = ("body", "cause", "evidence", "late", "seq", "ts_ns")
 
     def __init__(
         self,
@@ -28,12 +29,15 @@ class Fact:
         body: Body,
         evidence: tuple[Evidence, ...],
         cause: Fact | None = None,
+        *,
+        late: bool = False,
     ) -> None:
         self.ts_ns = ts_ns
         self.body = body
         self.evidence = evidence
         self.cause = cause
         self.seq: int | None = None
+        self.late = late
 
 
 Facts = Iterable[Fact]

@@ -41,6 +41,12 @@ class Waiting:
             new = tuple(piece for piece in evidence if piece not in self.fact.evidence)
             self.fact.evidence += new
 
+    def lead(self, evidence: Evidence) -> None:
+        """Put the evidence first that tells the fact best: it is the fact's place."""
+        if self.fact is not None:
+            rest = tuple(piece for piece in self.fact.evidence if piece != evidence)
+            self.fact.evidence = (evidence, *rest)
+
     def settle(self) -> None:
         """Nothing more is awaited."""
         self.due_ns = 0

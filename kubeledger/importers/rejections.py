@@ -7,7 +7,13 @@ from typing import Any
 
 from kubeledger.importers.context import BundleContext
 
-__all__ = ["is_admission_reason", "reason_of_message", "rejection_in_status", "was_synced"]
+__all__ = [
+    "is_admission_reason",
+    "reason_of_message",
+    "rejection_in_status",
+    "was_synced",
+    "without_prefix",
+]
 
 _REASONS = frozenset(
     {
@@ -88,9 +94,14 @@ def rejection_in_status(context: BundleContext, uid: str | None) -> tuple[str, s
         if status.get("phase") != "Failed" or not reason or reason in _NOT_AT_ADMISSION:
             continue
         if message.startswith(_STATUS_PREFIXES):
-            prefix = next(prefix for prefix in _STATUS_PREFIXES if message.startswith(prefix))
-            return str(reason), message.removeprefix(prefix)
+            return str(reason), without_prefix(message)
     return None
+
+
+def without_prefix(message: str) -> str:
+    """The message of a status without what the kubelet puts before it there."""
+    prefix = next((prefix for prefix in _STATUS_PREFIXES if message.startswith(prefix)), "")
+    return message.removeprefix(prefix)
 
 
 def was_synced(status: dict[str, Any]) -> bool:

@@ -18,8 +18,8 @@ __all__ = ["Sequencer"]
 class Sequencer:
     """A heap of facts between the assemblers and the ledger.
 
-    Facts leave by their time, those of one time in the order they came. A cause always
-    leaves before its effects, whatever their times say.
+    Facts leave by their time, those of one time in the order they came, late ones last. A
+    cause always leaves before its effects, whatever their times say.
     """
 
     def __init__(self, waiting_since: Sequence[Callable[[], int | None]]) -> None:
@@ -29,27 +29,27 @@ class Sequencer:
             waiting_since: asks each assembler for the time of the oldest fact it holds.
         """
         self._waiting_since = waiting_since
-        self._heap: list[tuple[int, int, Fact]] = []
-        self._order_ns: dict[int, int] = {}
+        self._heap: list[tuple[tuple[int, bool], int, Fact]] = []
+        self._orders: dict[int, tuple[int, bool]] = {}
         self._arrived = 0
 
     def put(self, facts: Facts) -> None:
         """Take in facts; a cause must have been put before its effects."""
         for fact in facts:
-            order_ns = fact.ts_ns
+            order = (fact.ts_ns, fact.late)
             if fact.cause is not None:
-                order_ns = max(order_ns, self._order_ns.get(id(fact.cause), order_ns))
-            self._order_ns[id(fact)] = order_ns
+                order = max(order, self._orders.get(id(fact.cause), order))
+            self._orders[id(fact)] = order
             self._arrived += 1
-            heapq.heappush(self._heap, (order_ns, self._arrived, fact))
+            heapq.heappush(self._heap, (order, self._arrived, fact))
 
     def release(self, now_ns: int) -> Iterator[Fact]:
         """Facts that nothing to come can precede, at ``now_ns`` of the bundle's time."""
-        if not self._heap or self._heap[0][0] > now_ns:
+        if not self._heap or self._heap[0][0][0] > now_ns:
             return
         held = [since for ask in self._waiting_since if (since := ask()) is not None]
         upto_ns = min([now_ns, *held])
-        while self._heap and self._heap[0][0] <= upto_ns:
+        while self._heap and self._heap[0][0][0] <= upto_ns:
             yield self._pop()
 
     def drain(self) -> Iterator[Fact]:
@@ -60,5 +60,5 @@ class Sequencer:
     def _pop(self) -> Fact:
         fact = heapq.heappop(self._heap)[2]
         # The id is only good while the heap keeps the fact alive.
-        del self._order_ns[id(fact)]
+        del self._orders[id(fact)]
         return fact

@@ -29,6 +29,7 @@ class PodPreempted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         insufficient: (n,) what was missing; empty when no source tells.
         evicted: the kill succeeded; False when it failed, None when not known.
+        cut: the line that names the victims is cut short, so there may have been more.
         preemptor_*: None when no source tells who it was for.
         preemptor_inferred: the preemptor is not named by the line; it follows from order.
     """
@@ -43,6 +44,7 @@ class PodPreempted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     preemptor_inferred: bool = False
     insufficient: tuple[InsufficientResource, ...]
     evicted: bool | None
+    cut: bool = False
 
 
 class PreemptionFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -152,7 +152,7 @@ def test_refused_by_a_predicate_with_line_and_event() -> None:
     facts = tell(world(), log)
     (fact,) = facts_of(facts, PodRejected)
     assert values(fact.body, "reason", "message") == ("OutOfmemory", SCARCE)
-    assert [piece.line for piece in fact.evidence] == [1, 2, 3]
+    assert [piece.line for piece in fact.evidence] == [2, 1, 3], "its place is the line that tells"
     assert of(facts, PodAdmitted) == []
 
 
@@ -164,7 +164,7 @@ def test_the_line_tells_the_refusal_and_the_event_supports_it(reason: str) -> No
     log.append(_event("10:00:00.000300", reason, "other words"))
     (fact,) = facts_of(tell(world(), log), PodRejected)
     assert values(fact.body, "reason", "message") == ("OutOfmemory", SCARCE)
-    assert [piece.line for piece in fact.evidence] == [1, 2, 3]
+    assert [piece.line for piece in fact.evidence] == [2, 1, 3]
 
 
 def test_refused_for_devices_an_old_kubelet_sends_an_event_only() -> None:
@@ -235,7 +235,7 @@ def test_the_status_tells_a_refusal_that_the_log_leaves_out() -> None:
         "NodeAffinity",
         "Predicate NodeAffinity failed",
     )
-    assert [piece.file for piece in fact.evidence] == ["kubelet.log", "pods.json"]
+    assert [piece.file for piece in fact.evidence] == ["pods.json", "kubelet.log"]
     assert of(facts, PodAdmitted) == []
 
 

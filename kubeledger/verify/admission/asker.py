@@ -29,7 +29,7 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
 from kubeledger.verify.settings import UNKNOWN
 
-__all__ = ["Asker", "pressure_on"]
+__all__ = ["Asker", "as_admitted", "pressure_on"]
 
 _REMEMBERED_MAX: Final = 4096
 _HOLE_NS: Final = 25 * NS_PER_S
@@ -134,7 +134,7 @@ class Asker:
         pod = self._typed.get(key)
         if pod is None:
             try:
-                pod = _as_admitted(listed.as_(Pod), source)
+                pod = as_admitted(listed.as_(Pod), source)
             except msgspec.ValidationError:
                 return None
             if len(self._typed) >= _REMEMBERED_MAX:
@@ -298,7 +298,7 @@ def pressure_on(
     return None
 
 
-def _as_admitted(pod: Pod, source: str | None) -> Pod:
+def as_admitted(pod: Pod, source: str | None) -> Pod:
     """Requests that only limits are given for are those, and a static pod is marked as one.
 
     The API server and the kubelet do so before admission; a manifest does not hold it yet.

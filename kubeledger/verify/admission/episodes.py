@@ -12,7 +12,7 @@ from typing import Final
 from kubeledger.errors import BadInputError
 from kubeledger.lifecycle.presence import known
 from kubeledger.lifecycle.state import PodState
-from kubeledger.machine import Record
+from kubeledger.machine import Evidence, Record
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
@@ -38,12 +38,14 @@ class Episode:
         question: the admission it was for, or what is missing of it.
         kills: victims' records, in order.
         decided: place and time of the preemptor's own decision; None before it.
+        shown: evidence of that decision.
     """
 
     def __init__(self, question: Question | tuple[str, ...]) -> None:
         self.question = question
         self.kills: list[tuple[Record, PodPreempted]] = []
         self.decided: tuple[int, int] | None = None
+        self.shown: tuple[Evidence, ...] | None = None
 
 
 class Episodes:
@@ -76,7 +78,7 @@ class Episodes:
         """The preemptor's own admission is over."""
         episode = self._open.get(offer)
         if episode is not None:
-            episode.decided = (record.seq, record.ts_ns)
+            episode.decided, episode.shown = (record.seq, record.ts_ns), record.evidence
 
     def pass_time(self, now_ns: int, state: NodeState) -> None:
         """Judge what is no longer awaited."""
@@ -102,7 +104,9 @@ class Episodes:
             try:
                 judged = [
                     with_note(verdict, inferred=question.inferred)
-                    for verdict in judge_victims(question, kills)
+                    for verdict in judge_victims(
+                        question, kills, all_told=_all_told(episode, question.offer)
+                    )
                 ]
             except BadInputError:
                 judged = [unverifiable("readable quantities of all pods", rule=RULE_PREEMPTION)]
@@ -148,6 +152,22 @@ class Episodes:
             why = f"the kill of {name} did not succeed: its containers ran on"
             return Kill(body, False, why, (seq,))
         return Kill(body)
+
+
+def _all_told(episode: Episode, offer: Offer) -> bool:
+    """Whether the log went on behind the last kill, and no line about kills is cut."""
+    last, body = episode.kills[-1]
+    if body.cut:
+        return False
+    if offer.turn_ns is not None or not last.evidence:
+        return True
+    if episode.shown is None:
+        return False
+    file, line = last.evidence[0].file, last.evidence[0].line
+    return line is None or any(
+        place.file == file and place.line is not None and place.line > line
+        for place in episode.shown
+    )
 
 
 def _failed(pod: PodState | None) -> bool:

@@ -10,6 +10,7 @@ from kubeledger.verify.finding import Fields, Verdict
 
 __all__ = [
     "OTHER_PODS",
+    "OTHER_VICTIMS",
     "RULE_DEVICES",
     "RULE_EVICTION",
     "RULE_PREDICATES",
@@ -25,6 +26,8 @@ RULE_PREDICATES: Final = "pkg/kubelet/lifecycle predicateAdmitHandler.Admit"
 RULE_PREEMPTION: Final = "pkg/kubelet/preemption getPodsToPreempt"
 _NOTE: Final = "the machine's size is inferred from its cgroups and eviction signals"
 OTHER_PODS: Final = "the pods that ran before the log begins"
+
+OTHER_VICTIMS: Final = "the other victims, of which the log may have told behind its end"
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from kubeledger.preemption.records import PodPreempted
 from kubeledger.verify.admission.choice import choices
 from kubeledger.verify.admission.judgement import (
     OTHER_PODS,
+    OTHER_VICTIMS,
     RULE_PREEMPTION,
     Judgement,
     unverifiable,
@@ -38,8 +39,13 @@ class Kill(msgspec.Struct, frozen=True):
     inputs: tuple[int, ...] = ()
 
 
-def judge_victims(question: Question, kills: Sequence[Kill]) -> list[Judgement]:
+def judge_victims(question: Question, kills: Sequence[Kill], *, all_told: bool) -> list[Judgement]:
     """Judge the victims of one preemption, in the order they were killed.
+
+    Args:
+        question: the admission that they were killed for.
+        kills: the victims.
+        all_told: no other victim can have been lost with the end of the log or of a line.
 
     Raises:
         BadInputError: a quantity of a pod is none.
@@ -47,16 +53,17 @@ def judge_victims(question: Question, kills: Sequence[Kill]) -> list[Judgement]:
     if question.unread:
         missing = tuple(f"the spec of pod {name}" for name in question.unread)
         return [unverifiable(*missing, rule=RULE_PREEMPTION)] * len(kills)
-    verdict = _Verdict(question, kills)
+    verdict = _Verdict(question, kills, all_told=all_told)
     return [verdict.of(index) for index in range(len(kills))]
 
 
 class _Verdict:
     """The world that fits the records best, and who is to blame where none does."""
 
-    def __init__(self, question: Question, kills: Sequence[Kill]) -> None:
+    def __init__(self, question: Question, kills: Sequence[Kill], *, all_told: bool) -> None:
         self._question = question
         self._kills = kills
+        self._all_told = all_told
         best = -1
         self._why = ""
         for answer in question.answers():
@@ -79,6 +86,8 @@ class _Verdict:
         why = self._blamed.get(index, "")
         if why and not self._question.whole:
             return unverifiable(OTHER_PODS, rule=RULE_PREEMPTION)
+        if why and not self._all_told and self._lacks_only():
+            return unverifiable(OTHER_VICTIMS, rule=RULE_PREEMPTION)
         if not why:
             why = self._wrong_fields(kill, recorded, expected)
         verdict: Verdict = "impossible"
@@ -131,6 +140,10 @@ class _Verdict:
         if foreign:
             return {index: self._why_named() for index in foreign}
         return everyone if set(uids) != set(decided) else {self._misplaced(): self._why_named()}
+
+    def _lacks_only(self) -> bool:
+        """Nobody was killed wrongly; there are too few."""
+        return set(self._uids) < set(self._answer.result.victims)
 
     def _misplaced(self) -> int:
         decided = self._answer.result.victims

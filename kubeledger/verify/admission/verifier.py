@@ -24,6 +24,7 @@ from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.admission.admitted import judge_admitted
 from kubeledger.verify.admission.asker import Asker
+from kubeledger.verify.admission.constants import Constants
 from kubeledger.verify.admission.episodes import Episodes
 from kubeledger.verify.admission.failed import judge_failed
 from kubeledger.verify.admission.judgement import (
@@ -36,7 +37,12 @@ from kubeledger.verify.admission.judgement import (
 from kubeledger.verify.admission.offers import Offer
 from kubeledger.verify.admission.question import Question
 from kubeledger.verify.admission.refused import ALLOCATION, RECOVERY, judge_refused
-from kubeledger.verify.admission.sources import compare_allocatable, compare_refusal
+from kubeledger.verify.admission.sources import (
+    compare_allocatable,
+    compare_failure,
+    compare_kill,
+    compare_refusal,
+)
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
@@ -64,6 +70,7 @@ class AdmissionVerifier(Verifier):
         self._offers = self._asker.offers
         self._questions: dict[Offer, Question] = {}
         self._episodes = Episodes(bench)
+        self._constants = Constants(bench)
         self._held: dict[Offer, tuple[Record, PodRejected, Question]] = {}
         self._unanswered: dict[Offer, tuple[Record, str, str]] = {}
         self._started_ns: int | None = None
@@ -85,6 +92,7 @@ class AdmissionVerifier(Verifier):
         return {
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._node_observed,
+            PodListed: self._pod_listed,
             PodConfigChanged: self._config_changed,
             EvictionSignalObserved: self._signal_read,
             ClockStepped: self._clock_stepped,
@@ -150,6 +158,9 @@ class AdmissionVerifier(Verifier):
     def _node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
         compare_allocatable(self.bench, record, body, self._asker.nodes, self._started_ns, state)
 
+    def _pod_listed(self, record: Record, body: PodListed, state: NodeState) -> None:
+        self._constants.pod_listed(record, body)
+
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         self._asker.bench_node = record.node
         self._pass_time(record.ts_ns, state)
@@ -182,6 +193,7 @@ class AdmissionVerifier(Verifier):
             self._refuse(offer, record, *_TOPOLOGY)
 
     def _allocation_failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
+        compare_failure(self.bench, record, body)
         offer = self._offers.find(body.pod_uid, body.namespace, body.pod)
         if offer is not None:
             message = f"Allocate failed due to {body.error}, which is unexpected"
@@ -244,6 +256,7 @@ class AdmissionVerifier(Verifier):
         self._find(record, subject, _judged(question, lambda q: judge_failed(q, body)))
 
     def _pod_preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
+        compare_kill(self.bench, record, body)
         offer = self._preemptor(body)
         if offer is None:
             self._find(
