@@ -297,6 +297,23 @@ def test_a_kind_of_records_is_missing(node: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("node", NODES)
+@pytest.mark.parametrize("tenth", range(1, 10, 2))
+def test_a_minute_of_the_log_is_missing(node: str, tenth: int) -> None:
+    """What may have been told in a hole is not held against anybody; other files stay."""
+    records = recorded(node)
+    logged = [r.ts_ns for r in records if _is_logged(r)]
+    begin = logged[0] + (logged[-1] - logged[0]) * tenth // 10
+    hole = range(begin, begin + PERIOD_NS)
+    holed = [r for r in records if not (_is_logged(r) and r.ts_ns in hole)]
+    assert len(holed) < len(records)
+    assert not impossible(holed)
+
+
+def _is_logged(record: Record) -> bool:
+    return any(piece.file.endswith("kubelet.log") for piece in record.evidence[:1])
+
+
+@pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize("tenth", range(1, 10))
 def test_a_log_that_is_cut(node: str, tenth: int) -> None:
     """It ends early, or begins late; then no flags are told, but lists were taken before."""

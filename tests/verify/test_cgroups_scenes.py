@@ -8,13 +8,16 @@ import msgspec
 import pytest
 
 from kubeledger.cgroups.records import CgroupRemoved, CgroupUpdated, QOSCgroupsUpdated
+from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.quantity import Quantity
 from kubeledger.lifecycle.records import (
     ContainerDied,
+    ContainerRestarted,
     ContainerStarted,
     PodConfigChanged,
     PodListed,
     PodTerminated,
+    ReasonReported,
 )
 from kubeledger.machine import Body
 from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
@@ -125,6 +128,11 @@ def only(steps: list[tuple[float, Body]], kind: type[Body] = CgroupUpdated) -> F
     """The finding about the last decision of a kind."""
     return findings(scene(*steps), kind=kind.kind)[-1]
 
+
+LATER: tuple[float, Body] = (
+    75.0, EvictionSignalObserved(signal="memory.available", available=1, capacity=2)
+)  # fmt: skip
+"""The log goes on."""
 
 LIMITED = {"cpu": "250m", "memory": "100Mi"}
 BURST = "kubepods/burstable/podu-web"
@@ -425,9 +433,10 @@ def test_pods_that_came_before_the_write_count() -> None:
         (60.5, QOSCgroupsUpdated()),
         (61, pod("b", requests={"cpu": "500m"})),
     ]
-    assert only([*steps, (61, level(1536))]).verdict == "match"
-    assert only([*steps, (61, level(1024))]).verdict in ("match", "admissible")
-    assert only([*steps, (61, level(512))]).verdict == "impossible"
+    assert only([*steps, (61, level(1536)), LATER]).verdict == "match"
+    assert only([*steps, (61, level(1024)), LATER]).verdict in ("match", "admissible")
+    assert only([*steps, (61, level(512)), LATER]).verdict == "impossible"
+    assert only([*steps, (61, level(512))]).verdict == "unverifiable", "the log ends before"
 
 
 def test_a_memory_reserve() -> None:
@@ -444,10 +453,10 @@ def test_a_memory_reserve() -> None:
         (15, pod("a", requests=limits, limits=limits)),
         (60.5, QOSCgroupsUpdated()),
     ]
-    assert only([*steps, (62, level(2, 6 * GIB))]).verdict == "match"
-    assert only([*steps, (62, level(2, 6 * GIB + 4096))]).verdict == "impossible"
+    assert only([*steps, (62, level(2, 6 * GIB)), LATER]).verdict == "match"
+    assert only([*steps, (62, level(2, 6 * GIB + 4096)), LATER]).verdict == "impossible"
     without_gate = [*start(qosReserved={"memory": "50%"}), *steps[4:]]
-    assert only([*without_gate, (62, level(2, 6 * GIB))]).verdict == "match"
+    assert only([*without_gate, (62, level(2, 6 * GIB)), LATER]).verdict == "match"
 
 
 def test_a_limit_by_usage() -> None:
@@ -464,17 +473,17 @@ def test_a_limit_by_usage() -> None:
         (15, pod("a", requests=limits, limits=limits)),
         (60.5, QOSCgroupsUpdated()),
     ]
-    found = only([*steps, (62, level(2, 2 * GIB))])
+    found = only([*steps, (62, level(2, 2 * GIB)), LATER])
     assert found.missing == ("the memory usage when the limit was written",)
-    assert only([*steps, (62, level(2, 9 * GIB))]).verdict == "impossible"
+    assert only([*steps, (62, level(2, 9 * GIB)), LATER]).verdict == "impossible"
 
 
 def test_what_is_not_written_stays() -> None:
     """A limit of a former kubelet stands there; nobody changes it."""
     steps: list[tuple[float, Body]] = [*start(), (10, added("a")), (10, pod("a"))]
-    same = [*steps, (20.0, level(2, 5 * GIB)), (40.0, level(2, 5 * GIB))]
+    same = [*steps, (20.0, level(2, 5 * GIB)), (40.0, level(2, 5 * GIB)), LATER]
     assert only(same).verdict == "match"
-    other = [*steps, (20.0, level(2, 5 * GIB)), (40.0, level(2, 6 * GIB))]
+    other = [*steps, (20.0, level(2, 5 * GIB)), (40.0, level(2, 6 * GIB)), LATER]
     assert only(other).verdict == "impossible"
 
 
@@ -570,6 +579,13 @@ def died(container_id: str, pod_name: str = "web") -> ContainerDied:
     )  # fmt: skip
 
 
+def restarted(container_id: str) -> ContainerRestarted:
+    """The kubelet started it again."""
+    return ContainerRestarted(
+        namespace="d", pod="web", pod_uid="u-web", container="c", container_id=container_id
+    )
+
+
 def running() -> list[tuple[float, Body]]:
     """A pod with a container, both shown by a snapshot; the log tells of deaths."""
     return [
@@ -613,6 +629,30 @@ def test_removals(
     steps = [*running(), *before, (25.0, removed(path)), *after]
     found = only(steps, CgroupRemoved)
     assert found.verdict == verdict, (found.why, found.missing)
+
+
+@pytest.mark.parametrize(
+    ("gone", "after"),
+    [
+        ("c1", [(27, died("c1")), (27.1, restarted("c1"))]),
+        ("c7", [(28, began("c7")), (40, began("y", "other"))]),
+    ],
+)
+def test_a_start_that_is_told_late(gone: str, after: list[tuple[float, Body]]) -> None:
+    """What died does not run again, and a start behind the snapshot is none before it."""
+    steps = [*running(), (25.0, removed(f"{BURST}/{gone}")), *after, LATER]
+    assert only(steps, CgroupRemoved).verdict in ("match", "unverifiable")
+
+
+@pytest.mark.parametrize("signals", [[], [11, 20, 50, 60], [11, 20, 29, 55, 65]])
+def test_a_death_may_be_in_a_hole(signals: list[float]) -> None:
+    """A log that ends before the snapshot is over, or is silent then, may have lost it."""
+    told = [(at, LATER[1]) for at in signals]
+    event = ReasonReported(object_kind="Pod", namespace="d", pod="web", pod_uid=None, reason="x",
+                           type="Normal", message="")  # fmt: skip
+    steps = [*running(), (25.0, removed(f"{BURST}/c1")), *told, (90.0, event)]
+    steps.sort(key=lambda step: step[0])
+    assert only(steps, CgroupRemoved).verdict == "unverifiable"
 
 
 def test_a_snapshot_that_was_not_read_whole() -> None:

@@ -111,6 +111,8 @@ class QOSLevels:
         """Why a value that no known write gives may be right all the same."""
         if not self._lives.complete(record.ts_ns):
             return "the pods that were active"
+        if not self._judge.told_until(record.ts_ns + READ_NS):
+            return WHOLE_LOG
         if reason := _by_usage(body, judged, self._machine.at(record.ts_ns)):
             return reason
         options, _ = self._qos_options(record, body, [self._unseen(record, rules)])

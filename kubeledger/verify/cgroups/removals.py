@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -17,6 +18,9 @@ __all__ = ["Deaths", "Removal", "judge_removal"]
 _RUNNING_MAX: Final = 4096
 """So many are remembered where the log tells of no deaths."""
 
+Told = Callable[[int], bool]
+"""Whether the log tells of all that happened from a time on, until behind the snapshot."""
+
 
 class Deaths:
     """Which containers run and which have died, of those that matter here.
@@ -26,6 +30,7 @@ class Deaths:
         died: container ID -> (seq, time), as long as a snapshot shows its cgroup.
         shown: IDs whose cgroups the last snapshot showed.
         logged: the log of this process tells of deaths.
+        over: the containers that died last: none of them ever runs again.
     """
 
     def __init__(self) -> None:
@@ -33,6 +38,7 @@ class Deaths:
         self.died: dict[str, tuple[int, int]] = {}
         self.shown: set[str] = set()
         self.logged = False
+        self.over: dict[str, None] = {}
 
     def unwatched(self) -> None:
         """What ran may have died while no kubelet, or no log, told of it."""
@@ -40,7 +46,9 @@ class Deaths:
         self.logged = False
 
     def started(self, container_id: str, seq: int, ts_ns: int, key: str) -> None:
-        """A container runs."""
+        """A container runs, if it is not told late of one that died already."""
+        if container_id in self.over:
+            return
         self.running[container_id] = (seq, ts_ns, key)
         if len(self.running) > _RUNNING_MAX:
             del self.running[next(iter(self.running))]
@@ -50,6 +58,9 @@ class Deaths:
         """A container died."""
         self.logged = True
         self.running.pop(container_id, None)
+        self.over[container_id] = None
+        if len(self.over) > _RUNNING_MAX:
+            del self.over[next(iter(self.over))]
         if container_id in self.shown:
             self.died[container_id] = (seq, ts_ns)
 
@@ -75,7 +86,7 @@ class Removal(msgspec.Struct, frozen=True):
 
 
 def judge_removal(
-    where: CgroupPath, lives: Lives, deaths: Deaths, state: NodeState, *, goes_on: bool
+    where: CgroupPath, lives: Lives, deaths: Deaths, state: NodeState, *, at_ns: int, told: Told
 ) -> Removal:
     """Whether what ran in a cgroup had ended when a snapshot no longer showed it.
 
@@ -84,8 +95,10 @@ def judge_removal(
         lives: of the pods.
         deaths: of the containers.
         state: of the node shortly behind the snapshot.
-        goes_on: the records go on for long enough that a death would have been told.
+        at_ns: when the snapshot was begun.
+        told: whether a death since then would have been told.
     """
+    goes_on = told(at_ns)
     if where.level in ("node", "qos"):
         return Removal(
             "impossible" if goes_on else "unverifiable",
@@ -95,13 +108,18 @@ def judge_removal(
     life = lives.current.get(where.pod_uid or "")
     over = _pod_over(where, life, state)
     if where.container_id is not None:
-        return _container(where.container_id, over, deaths, goes_on=goes_on)
+        return _container(where.container_id, over, deaths, at_ns=at_ns, told=told)
     if over is not None:
         return over
     if life is None:
         return Removal("unverifiable", missing=("the life of the pod",))
-    if life.running and goes_on and deaths.logged and life.ending is None:
-        some = min(life.running)
+    ran = [
+        container_id
+        for container_id in life.running
+        if (run := deaths.running.get(container_id)) is not None and run[1] <= at_ns
+    ]
+    if ran and deaths.logged and life.ending is None and told(_since(deaths, ran)):
+        some = min(ran)
         return Removal(
             "impossible",
             f"pod {life.namespace}/{life.name} was active and its container {some[:12]} ran: "
@@ -109,6 +127,11 @@ def judge_removal(
             inputs=(life.seq,),
         )
     return Removal("unverifiable", missing=(f"the end of pod {life.namespace}/{life.name}",))
+
+
+def _since(deaths: Deaths, ran: list[str]) -> int:
+    """Since when all of these containers ran."""
+    return max(deaths.running[container_id][1] for container_id in ran)
 
 
 def _pod_over(where: CgroupPath, life: Life | None, state: NodeState) -> Removal | None:
@@ -136,7 +159,7 @@ def _pod_over(where: CgroupPath, life: Life | None, state: NodeState) -> Removal
 
 
 def _container(
-    container_id: str, over: Removal | None, deaths: Deaths, *, goes_on: bool
+    container_id: str, over: Removal | None, deaths: Deaths, *, at_ns: int, told: Told
 ) -> Removal:
     short = container_id[:12]
     if (death := deaths.died.get(container_id)) is not None:
@@ -149,7 +172,9 @@ def _container(
         )
     if over is not None:
         return over
-    if (run := deaths.running.get(container_id)) is not None and goes_on and deaths.logged:
+    run = deaths.running.get(container_id)
+    # A start behind the snapshot is told late: it tells nothing of what was before.
+    if run is not None and run[1] <= at_ns and deaths.logged and told(run[1]):
         seq, ts_ns, _ = run
         return Removal(
             "impossible",

@@ -9,6 +9,7 @@ from kubeledger.cgroups.records import QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.cgroups.coverage import Coverage
 from kubeledger.verify.cgroups.lives import Lives
 from kubeledger.verify.cgroups.pods import Rules
 from kubeledger.verify.cgroups.settings import NO_RESERVE
@@ -35,9 +36,15 @@ class WriteJudge:
     """Judges one write after the other; one that nothing explains waits for the next beat."""
 
     def __init__(
-        self, bench: Bench, lives: Lives, writes: Writes, on_hole: Callable[[], None]
+        self,
+        bench: Bench,
+        lives: Lives,
+        writes: Writes,
+        coverage: Coverage,
+        on_hole: Callable[[], None],
     ) -> None:
         self._bench = bench
+        self._coverage = coverage
         self._lives = lives
         self.writes = writes
         self._reserves: dict[str, tuple[int, int, int]] = {}
@@ -58,6 +65,10 @@ class WriteJudge:
             self._held.append((sure, doubtful))
         else:
             sure()
+
+    def told_until(self, ts_ns: int) -> bool:
+        """Whether the log tells of what was right before a time, and right behind it."""
+        return self._coverage.told(ts_ns - _SPAN_NS, ts_ns)
 
     def _release(self, *, whole: bool) -> None:
         held, self._held = self._held, []
@@ -134,11 +145,13 @@ class WriteJudge:
         if write.cause == "timer":
             self._on_beat(write, last)
         if not rules.settings.per_qos:
-            wrong = "cgroupsPerQOS is off, so there are no QoS cgroups to write"
-        if wrong is None:
+            self._say(write, "cgroupsPerQOS is off, so there are no QoS cgroups to write")
+        elif wrong is None:
             self._say(write)
         elif not self._lives.complete(write.ts_ns):
             self._unknown(write, "the pods that were active")
+        elif not self.told_until(write.ts_ns + _SPAN_NS):
+            self._unknown(write, WHOLE_LOG)
         else:
             self.hold(
                 sure=lambda: self._say(write, wrong),
@@ -204,7 +217,9 @@ class WriteJudge:
 
     def _told_around(self, ts_ns: int) -> bool:
         """Whether the log tells of something right before and after a time."""
-        return all((ts_ns + n * _SPAN_NS) // _SPAN_NS in self._spans for n in (-1, 0, 1))
+        return self.told_until(ts_ns + _SPAN_NS) and all(
+            (ts_ns + n * _SPAN_NS) // _SPAN_NS in self._spans for n in (-1, 0, 1)
+        )
 
     def _absent(self, write: Write, due: int, last: int) -> None:
         self._bench.absent(
@@ -250,6 +265,9 @@ class WriteJudge:
     def _judge_odd(self, write: Write, beat: Write) -> None:
         if not self._complete(write):
             self._unknown(write)
+            return
+        if not self.told_until(write.ts_ns + _SPAN_NS):
+            self._unknown(write, WHOLE_LOG)
             return
         self._bench.find(
             write.record,

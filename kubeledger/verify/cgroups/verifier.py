@@ -24,7 +24,6 @@ from kubeledger.lifecycle.records import (
     PodListed,
     PodRejected,
     PodTerminated,
-    ReasonReported,
 )
 from kubeledger.machine import Body, Decision, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
@@ -33,6 +32,7 @@ from kubeledger.preemption.records import PodPreempted
 from kubeledger.prober.records import ProbeExecuted
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.cgroups.coverage import Coverage
 from kubeledger.verify.cgroups.levels import Levels
 from kubeledger.verify.cgroups.lives import Lives
 from kubeledger.verify.cgroups.machine import Machine
@@ -53,6 +53,17 @@ _STARTING_NS: Final = 60 * NS_PER_S
 _MANY: Final = 3
 """So many cgroups of one snapshot that cannot have gone: it was not read as a whole."""
 
+_OF_LOG: Final[tuple[type[Body], ...]] = (
+    ContainerDied,
+    ContainerStarted,
+    EvictionSignalObserved,
+    KubeletStarted,
+    PodConfigChanged,
+    ProbeExecuted,
+    QOSCgroupsUpdated,
+)
+"""What no other source tells, so that it shows that the log goes on."""
+
 
 class CgroupVerifier(Verifier):
     """Decides about cgroups once the records tell what the snapshot can have shown."""
@@ -69,7 +80,8 @@ class CgroupVerifier(Verifier):
         self.deaths = Deaths()
         self.writes = Writes()
         self.machine = Machine()
-        self.judge = WriteJudge(bench, self.lives, self.writes, self._holed)
+        self.coverage = Coverage()
+        self.judge = WriteJudge(bench, self.lives, self.writes, self.coverage, self._holed)
         speaker = Speaker(bench)
         self.levels = Levels(bench, speaker, self.machine)
         self.qos_levels = QOSLevels(bench, speaker, self.machine, self.lives, self.judge)
@@ -79,8 +91,9 @@ class CgroupVerifier(Verifier):
         self._begun_ns: int | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
-        """The machine's capacity."""
-        return {NodeObserved: self.machine.foresee}
+        """The machine's capacity, and of which times the log tells."""
+        foresees: dict[type[Body], Foresee] = dict.fromkeys(_OF_LOG, self.coverage.foresee)
+        return {**foresees, NodeObserved: self.machine.foresee}
 
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> method."""
@@ -101,7 +114,6 @@ class CgroupVerifier(Verifier):
             PodTerminated: self._terminated,
             EvictionSignalObserved: lambda record, body, state: self.judge.alive(record.ts_ns),
             ProbeExecuted: lambda record, body, state: None,
-            ReasonReported: lambda record, body, state: None,
             QOSCgroupsUpdated: self._written,
             QOSReserveComputed: lambda record, body, state: self.judge.reserve(record, body),
             SettingsObserved: self._settings_observed,
@@ -111,7 +123,7 @@ class CgroupVerifier(Verifier):
     def settle(self, state: NodeState) -> None:
         """The ledger ended: judge by what there is."""
         while self._snapshots:
-            self._close(self._snapshots.popleft(), state, goes_on=False)
+            self._close(self._snapshots.popleft(), state)
         self.judge.settle()
 
     def _in_time(self, handler: See) -> See:
@@ -119,8 +131,8 @@ class CgroupVerifier(Verifier):
 
         def see(record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 # any body
             while self._snapshots and self._snapshots[0].deadline_ns < record.ts_ns:
-                self._close(self._snapshots.popleft(), state, goes_on=True)
-            if not isinstance(body, CgroupUpdated | CgroupRemoved | PodListed | NodeObserved):
+                self._close(self._snapshots.popleft(), state)
+            if isinstance(body, _OF_LOG):
                 self.judge.active(record.ts_ns)
             handler(record, body, state)
 
@@ -164,14 +176,14 @@ class CgroupVerifier(Verifier):
             self._snapshots.append(Snapshot(ts_ns=ts_ns, deadline_ns=ts_ns + READ_NS))
         return self._snapshots[-1]
 
-    def _close(self, snapshot: Snapshot, state: NodeState, *, goes_on: bool) -> None:
+    def _close(self, snapshot: Snapshot, state: NodeState) -> None:
         for record, rules in snapshot.levels:
             self.qos_levels.find(record, rules)
-        self._find_removals(snapshot, state, goes_on=goes_on)
+        self._find_removals(snapshot, state)
         if not self._snapshots:
             self.writes.forget(snapshot.ts_ns)
 
-    def _find_removals(self, snapshot: Snapshot, state: NodeState, *, goes_on: bool) -> None:
+    def _find_removals(self, snapshot: Snapshot, state: NodeState) -> None:
         judged: list[tuple[Record, Removal]] = []
         for record in snapshot.removed:
             where = parse_cgroup_path(record.body.cgroup)  # type: ignore[attr-defined] # CgroupRemoved
@@ -180,7 +192,14 @@ class CgroupVerifier(Verifier):
                     (record, Removal("unverifiable", missing=("a cgroup of the kubelet",)))
                 )
                 continue
-            removal = judge_removal(where, self.lives, self.deaths, state, goes_on=goes_on)
+            removal = judge_removal(
+                where,
+                self.lives,
+                self.deaths,
+                state,
+                at_ns=snapshot.ts_ns,
+                told=lambda since: self.coverage.told(since, snapshot.deadline_ns),
+            )
             judged.append((record, removal))
             if where.container_id:
                 self.deaths.hidden(where.container_id)
@@ -297,6 +316,8 @@ class CgroupVerifier(Verifier):
 
     def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:
         life = self.lives.of(state, body)
+        if body.container_id in self.deaths.over:
+            return  # told late, of what died already
         if life is not None and body.container_id is not None:
             life.run(body.container_id, body.container)
             self.deaths.started(body.container_id, record.seq, record.ts_ns, life.key)
