@@ -373,6 +373,38 @@ def test_each_back_off_is_one_fact() -> None:
     assert [[piece.line for piece in fact.evidence] for fact in facts] == [[1, 2, 3], [4, 5, 6]]
 
 
+def test_lines_that_tell_different_back_offs_are_two_facts() -> None:
+    """One of them is wrong, and which is for others to find out."""
+    text = "back-off {} restarting failed container=c pod=" + POD
+    worker = (
+        f'Error syncing pod {UID} ("{POD}"), skipping: failed to "StartContainer" for "c"'
+        f' with CrashLoopBackOff: "{text.format("40s")}"'
+    )
+    log = [
+        klog("10:00:01.0", "kuberuntime_manager.go", text.format("20s")),
+        klog("10:00:01.1", "pod_workers.go", worker),
+    ]
+    facts = facts_of(tell(world(), log), RestartBackedOff)
+    assert [values(fact.body, "back_off_s") for fact in facts] == [(20,), (40,)]
+
+
+def test_the_line_says_why_and_not_the_event() -> None:
+    """A pod that is stopped as a whole has an event that gives no reason."""
+    log = [
+        START,
+        _sandbox(),
+        _pleg("10:00:01.0", "ContainerStarted", FIRST),
+        klog("10:00:02.0", "kuberuntime_manager.go",
+             _of_pod(FIRST, "Container c failed liveness probe")),
+        _event("10:00:02.1", "Killing", "Stopping container c"),
+    ]  # fmt: skip
+    (fact,) = facts_of(tell(_known("c"), log), ContainerKilled)
+    assert values(fact.body, "reason", "message") == (
+        "liveness_probe",
+        "Container c failed liveness probe",
+    )
+
+
 def test_back_offs_at_low_verbosity_come_from_the_pod_worker() -> None:
     """Back offs at low verbosity come from the pod worker."""
     text = (

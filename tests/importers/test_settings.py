@@ -410,3 +410,22 @@ def test_half_a_dump_is_not_read() -> None:
 def test_every_line_of_a_start_is_understood(version: str) -> None:
     """Nothing of it is counted as not understood."""
     assert not_understood(NodeAssembler(BundleContext(node="n")), start_log(version)) == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "file", "expected"),
+    [
+        ("1.36.2", {}, {"maxContainerRestartPeriod": "5m0s"}),
+        ("1.36.2", {"crashLoopBackOff": {"maxContainerRestartPeriod": "20s"}},
+         {"maxContainerRestartPeriod": "20s"}),
+        ("1.20.2", {}, None),
+    ],
+)  # fmt: skip
+def test_a_default_without_a_flag(
+    version: str, file: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
+    """The greatest restart period has a default in the file's own format only."""
+    log = without(start_log(version), "KubeletConfiguration")
+    found = settings_of(log, config_item(config(version) | file), version=version)
+    setting = found.settings.get("crashLoopBackOff")
+    assert (None if setting is None else json.loads(setting.value)) == expected

@@ -33,9 +33,7 @@ KINDS: tuple[type[Any], ...] = (
 NAMES = {kind.kind for kind in KINDS}
 
 
-def ours(
-    records: list[Record] | tuple[Record, ...], variant: Variant | None = None
-) -> list[Finding]:
+def ours(records: Sequence[Record], variant: Variant | None = None) -> list[Finding]:
     """Findings about probes, kills and restarts."""
     found = outcomes(records) if variant is None else outcomes(records, variant)
     return [f for f in found if isinstance(f, Finding) and f.kind in NAMES]

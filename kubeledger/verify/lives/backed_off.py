@@ -32,61 +32,76 @@ def judge_backed_off(
         possible: all values that an entry can have, in nanoseconds.
     """
     value_ns = body.back_off_s * NS_PER_S
-    values = life.entry.at(record.ts_ns)
-    known = life.newest is not None and life.newest.has_ended and life.is_sure
-    entry = None if values is None or not known else tuple(value for value in values if value)
-    ended = life.newest if life.newest is not None and life.newest.has_ended else life.before
-    inputs = tuple(seq for seq in (bench.settings.seq, *(_ends(ended))) if seq is not None)
-    verdict: Verdict = "match"
-    name = f"container {body.container}"
-    if entry is None:
-        if value_ns in possible:
-            life.entry.values, life.entry.raised_ns = (value_ns,), None
-            bench.unverifiable(
-                record,
-                subject=subject_of(body),
-                missing=[f"the restarts of {name} since the kubelet started"],
-                rule=RULE,
-            )
-            return
-        allowed = possible
-    else:
-        allowed = entry
-    why = f"{name} had been started again so often that its back-off was {_list(allowed)}"
-    if allowed and max(allowed) < value_ns and value_ns in possible and not _is_verbose(record):
+    entry = _entry(life, record)
+    allowed = possible if entry is None else entry
+    missing = _missing(record, body, entry, possible)
+    if missing is not None:
         life.entry.values, life.entry.raised_ns = (value_ns,), None
-        bench.unverifiable(
-            record, subject=subject_of(body), rule=RULE,
-            missing=[f"events about starts of {name} that failed"],
-        )  # fmt: skip
+        bench.unverifiable(record, subject=subject_of(body), missing=[missing], rule=RULE)
         return
+    why = (
+        f"container {body.container} had been started again so often that its back-off was "
+        f"{_list(allowed)}"
+    )
+    over = _is_over(record, body, life)
+    verdict: Verdict = "match" if len(allowed) == 1 else "admissible"
     if value_ns not in allowed:
         verdict = "impossible"
         why += f", not {body.back_off_s} s" if allowed else "; nothing held it back"
-    elif (
-        ended is not None
-        and ended.died_ns is not None
-        and (record.ts_ns - ended.died_ns >= value_ns)
-    ):
-        verdict = "impossible"
-        why = (
-            f"{name} had ended by {at(ended.died_ns)}, {seconds(record.ts_ns - ended.died_ns)} "
-            f"before, so a back-off of {body.back_off_s} s was over"
-        )
+    elif over is not None:
+        verdict, why = "impossible", over
     else:
         life.entry.values = (value_ns,)
-        if len(allowed) > 1:
-            verdict = "admissible"
-    expected = None if len(allowed) != 1 else {"back_off_s": allowed[0] // NS_PER_S}
     bench.find(
         record,
         verdict,
         subject=subject_of(body),
         why=why,
-        expected=expected,
+        expected=None if len(allowed) != 1 else {"back_off_s": allowed[0] // NS_PER_S},
         recorded={"back_off_s": body.back_off_s},
         rule=RULE,
-        inputs=inputs,
+        inputs=[seq for seq in (bench.settings.seq, *_ends(_ended(life))) if seq is not None],
+    )
+
+
+def _entry(life: Life, record: Record) -> tuple[int, ...] | None:
+    """What the entry may be; empty for none, None when it is not known."""
+    values = life.entry.at(record.ts_ns)
+    if values is None or life.newest is None or not life.newest.has_ended or not life.is_sure:
+        return None
+    return tuple(value for value in values if value)
+
+
+def _missing(
+    record: Record, body: RestartBackedOff, entry: tuple[int, ...] | None, possible: tuple[int, ...]
+) -> str | None:
+    """What is missing to say whether the value could have been."""
+    value_ns = body.back_off_s * NS_PER_S
+    if value_ns not in possible:
+        return None  # it is none at all
+    if entry is None:
+        return f"the restarts of container {body.container} since the kubelet started"
+    if entry and max(entry) < value_ns and not _is_verbose(record):
+        return f"events about starts of container {body.container} that failed"
+    return None
+
+
+def _ended(life: Life) -> Instance | None:
+    """The newest instance that has ended."""
+    return life.newest if life.newest is not None and life.newest.has_ended else life.before
+
+
+def _is_over(record: Record, body: RestartBackedOff, life: Life) -> str | None:
+    """Why the back-off had passed; None when it can have held the start back."""
+    ended = _ended(life)
+    if ended is None or ended.died_ns is None:
+        return None
+    since_ns = record.ts_ns - ended.died_ns
+    if since_ns < body.back_off_s * NS_PER_S:
+        return None
+    return (
+        f"container {body.container} had ended by {at(ended.died_ns)}, {seconds(since_ns)} "
+        f"before, so a back-off of {body.back_off_s} s was over"
     )
 
 

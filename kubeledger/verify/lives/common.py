@@ -12,6 +12,7 @@ from kubeledger.lifecycle.presence import key_of
 from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
+from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields, Verdict
@@ -26,7 +27,6 @@ __all__ = [
     "compared",
     "corrected",
     "key_for",
-    "names_of",
     "pod_state",
     "seconds",
     "subject_of",
@@ -35,7 +35,11 @@ __all__ = [
 
 B = TypeVar("B", bound=msgspec.Struct)
 
-_NAMES = ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
+_NAMES = tuple(
+    (name, name)
+    for name in ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
+)
+_VICTIM = (("victim_namespace", "namespace"), ("victim_pod", "pod"), ("victim_uid", "pod_uid"))
 _CAUSES_MAX = 512
 
 
@@ -103,31 +107,32 @@ def subject_of(body: About) -> str:
     return f"container/{body.namespace}/{body.pod}/{body.container}"
 
 
-def names_of(body: object) -> Fields:
-    """Who a body is about, as far as it tells."""
-    fields = {name: getattr(body, name, None) for name in _NAMES}
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 class Causes:
     """Who the newest records that may lead to a decision were about."""
 
     def __init__(self, book: SpecBook) -> None:
         self._book = book
-        self._names: dict[int, Fields] = {}
+        self._bodies: dict[int, tuple[object, frozenset[str]]] = {}
 
-    def note(self, seq: int, names: Fields) -> None:
-        """Take one down."""
-        self._names[seq] = names
-        if len(self._names) > _CAUSES_MAX:
-            del self._names[next(iter(self._names))]
+    def note(self, seq: int, body: object, *, but: frozenset[str] = frozenset()) -> None:
+        """Take one down; ``but``: fields in which what follows is different."""
+        self._bodies[seq] = (body, but)
+        if len(self._bodies) > _CAUSES_MAX:
+            del self._bodies[next(iter(self._bodies))]
+
+    def _names(self, seq: int | None) -> Fields:
+        """Who the record was about, as far as it told."""
+        body, but = self._bodies.get(seq or 0, (None, frozenset()))
+        names = _VICTIM if isinstance(body, PodPreempted) else _NAMES
+        fields = {field: getattr(body, name, None) for name, field in names if field not in but}
+        return {field: value for field, value in fields.items() if value is not None}
 
     def wrong(self, record: Record, body: Any) -> Fields | None:  # noqa: ANN401 # any body
         """Names that the record has wrong -> what they must be; None when none are.
 
         They are those of what led to it, or those of the pod with its UID.
         """
-        expected = dict(self._names.get(record.cause or 0, {}))
+        expected = self._names(record.cause)
         if not expected and (uid := getattr(body, "pod_uid", None)) is not None:
             ask = self._book.find(uid, "", "")
             if ask is not None:
@@ -197,7 +202,7 @@ class Holding:
         self._bench = bench
         self._held: list[Held] = []
         self._next_ns: int | None = None
-        self._now_ns: int | None = None
+        self._due: list[Held] = []
         self._doubt: Callable[[], None] = lambda: None
 
     def hold(self, held: Held) -> None:
@@ -215,20 +220,19 @@ class Holding:
 
     def due(self) -> list[Held]:
         """Those that are given out now."""
-        now_ns = self._now_ns
-        return [held for held in self._held if now_ns is None or held.due_ns <= now_ns]
+        return self._due
 
     def release(self, now_ns: int | None) -> None:
         """Give out what is due; None: all."""
         if self._next_ns is None or (now_ns is not None and now_ns < self._next_ns):
             return
-        self._now_ns = now_ns
+        waiting: list[Held] = []
+        self._due = []
+        for held in self._held:
+            is_due = now_ns is None or held.due_ns <= now_ns
+            (self._due if is_due else waiting).append(held)
         self._doubt()
-        due = self.due()
-        for held in due:
+        for held in self._due:
             self._bench.find(held.record, **held.fields)
-        if now_ns is None:
-            self._held.clear()
-        else:
-            self._held = [held for held in self._held if held.due_ns > now_ns]
-        self._next_ns = min((held.due_ns for held in self._held), default=None)
+        self._held = waiting
+        self._next_ns = min((held.due_ns for held in waiting), default=None)

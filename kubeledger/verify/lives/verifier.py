@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kubeledger.lifecycle.records import (
     ContainerDied,
@@ -24,7 +23,7 @@ from kubeledger.preemption.records import PodPreempted
 from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted, ProbeTransitioned
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.lives.common import Causes, Holding, key_for, names_of
+from kubeledger.verify.lives.common import Causes, Holding, key_for
 from kubeledger.verify.lives.evidence import ProbeEvidence
 from kubeledger.verify.lives.kills import KillJudge
 from kubeledger.verify.lives.life import Lives
@@ -37,6 +36,8 @@ from kubeledger.verify.verifier import Foresee, See, Verifier
 
 __all__ = ["LivesVerifier"]
 
+_OTHER_ID = frozenset({"container_id"})
+"""What follows may be about another instance of the container."""
 _GAP_NS = 300 * NS_PER_S
 """No log with containers that are probed or restarted is silent for so long."""
 
@@ -143,7 +144,7 @@ class LivesVerifier(Verifier):
         elif body.operation == "UPDATE":
             self._lives.pod_updated(key)
         self._reasons.config_changed(record, body, key)
-        self._causes.note(record.seq, names_of(body))
+        self._causes.note(record.seq, body)
 
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         self._pass_time(record)
@@ -164,14 +165,12 @@ class LivesVerifier(Verifier):
 
     def _evicted(self, record: Record, body: PodEvicted, state: NodeState) -> None:
         self._reasons.evicted(record, key_for(state, body))
-        self._causes.note(record.seq, names_of(body))
+        self._causes.note(record.seq, body)
 
     def _preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
         self._reasons.preempted(record, body, state)
         self._workers.blocked_ns = record.ts_ns
-        victim = {"namespace": body.victim_namespace, "pod": body.victim_pod}
-        uid = {} if body.victim_uid is None else {"pod_uid": body.victim_uid}
-        self._causes.note(record.seq, victim | uid)
+        self._causes.note(record.seq, body)
 
     # -- containers --------------------------------------------------------------------------
 
@@ -187,7 +186,7 @@ class LivesVerifier(Verifier):
         key = key_for(state, body)
         self._reasons.container_died(body, key)
         self._lives.died(record, body, key)
-        self._causes.note(record.seq, _pod_and_container(body))
+        self._causes.note(record.seq, body, but=_OTHER_ID)
 
     # -- probes ------------------------------------------------------------------------------
 
@@ -200,9 +199,7 @@ class LivesVerifier(Verifier):
         stepped = self._workers.tick(worker, record, body)
         self._evidence.ticked(worker, record, body, stepped=stepped)
         self._transitions.ticked(worker)
-        names = names_of(body)
-        names.pop("container_id", None)
-        self._causes.note(record.seq, names)
+        self._causes.note(record.seq, body, but=_OTHER_ID)
 
     def _counted(self, record: Record, body: ProbeCountersRead, state: NodeState) -> None:
         self._pass_time(record)
@@ -228,15 +225,13 @@ class LivesVerifier(Verifier):
         runs = self._lives.running(key, believed.container)
         ended = runs is not None and runs.has_ended
         self._reasons.transitioned(record, believed, key, has_ended=ended)
-        names = names_of(believed)
-        del names["probe_type"]
-        self._causes.note(record.seq, names)
+        self._causes.note(record.seq, believed)
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         self._pass_time(record)
         believed, reasons = self._kills.killed(record, body, state)
         self._restarts.killed(record, believed, key_for(state, believed), reasons)
-        self._causes.note(record.seq, _pod_and_container(believed))
+        self._causes.note(record.seq, believed, but=_OTHER_ID)
 
     def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:
         self._pass_time(record)
@@ -245,10 +240,3 @@ class LivesVerifier(Verifier):
     def _backed_off(self, record: Record, body: RestartBackedOff, state: NodeState) -> None:
         self._pass_time(record)
         self._restarts.backed_off(record, body, state)
-
-
-def _pod_and_container(body: ContainerKilled | ContainerDied) -> dict[str, Any]:
-    """Who a restart that follows is about; it has another container ID."""
-    names = names_of(body)
-    names.pop("container_id", None)
-    return names
