@@ -104,8 +104,12 @@ def _uids(read: Reader, target: Target) -> frozenset[str]:
 def _rests_on(history: History, finding: Finding) -> list[Record]:
     """Decisions of other subsystems that a decision rests on, the nearest first."""
     kinds = _LINKS.get(finding.kind, ())
-    before = [seq for seq in finding.inputs if seq < finding.seq] if kinds else []
-    return [record for record in reversed(history.pick(before)) if record.kind in kinds]
+    # Of the same instant, one may stand behind the other.
+    return [
+        record
+        for record in reversed(history.pick(finding.inputs if kinds else ()))
+        if record.kind in kinds and record.ts_ns <= finding.ts_ns
+    ]
 
 
 def _causes(history: History, main: Record) -> list[Record]:

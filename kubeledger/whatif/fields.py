@@ -254,6 +254,15 @@ FIELDS: Fields = {
 }
 """Fields by name, of all versions."""
 
+_TABLES = frozenset({"table", "texts"})
+_NULLABLE = frozenset(
+    {"allowedUnsafeSysctls", "clusterDNS", "enforceNodeAllocatable", "maxParallelImagePulls"}
+    | {"memoryThrottlingFactor", "preloadedImagesVerificationAllowlist", "registerWithTaints"}
+    | {"reservedMemory", "shutdownGracePeriodByPodPriority", "singleProcessOOMKill"}
+    | {"tlsCipherSuites", "tlsCurvePreferences"}
+)
+"""Fields that are pointers or slices in Go, so that null is no value at all."""
+
 
 def problem(field: str, value: object) -> str:
     """Why no kubelet takes the value, to be read behind it; empty when it does.
@@ -261,4 +270,6 @@ def problem(field: str, value: object) -> str:
     A field that is not known here is taken as it is.
     """
     known = FIELDS.get(field)
-    return known.check(value) if known is not None else ""
+    if known is None or (value is None and (known.shape in _TABLES or field in _NULLABLE)):
+        return ""
+    return known.check(value)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
+from tests.cli.nodes import Nodes
 from tests.query.fixture_ledger import whole_story, write_ledger
 
 Run = Callable[..., Result]
@@ -28,3 +29,9 @@ def ask(query_ledger: Path) -> Run:
         return CliRunner().invoke(cli, [command, "--ledger", str(query_ledger), *args], input=input)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Nodes:
+    """Ledgers and files of the bundled recordings; read only."""
+    return Nodes(tmp_path_factory.mktemp("nodes"))

@@ -1,0 +1,98 @@
+"""The bundled recordings in every form that commands take, each made once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from click.testing import CliRunner, Result
+
+from kubeledger.cli.main import cli
+from kubeledger.ledger.standalone import write_recording
+from kubeledger.machine import Record
+from tests.recordings import RECORDINGS, import_recording
+from tests.verify.histories import recorded
+
+__all__ = ["WORLDS", "Nodes", "answer", "lied", "output_in", "run", "seq_of"]
+
+WORLDS: tuple[dict[str, str], ...] = (
+    {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C"},
+    {"PYTHONHASHSEED": "4242", "TZ": "Pacific/Chatham", "LC_ALL": "C.UTF-8"},
+)
+"""Processes whose output must be the same bytes."""
+
+
+class Nodes:
+    """Places of ``node-a`` and ``node-b``."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.ledger = cache(self._ledger)
+        self.recording = cache(self._recording)
+
+    def _ledger(self, name: str) -> str:
+        path = self._directory / name
+        import_recording(name, path)
+        return str(path)
+
+    def _recording(self, name: str, suffix: str = "") -> str:
+        """Its ledger as ``*.ledger.jsonl``."""
+        path = self._directory / f"{name}.ledger.jsonl{suffix}"
+        out = run("export", "--ledger", self.ledger(name), "--out", str(path))
+        assert out.exit_code == 0, out.output
+        return str(path)
+
+    @staticmethod
+    def raw(name: str) -> str:
+        """The node's own files, packed."""
+        return str(RECORDINGS / f"{name}.tar.zst")
+
+
+def run(*args: str) -> Result:
+    """Run a command."""
+    return CliRunner().invoke(cli, list(args))
+
+
+def answer(*args: str, exit_code: int = 0) -> Any:  # noqa: ANN401 # any JSON value
+    """The JSON that a command writes with ``-o json``."""
+    result = run(*args, "-o", "json")
+    assert result.exit_code == exit_code, result.output
+    return json.loads(result.stdout)
+
+
+def output_in(world: dict[str, str], *args: str) -> bytes:
+    """What a command writes in a process of that world, whatever it exits with."""
+    command = [sys.executable, "-m", "kubeledger", *args]
+    done = subprocess.run(command, env=os.environ | world, capture_output=True, check=False)
+    assert b"Traceback" not in done.stderr
+    assert done.stdout, done.stderr
+    return done.stdout
+
+
+def seq_of(name: str, kind: str, **fields: object) -> int:
+    """First record of a kind whose body has these values."""
+    return next(
+        record.seq
+        for record in recorded(name)
+        if record.kind == kind
+        and all(getattr(record.body, field) == value for field, value in fields.items())
+    )
+
+
+def lied(name: str, path: Path, seq: int, **fields: object) -> str:
+    """A recording in which the body of one record is changed."""
+
+    def change(record: Record) -> Record:
+        if record.seq != seq:
+            return record
+        return msgspec.structs.replace(record, body=msgspec.structs.replace(record.body, **fields))
+
+    records = sorted(recorded(name), key=lambda record: record.seq)
+    write_recording(path, map(change, records))
+    return str(path)

@@ -1,0 +1,157 @@
+"""``kubeledger diff`` as users call it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from freezegun import freeze_time
+
+from kubeledger.lifecycle.records import PodAdmitted
+from kubeledger.testing.scene import Scene
+from tests.cli.nodes import WORLDS, Nodes, answer, lied, output_in, run, seq_of
+
+GC = "images.GarbageCollectionStarted"
+NOON = "2026-11-21T03:00:00Z"
+
+
+def test_nothing_differs(nodes: Nodes) -> None:
+    """A ledger and its export are one history."""
+    sides = (nodes.ledger("node-a"), nodes.recording("node-a", ".zst"))
+    assert run("diff", *sides).stdout == "the same decisions\n"
+    assert answer("diff", *sides) == {"differences": []}
+    assert answer("diff", *sides, "--exact") == {"differences": []}
+
+
+def test_one_changed_decision(nodes: Nodes, tmp_path: Path) -> None:
+    """Its place on both sides, and the field."""
+    seq = seq_of("node-a", GC)
+    other = lied("node-a", tmp_path / "b.ledger.jsonl", seq, bytes_to_free=1)
+    (found,) = answer("diff", nodes.ledger("node-a"), other, exit_code=1)["differences"]
+    assert (found["what"], found["kind"], found["occurrence"]) == ("differs", GC, 1)
+    assert found["a"] == found["b"]
+    assert (found["a"]["seq"], found["a"]["file"]) == (seq, "kubelet.log")
+    assert found["fields"] == {"bytes_to_free": [183562994319, 1]}
+    result = run("diff", nodes.ledger("node-a"), other)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[:2] == ["first difference:", f"{GC}: differs"]
+    assert "bytes_to_free: 183562994319 -> 1" in result.stdout
+
+
+def test_two_nodes(nodes: Nodes) -> None:
+    """All three ways to differ, in the order of time on side A."""
+    found = answer("diff", nodes.ledger("node-a"), nodes.ledger("node-b"), exit_code=1)
+    ways = [one["what"] for one in found["differences"]]
+    assert set(ways) == {"differs", "only_in_a", "only_in_b"}
+    for one in found["differences"]:
+        assert (one["a"] is None) == (one["what"] == "only_in_b")
+        assert (one["b"] is None) == (one["what"] == "only_in_a")
+    times = [(one["a"] or one["b"])["ts_ns"] for one in found["differences"]]
+    assert times == sorted(times)
+    text = run("diff", nodes.ledger("node-a"), nodes.ledger("node-b")).stdout
+    assert f"all {len(ways)} differences, with the first:" in text
+    assert "only in A" in text
+
+
+def test_states(nodes: Nodes) -> None:
+    """By time and by record; paths are those of ``state -o json``."""
+    ledger = nodes.ledger("node-a")
+    assert run("diff", f"{ledger}@{NOON}", f"{ledger}@{NOON}").stdout == "the same state\n"
+    found = answer("diff", f"{ledger}@100", f"{ledger}@101", exit_code=1)["differences"]
+    assert {"path": "seq", "a": 100, "b": 101} in found
+    assert [one["path"] for one in found] == sorted(one["path"] for one in found)
+    text = run("diff", f"{ledger}@100", f"{ledger}@101")
+    assert text.exit_code == 1
+    assert "seq: 100 -> 101\n" in text.stdout
+
+
+def test_states_are_those_of_the_state_command(nodes: Nodes) -> None:
+    """A ledger has snapshots; the diff has the same states."""
+    ledger = nodes.ledger("node-a")
+    then = answer("state", "--ledger", ledger, "--at", NOON)
+    later = answer("state", "--ledger", ledger, "--at", "2026-11-21T03:01:00Z")
+    found = answer(
+        "diff", f"{ledger}@{NOON}", f"{ledger}@2026-11-21T03:01:00Z", exit_code=1
+    )["differences"]  # fmt: skip
+    assert {"path": "seq", "a": then["seq"], "b": later["seq"]} in found
+
+
+def test_states_at_times_before_now(nodes: Nodes) -> None:
+    """By the command's own clock."""
+    ledger = nodes.ledger("node-a")
+    with freeze_time("2026-11-21T05:00:00Z"):
+        assert run("diff", f"{ledger}@-2h", f"{ledger}@{NOON}").exit_code == 0
+        assert run("diff", f"{ledger}@-2h", f"{ledger}@now").exit_code == 1
+
+
+def test_a_path_may_hold_an_at(tmp_path: Path) -> None:
+    """What is there is a path."""
+    path = tmp_path / "a@5.ledger.jsonl"
+    scene = Scene("1.36.2")
+    scene.at(1, PodAdmitted(namespace="default", pod="web", pod_uid=None))
+    scene.save(path)
+    assert run("diff", str(path), str(path)).stdout == "the same decisions\n"
+    assert run("diff", f"{path}@1", f"{path}@2").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "exit_code", "message"),
+    [
+        ("{}@now", "{}", 2, "one side has an instant"),
+        ("{}", "{}@5", 2, "one side has an instant"),
+        ("{}@soon", "{}@soon", 2, "'soon' is no time"),
+        ("{}@", "{}@5", 2, "'' is no time"),
+        ("{}@5", "{}@999999", 2, "has no record 999999"),
+        ("@5", "{}@5", 2, "'@5' names no source"),
+        ("", "{}", 2, "a source has no name"),
+        ("{}", "no-such", 3, "no such file"),
+        ("{}", "no-such.ledger.jsonl", 3, "no such file"),
+        ("{} --node node-z", "{}", 2, "holds no node 'node-z'"),
+    ],
+)
+def test_bad_calls(nodes: Nodes, a: str, b: str, exit_code: int, message: str) -> None:
+    """Told in a sentence."""
+    side, *options = a.split(" ")
+    args = (side.format(nodes.ledger("node-a")), b.format(nodes.ledger("node-a")), *options)
+    result = run("diff", *args)
+    assert result.exit_code == exit_code, result.output
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_several_nodes_in_one_source(tmp_path: Path) -> None:
+    """One is to be named."""
+    both = tmp_path / "both.ledger.jsonl"
+    for name in ("node-1", "node-2"):
+        scene = Scene("1.36.2", node=name)
+        scene.at(1, PodAdmitted(namespace="default", pod=name, pod_uid=None))
+        scene.save(tmp_path / f"{name}.ledger.jsonl")
+    both.write_bytes(b"".join((tmp_path / f"node-{n}.ledger.jsonl").read_bytes() for n in (1, 2)))
+    one = str(tmp_path / "node-1.ledger.jsonl")
+    result = run("diff", str(both), one)
+    assert result.exit_code == 2
+    assert "holds 2 nodes: node-1, node-2" in result.stderr
+    assert run("diff", str(both), one, "--node", "node-1").exit_code == 0
+    empty = tmp_path / "empty.ledger.jsonl"
+    empty.touch()
+    assert "holds no records" in run("diff", str(empty), one).stderr
+
+
+def test_names_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
+    """In the table."""
+    for name in ("a", "b\x1b[2J"):
+        scene = Scene("1.36.2", node="node-1")
+        scene.at(1, PodAdmitted(namespace="default", pod=name, pod_uid=None))
+        scene.save(tmp_path / f"{name[0]}.ledger.jsonl")
+    result = run("diff", str(tmp_path / "a.ledger.jsonl"), str(tmp_path / "b.ledger.jsonl"))
+    assert result.exit_code == 1
+    assert "b\\x1b[2J: only in B" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+@pytest.mark.parametrize("at", ["", f"@{NOON}"])
+def test_the_same_bytes_in_any_world(nodes: Nodes, at: str) -> None:
+    """Hash seed, time zone and locale."""
+    sides = [f"{nodes.ledger(name)}{at}" for name in ("node-a", "node-b")]
+    for output in ("table", "json"):
+        assert len({output_in(world, "diff", *sides, "-o", output) for world in WORLDS}) == 1

@@ -1,0 +1,286 @@
+"""``kubeledger verify`` as users call it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from kubeledger.api import open_ledger
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.lifecycle.records import PodAdmitted, PodRejected
+from kubeledger.node.records import SettingsObserved
+from kubeledger.testing.scene import Scene
+from kubeledger.verify import Finding
+from tests.cli.nodes import WORLDS, Nodes, answer, lied, output_in, run, seq_of
+
+HOSTILE = "web\x1b[2J<b>&\"'\x9b\u202e\ufffe\uffff\n]]>"
+GC = "images.GarbageCollectionStarted"
+
+
+def unknowing(path: Path, pod: str = "web", *, conflict: bool = False) -> str:
+    """A recording with one decision and nothing that it can be decided from."""
+    scene = Scene(node=f"node {pod}")
+    if conflict:
+        scene.at(0, SettingsObserved(settings={}, conflicts=("maxPods: a says 1, b says 2",)))
+    scene.at(1, PodAdmitted(namespace="default", pod=pod, pod_uid=None))
+    scene.save(path)
+    return str(path)
+
+
+def liar(tmp_path: Path) -> str:
+    """node-a with a wrong number of bytes to free."""
+    path = tmp_path / "lie.ledger.jsonl"
+    return lied("node-a", path, seq_of("node-a", GC), bytes_to_free=1)
+
+
+def test_the_json_of_the_contract(nodes: Nodes) -> None:
+    """Counts, one item a decision, each with the agreed fields."""
+    found = answer("verify", "--ledger", nodes.ledger("node-a"))
+    counts = [found[name] for name in ("match", "admissible", "impossible", "unverifiable")]
+    assert found["decisions"] == sum(counts) == len(found["items"])
+    assert found["impossible"] == 0
+    assert sum(sum(kind.values()) for kind in found["kinds"].values()) == found["decisions"]
+    for item in found["items"]:
+        assert {"seq", "kind", "verdict", "expected", "recorded", "missing"} <= item.keys()
+        assert item["verdict"] in {"match", "admissible"} or item["missing"]
+        assert item["node"] == "node-a"
+
+
+def test_every_form_of_a_source_gives_the_same_items(nodes: Nodes) -> None:
+    """Ledger, recording, compressed recording, the node's own files."""
+    sources = [
+        nodes.ledger("node-b"),
+        nodes.recording("node-b"),
+        nodes.recording("node-b", ".zst"),
+        nodes.raw("node-b"),
+    ]
+    first, *others = [answer("verify", source)["items"] for source in sources]
+    assert len(first) > 200
+    assert all(other == first for other in others)
+
+
+def test_several_sources_at_once(nodes: Nodes) -> None:
+    """Each node is verified on its own; ``--node`` chooses."""
+    sources = (nodes.ledger("node-a"), nodes.recording("node-b"))
+    found = answer("verify", *sources)
+    assert {item["node"] for item in found["items"]} == {"node-a", "node-b"}
+    only = answer("verify", *sources, "--node", "node-b")
+    assert only["items"] == [item for item in found["items"] if item["node"] == "node-b"]
+
+
+def test_json_lines(nodes: Nodes) -> None:
+    """A line a finding, and no counts."""
+    result = run("verify", nodes.ledger("node-a"), "-o", "jsonl")
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {line["type"] for line in lines} == {"finding"}
+    assert [{k: v for k, v in line.items() if k != "type"} for line in lines] == answer(
+        "verify", nodes.ledger("node-a")
+    )["items"]
+
+
+def test_the_table(nodes: Nodes) -> None:
+    """Counts by kind; ``--all`` lists every decision."""
+    result = run("verify", nodes.ledger("node-a"))
+    assert result.exit_code == 0
+    assert "preemption.PodPreempted" in result.stdout
+    assert "match: preemption.PodPreempted" not in result.stdout
+    assert "match: preemption.PodPreempted pod/default/gpu-a" in run(
+        "verify", nodes.ledger("node-a"), "--all"
+    ).stdout  # fmt: skip
+
+
+def test_a_lie_is_shown_and_exits_with_1(tmp_path: Path) -> None:
+    """With what was expected, what is recorded, and the place; nothing else is blamed."""
+    source = liar(tmp_path)
+    result = run("verify", source)
+    assert result.exit_code == 1
+    assert f"impossible: {GC} node" in result.stdout
+    assert '"bytes_to_free":1,' in result.stdout
+    assert "kubelet.log:" in result.stdout
+    (item,) = (i for i in answer("verify", source, exit_code=1)["items"]
+               if i["verdict"] == "impossible")  # fmt: skip
+    assert item["seq"] == seq_of("node-a", GC)
+    assert item["recorded"]["bytes_to_free"] == 1 != item["expected"]["bytes_to_free"]
+
+
+def test_strict(tmp_path: Path) -> None:
+    """5 only with ``--strict``, for what is unverifiable and for contradictions; 1 goes first."""
+    source = unknowing(tmp_path / "a.ledger.jsonl")
+    assert run("verify", source).exit_code == 0
+    assert run("verify", source, "--strict").exit_code == 5
+    conflict = unknowing(tmp_path / "b.ledger.jsonl", conflict=True)
+    assert run("verify", conflict).exit_code == 0
+    assert run("verify", conflict, "--strict").exit_code == 5
+    assert run("verify", source, liar(tmp_path), "--strict").exit_code == 1
+
+
+def test_strict_of_what_is_fine(nodes: Nodes) -> None:
+    """All of node-a is verified."""
+    assert run("verify", nodes.ledger("node-a"), "--strict").exit_code == 0
+
+
+def test_contradictions_are_shown_with_both_sides(tmp_path: Path) -> None:
+    """In every form of the output; they are no decisions."""
+    source = unknowing(tmp_path / "b.ledger.jsonl", conflict=True)
+    found = answer("verify", source)
+    (contradiction,) = found["contradictions"]
+    assert found["decisions"] == 1
+    assert [side["says"] for side in contradiction["sides"]] == ["a says 1", "b says 2"]
+    table = run("verify", source).stdout
+    assert "contradiction: node" in table
+    assert "a says 1" in table
+    assert "1 contradictions between sources" in table
+    lines = run("verify", source, "-o", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["type"] for line in lines] == ["contradiction", "finding"]
+
+
+def test_names_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
+    """Nor break the XML."""
+    source = unknowing(tmp_path / "a.ledger.jsonl", pod=HOSTILE)
+    out = tmp_path / "out.xml"
+    result = run("verify", source, "--all", "--junit", str(out))
+    assert result.exit_code == 0, result.output
+    assert not set("\x1b\x9b\u202e") & set(result.stdout)
+    assert "\\x1b[2J<b>" in result.stdout
+    suites = ET.parse(out).getroot()  # our own output
+    (suite,) = suites
+    (case,) = suite
+    assert "\\x1b[2J<b>&\"'" in str(case.get("name"))
+    assert case[0].tag == "skipped"
+    assert answer("verify", source)["items"][0]["subject"] == f"pod/default/{HOSTILE}"
+
+
+def test_errors_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
+    """Not even by the name of a file."""
+    result = run("verify", str(tmp_path / "no\x1b[2J.ledger.jsonl"))
+    assert result.exit_code == 3
+    assert "\x1b" not in result.output
+    assert "no\\x1b[2J" in result.output
+
+
+def test_junit(tmp_path: Path, nodes: Nodes) -> None:
+    """Suites with counts that fit, failures with what was expected."""
+    out = tmp_path / "out.xml"
+    result = run("verify", liar(tmp_path), nodes.ledger("node-b"), "--junit", str(out))
+    assert result.exit_code == 1
+    root = ET.parse(out).getroot()  # our own output
+    assert {str(suite.get("name")).split()[0] for suite in root} == {"node-a", "node-b"}
+    for element in (root, *root):
+        for count, tag in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
+            assert int(str(element.get(count))) == len(list(element.iter(tag)))
+    (failure,) = root.iter("failure")
+    assert '"bytes_to_free":1,' in str(failure.text)
+    assert list(tmp_path.glob("*.part")) == []
+
+
+def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
+    """A damaged source leaves the report of before; a bad place is told before the work."""
+    out = tmp_path / "out.xml"
+    out.write_text("before")
+    bad = tmp_path / "bad.ledger.jsonl"
+    text = Path(nodes.recording("node-a")).read_bytes()
+    bad.write_bytes(text[: len(text) // 2])
+    assert run("verify", str(bad), "--junit", str(out)).exit_code == 3
+    assert out.read_text() == "before"
+    assert list(tmp_path.glob("*.part")) == []
+    result = run("verify", nodes.ledger("node-a"), "--junit", str(tmp_path / "no" / "out.xml"))
+    assert result.exit_code == 2
+    assert "cannot be written: no such file or directory" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code", "message"),
+    [
+        (("nothing-there",), 3, "no such file"),
+        (("nothing-there.ledger.jsonl",), 3, "no such file"),
+        (("",), 2, "a source has no name"),
+        (("--ledger", "nothing-there"), 2, "there is no nothing-there"),
+        (("-o", "xml"), 2, "xml"),
+        (("--junit", "."), 2, "is a directory"),
+    ],
+)
+def test_bad_calls(args: tuple[str, ...], exit_code: int, message: str) -> None:
+    """Told in a sentence, with the code of the contract."""
+    result = run("verify", *args)
+    assert result.exit_code == exit_code
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_an_unknown_node(nodes: Nodes) -> None:
+    """In a ledger, and in a recording."""
+    for args in (("--ledger", nodes.ledger("node-a")), (nodes.recording("node-a"),)):
+        result = run("verify", *args, "--node", "node-z")
+        assert result.exit_code == 2
+        assert "'node-z'" in result.stderr
+
+
+def test_nothing_to_verify(tmp_path: Path) -> None:
+    """An empty ledger, an empty recording, a recording without decisions."""
+    Ledger.create(tmp_path / "empty")
+    assert run("verify", "--ledger", str(tmp_path / "empty")).exit_code == 2
+    (tmp_path / "empty.ledger.jsonl").touch()
+    result = run("verify", str(tmp_path / "empty.ledger.jsonl"))
+    assert result.exit_code == 2
+    assert "no source holds a record" in result.stderr
+    Scene("1.36.2").save(tmp_path / "start.ledger.jsonl")
+    found = answer("verify", str(tmp_path / "start.ledger.jsonl"))
+    assert (found["decisions"], found["items"], found["contradictions"]) == (0, [], [])
+
+
+def test_a_damaged_recording(tmp_path: Path, nodes: Nodes) -> None:
+    """Named with its line: exit code 3."""
+    path = tmp_path / "bad.ledger.jsonl"
+    path.write_bytes(Path(nodes.recording("node-a")).read_bytes().replace(b"gpu-a", b"gpu-z", 1))
+    result = run("verify", str(path))
+    assert result.exit_code == 3
+    assert "bad.ledger.jsonl:" in result.stderr
+    assert "its CRC does not fit its bytes" in result.stderr
+
+
+def test_a_damaged_ledger(tmp_path: Path, nodes: Nodes) -> None:
+    """Exit code 4."""
+    copy = tmp_path / "ledger"
+    shutil.copytree(nodes.ledger("node-b"), copy)
+    segment = next((copy / "nodes" / "node-b" / "segments").iterdir())
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    result = run("verify", "--ledger", str(copy))
+    assert result.exit_code == 4, result.output
+    assert "Traceback" not in result.output
+
+
+def test_python_gives_the_same_findings(nodes: Nodes) -> None:
+    """``OpenLedger.verify``."""
+    with open_ledger(nodes.ledger("node-b")) as ledger:
+        found = [outcome for outcome in ledger.verify() if isinstance(outcome, Finding)]
+        assert [f.seq for f in ledger.verify(node="node-b") if isinstance(f, Finding)] == [
+            f.seq for f in found
+        ]
+    items = answer("verify", nodes.ledger("node-b"))["items"]
+    assert [(f.seq, f.kind, f.verdict) for f in found] == [
+        (item["seq"], item["kind"], item["verdict"]) for item in items
+    ]
+
+
+@pytest.mark.parametrize("output", ["table", "json", "jsonl"])
+def test_the_same_bytes_in_any_world(nodes: Nodes, output: str) -> None:
+    """Hash seed, time zone and locale."""
+    args = ("verify", nodes.ledger("node-a"), "--all"[: 5 * (output == "table")], "-o", output)
+    seen = {output_in(world, *filter(None, args)) for world in WORLDS}
+    assert len(seen) == 1
+
+
+def test_a_refusal_without_reason_is_no_crash(tmp_path: Path) -> None:
+    """Nor one of a pod that no list shows."""
+    scene = Scene("1.36.2", settings={})
+    scene.at(1, PodRejected(namespace="", pod="", pod_uid=None, reason="", message=""))
+    scene.save(tmp_path / "odd.ledger.jsonl")
+    (item,) = answer("verify", str(tmp_path / "odd.ledger.jsonl"))["items"]
+    assert item["verdict"] == "unverifiable"

@@ -1,0 +1,174 @@
+"""``kubeledger whatif`` as users call it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.nodes import WORLDS, Nodes, answer, output_in, run
+from tests.recordings import extract
+
+
+def test_images_that_would_have_stayed(nodes: Nodes) -> None:
+    """With a high threshold of 80 %, no run of node-a begins."""
+    (found,) = answer(
+        "whatif", "--set", "imageGCHighThresholdPercent=80", nodes.ledger("node-a")
+    )["variants"]  # fmt: skip
+    assert (found["node"], found["variant"]) == ("node-a", "imageGCHighThresholdPercent=80")
+    assert found["decisions"] == 279
+    assert sum(found[n] for n in ("same", "changed", "untrusted", "unknown")) == 279
+    first, *others = found["changes"]
+    assert first["kind"] == "images.GarbageCollectionStarted"
+    assert first["recorded"]["high_threshold_percent"] == 5
+    assert first["instead"] is None
+    assert "72 % used, which is under the high threshold of 80 %" in first["why"]
+    assert first["untrusted_since"] is None
+    assert {change["kind"].partition(".")[0] for change in others} == {"images"}
+    # The second run saw a disk from which nothing had been removed before.
+    assert {c["untrusted_since"] for c in others} == {None, first["seq"]}
+
+
+def test_the_recorded_settings_change_nothing(nodes: Nodes) -> None:
+    """Nor does the node's own version, or its own configuration file."""
+    ledger = nodes.ledger("node-a")
+    for args in (("--set", "maxPods=40"), ("--kubelet-version", "1.20.2")):
+        (found,) = answer("whatif", *args, ledger)["variants"]
+        assert (found["same"], found["changes"]) == (279, [])
+
+
+@pytest.mark.parametrize("name", ["node-a", "node-b"])
+def test_its_own_configuration_file_changes_nothing(
+    nodes: Nodes, tmp_path: Path, name: str
+) -> None:
+    """Defaults are those of the version, and the command line stays."""
+    config = next(extract(name, tmp_path).rglob("kubelet-config.yaml"))
+    (found,) = answer("whatif", "--config", str(config), nodes.ledger(name))["variants"]
+    assert found["variant"] == "kubelet-config.yaml"
+    assert found["changes"] == []
+    assert found["same"] >= found["decisions"] - 1
+
+
+def test_what_a_configuration_leaves_out_has_its_default(nodes: Nodes, tmp_path: Path) -> None:
+    """And not the value of the file before: 110 pods, image GC at 85 %."""
+    config = tmp_path / "small.yaml"
+    config.write_text("kind: KubeletConfiguration\nimageGCLowThresholdPercent: 50\n")
+    (found,) = answer("whatif", "--config", str(config), nodes.ledger("node-a"))["variants"]
+    whys = " ".join(change["why"] for change in found["changes"])
+    assert "is under the high threshold of 85 %" in whys
+
+
+def test_alternatives_side_by_side(nodes: Nodes) -> None:
+    """All combinations, for each node."""
+    found = answer(
+        "whatif", "--set", "maxPods=10|40", "--set", "podsPerCore=0|3",
+        nodes.ledger("node-a"), nodes.ledger("node-b"),
+    )["variants"]  # fmt: skip
+    names = [
+        "maxPods=10 podsPerCore=0", "maxPods=10 podsPerCore=3",
+        "maxPods=40 podsPerCore=0", "maxPods=40 podsPerCore=3",
+    ]  # fmt: skip
+    assert [(one["node"], one["variant"]) for one in found] == [
+        (node, name) for node in ("node-a", "node-b") for name in names
+    ]
+
+
+def test_what_lies_behind_a_change_is_not_trusted(nodes: Nodes) -> None:
+    """A pod that would have been refused holds nothing, so what follows is marked."""
+    result = run("whatif", "--set", "maxPods=10", nodes.ledger("node-a"))
+    assert result.exit_code == 0
+    assert "capacity: 10" in result.stdout
+    (found,) = answer("whatif", "--set", "maxPods=10", nodes.ledger("node-a"))["variants"]
+    assert found["changed"] == 1
+    assert found["untrusted"] > 50
+    first = found["changes"][0]["seq"]
+    assert {change["untrusted_since"] for change in found["changes"][1:]} == {first}
+    assert f"untrusted: behind the change at record {first}" in result.stdout
+
+
+def test_inputs_that_are_missing_are_counted(nodes: Nodes) -> None:
+    """Under other rules, 1.20's settings do not say all."""
+    args = ("whatif", "--kubelet-version", "1.36.2", nodes.ledger("node-a"))
+    (found,) = answer(*args)["variants"]
+    assert found["unknown"] > 0
+    assert found["missing"]["the setting imageMaximumGCAge"] > 0
+    assert "decisions need what is not known: the setting imageMaximumGCAge" in run(*args).stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("imageGCHighThresholdPercent=abc",), "must be a whole number"),
+        (("imageGCHighThresholdPercent=true",), "must be a whole number"),
+        (("imageGCHighThresholdPercent=300",), "must be between 0 and 100, inclusive"),
+        (("imageGCHighThresholdPercent=-1",), "must be between 0 and 100, inclusive"),
+        (("imageGCHighThresholdPercent=80|300",), "=300: imageGCHighThresholdPercent must be"),
+        (("imageGCHighThresholdPercent=3",), "imageGCLowThresholdPercent 4 must be less than"),
+        (("maxPods=-1",), "must not be a negative number"),
+        (("maxPods=4.5",), "must be a whole number"),
+        (("maxPods",), "is no setting"),
+        (("=5",), "is no setting"),
+        (("maxPods.x=5",), "maxPods has no entry 'x'"),
+        (("imageGCHighTresholdPercent=80",), "there is no setting 'imageGCHighTresholdPercent'"),
+        (("evictionHard.memory=5%",), "has no entry 'memory': there are"),
+        (("evictionHard.memory.available=lots",), "must be a quantity"),
+        (("topologyManagerPolicy=strict",), "must be one of none, best-effort"),
+        (("featureGates.MemoryQoS=on",), "must be true or false"),
+        ((), "nothing is changed"),
+    ],
+)
+def test_what_no_kubelet_takes_is_refused(
+    nodes: Nodes, args: tuple[str, ...], message: str
+) -> None:
+    """As a usage error, before anything is printed."""
+    settings = [part for arg in args for part in ("--set", arg)]
+    result = run("whatif", *settings, nodes.ledger("node-a"))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_typing_error_gets_a_suggestion(nodes: Nodes) -> None:
+    """Names of fields are long."""
+    result = run("whatif", "--set", "imageGCHighTresholdPercent=80", nodes.ledger("node-a"))
+    assert "is it imageGCHighThresholdPercent" in result.stderr
+
+
+def test_an_unknown_version(nodes: Nodes) -> None:
+    """Nothing is decided by the rules of another one."""
+    result = run("whatif", "--kubelet-version", "1.99.0", nodes.ledger("node-a"))
+    assert result.exit_code == 2
+    assert "1.99.0" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: KubeletConfiguration\nmaxPods: many\n", 'must be a whole number, not "many"'),
+        ("kind: KubeletConfiguration\nmaxPods: -1\n", "must not be a negative number"),
+        (
+            "kind: KubeletConfiguration\nimageGCHighThresholdPercent: 50\n",
+            "imageGCLowThresholdPercent 80 must be less than imageGCHighThresholdPercent 50",
+        ),
+        ("kind: Pod\n", "is no KubeletConfiguration"),
+        ("- 1\n", "is no KubeletConfiguration"),
+        ("{", "cannot be read as YAML"),
+        ("\x1b", "cannot be read as YAML"),
+    ],
+)
+def test_bad_configuration_files(nodes: Nodes, tmp_path: Path, text: str, message: str) -> None:
+    """Bad input, named with its file."""
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+    result = run("whatif", "--config", str(config), nodes.ledger("node-a"))
+    assert result.exit_code == 3
+    assert message in result.stderr
+    assert "config.yaml: " in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_the_same_bytes_in_any_world(nodes: Nodes, output: str) -> None:
+    """Hash seed, time zone and locale."""
+    args = ("whatif", "--set", "maxPods=5|10", nodes.ledger("node-a"), "-o", output)
+    assert len({output_in(world, *args) for world in WORLDS}) == 1

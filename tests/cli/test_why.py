@@ -1,0 +1,224 @@
+"""``kubeledger why`` as users call it, and its answers to real questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from freezegun import freeze_time
+
+from kubeledger.lifecycle.records import PodAdmitted
+from kubeledger.testing.scene import Scene
+from tests.cli.nodes import WORLDS, Nodes, answer, output_in, run
+
+BURSTABLE = "kubepods/burstable/pod50de8d34-c6b6-4560-94f6-8112cb42465b"
+REMOVED = "sha256:5e3c775663b8edad90449cb2bf53ca9c503e3dc8bd8babe5bc984b8b6575c5a0"
+KEPT_IN_USE = "sha256:68d8e9110ca497ee3eb8e1264b28f47fa97dec63cbd657b2e38fe65b5e404236"
+KEPT_YOUNG = "sha256:2cf000c66ba5a7627abd2b39aa1f8c91bb027284cfb79dde302bd73003e7b27e"
+
+QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str], ...]]] = {
+    "why was gpu-a preempted": (
+        "pod/default/gpu-a",
+        "preemption.PodPreempted",
+        ("default/gpu-a (Burstable, priority 0, 50m of cpu)", "kube-system/critical-1",
+         "priority 2000001000", "450m of cpu", "default/filler-c", "default/filler-a",
+         "32Mi against 64Mi"),
+        (("kubelet.log", 10660, 'SyncLoop (ADD, "api"): "critical-1_kube-system'),
+         ("kubelet.log", 10672, "preemption: attempting to evict pods")),
+    ),
+    "why did live-fail restart": (
+        "container/default/live-fail/app",
+        "lifecycle.RestartBackedOff",
+        ("default/live-fail: container app", "liveness failed 3 times in a row (threshold 3)",
+         "liveness probe of container app failed", "back-off was 40 s"),
+        (("kubelet.log", 17832, "can't open '/tmp/ok'"), ("kubelet.log", 17878, "Liveness probe"),
+         ("kubelet.log", 17913, "Liveness probe"),
+         ("kubelet.log", 17921, "failed liveness probe, will be restarted"),
+         ("kubelet.log", 18023, "ContainerDied"), ("kubelet.log", 18038, "back-off 40s")),
+    ),
+    "why was this image deleted": (
+        f"image/{REMOVED}",
+        "images.ImageDeleted",
+        ("image 5e3c775663b8 was not in use", "is older than 10s", "72 % used",
+         "high threshold of 5 %", "183647269519 bytes are to be freed", "down to 4 %"),
+        (("kubelet.log", 13983, "Trying to free 183647269519 bytes"),
+         ("kubelet.log", 14058, REMOVED)),
+    ),
+    "why was that image kept": (
+        f"image/{KEPT_IN_USE}",
+        "images.GarbageCollected",
+        (f"image {KEPT_IN_USE} was kept at 2026-11-21T03:02:42.176981Z: it is in use",),
+        (("kubelet.log", 13983, "Trying to free 183647269519 bytes"),),
+    ),
+    "why was gpu-c refused": (
+        "pod/default/gpu-c",
+        "lifecycle.PodRejected",
+        ("requested number of devices unavailable for example.com/gpu",
+         "Requested: 3, Available: 1", "1 free healthy device: gpu-3",
+         "gpu-0 held by default/gpu-a/warmup", "gpu-1 held by default/gpu-b/train"),
+        (("kubelet.log", 9954, "gpu-c"), ("kubelet.log", 9957, "requested: 3, available: 1")),
+    ),
+    "why does this cgroup have 256 shares": (
+        f"cgroup/{BURSTABLE}",
+        "cgroups.CgroupUpdated",
+        ("pod default/burstable-1 is Burstable", "256 shares", "a quota of 40000 us",
+         "335544320 bytes"),
+        (("snapshots/20261121T025416Z/cgroupfs.txt", 28, BURSTABLE),),
+    ),
+}  # fmt: skip
+"""Question -> target, kind of the decision, facts of the sentence, lines of evidence."""
+
+
+def why(nodes: Nodes, target: str, *args: str) -> Any:  # noqa: ANN401 # any JSON value
+    """Node-a's answer."""
+    return answer("why", target, nodes.ledger("node-a"), *args)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_true_answers(nodes: Nodes, question: str) -> None:
+    """Each was read off the raw log."""
+    target, kind, facts, places = QUESTIONS[question]
+    found = why(nodes, target)
+    assert found["target"] == target
+    assert found["finding"]["kind"] == kind
+    assert found["finding"]["verdict"] == "match"
+    assert found["finding"]["rule"].startswith("pkg/kubelet/")
+    for fact in facts:
+        assert fact in found["sentence"]
+    there = {(piece["file"], piece["line"]): piece["text"] for piece in found["evidence"]}
+    for file, line, text in places:
+        assert text in there[file, line]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_evidence_is_numbered_in_the_order_of_time(nodes: Nodes, question: str) -> None:
+    """The decision's own inputs are all there."""
+    found = why(nodes, QUESTIONS[question][0])
+    evidence = found["evidence"]
+    assert [piece["number"] for piece in evidence] == list(range(1, len(evidence) + 1))
+    assert [p["ts_ns"] for p in evidence] == sorted(p["ts_ns"] for p in evidence)
+    seqs = {piece["seq"] for piece in evidence}
+    assert set(found["finding"]["inputs"]) | {found["finding"]["seq"]} <= seqs
+    assert all(piece["file"] for piece in evidence)
+
+
+def test_what_is_inferred_says_so(nodes: Nodes) -> None:
+    """The log names no preemptor: it is the pod that was admitted then."""
+    (preempted,) = (p for p in why(nodes, "pod/default/gpu-a")["evidence"]
+                    if p["kind"] == "preemption.PodPreempted")  # fmt: skip
+    assert preempted["inferred"] is True
+    text = run("why", "pod/default/gpu-a", nodes.ledger("node-a")).stdout
+    assert "preempted for kube-system/critical-1 (inferred)" in text
+
+
+def test_the_text(nodes: Nodes) -> None:
+    """The sentence first, then evidence, decision, and the other decisions."""
+    lines = run("why", "pod/default/gpu-a", nodes.ledger("node-a")).stdout.splitlines()
+    assert lines[0] == why(nodes, "pod/default/gpu-a")["sentence"]
+    assert lines[2] == "Evidence on node-a:"
+    assert "Rule:     pkg/kubelet/preemption getPodsToPreempt" in lines
+    assert any(line.startswith("All 15 decisions about pod/default/gpu-a") for line in lines)
+
+
+def test_at_a_time(nodes: Nodes) -> None:
+    """As of then: before it was preempted, gpu-a had been let in."""
+    found = why(nodes, "pod/default/gpu-a", "--at", "2026-11-21T02:55:00Z")
+    assert found["finding"]["kind"] == "lifecycle.PodAdmitted"
+    assert all(step["ts_ns"] <= 1795229700 * 10**9 for step in found["history"])
+    early = run("why", "pod/default/gpu-a", nodes.ledger("node-a"), "--at", "2026-11-21T02:53:00Z")
+    assert early.exit_code == 2
+    assert "no decision is about pod/default/gpu-a" in early.stderr
+
+
+def test_times_before_now(nodes: Nodes) -> None:
+    """By the command's own clock."""
+    with freeze_time("2026-11-21T04:55:00Z"):
+        ago = why(nodes, "pod/default/gpu-a", "--at", "-2h")
+        assert ago == why(nodes, "pod/default/gpu-a", "--at", "2026-11-21T02:55:00Z")
+        now = why(nodes, "pod/default/gpu-a", "--at", "now")
+    assert now == why(nodes, "pod/default/gpu-a")
+
+
+def test_images_by_a_prefix(nodes: Nodes) -> None:
+    """With or without the algorithm, six digits or more."""
+    whole = why(nodes, f"image/{REMOVED}")
+    for prefix in (REMOVED[:20], REMOVED[7:19], REMOVED[7:13]):
+        assert why(nodes, f"image/{prefix}")["sentence"] == whole["sentence"]
+    assert run("why", f"image/{REMOVED[7:12]}", nodes.ledger("node-a")).exit_code == 2
+
+
+def test_a_young_image_is_kept_for_its_age(nodes: Nodes) -> None:
+    """It had been removed before, and came back."""
+    kept = why(nodes, f"image/{KEPT_YOUNG}")
+    assert "it was detected less than 1s before (minimum age 10s)" in kept["sentence"]
+    before = why(nodes, f"image/{KEPT_YOUNG}", "--at", "2026-11-21T02:58:00Z")
+    assert before["finding"]["kind"] == "images.ImageDeleted"
+
+
+def test_devices(nodes: Nodes) -> None:
+    """The resource's name holds a slash."""
+    found = why(nodes, "device/example.com/gpu/gpu-1")
+    assert found["finding"]["kind"] == "devicemanager.DevicesAllocated"
+    assert "gpu-1" in found["sentence"]
+
+
+def test_several_nodes(nodes: Nodes) -> None:
+    """A list of answers, and ``--node``."""
+    both = (nodes.ledger("node-a"), nodes.ledger("node-b"))
+    found = answer("why", "cgroup/kubepods", *both)
+    assert [one["node"] for one in found] == ["node-a", "node-b"]
+    assert answer("why", "cgroup/kubepods", *both, "--node", "node-b") == found[1]
+    text = run("why", "cgroup/kubepods", *both).stdout
+    assert "Evidence on node-a:" in text
+    assert "Evidence on node-b:" in text
+
+
+def test_recordings_answer_as_ledgers_do(nodes: Nodes) -> None:
+    """Evidence and causes included."""
+    target = "container/default/live-fail/app"
+    assert answer("why", target, nodes.recording("node-a")) == why(nodes, target)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("gpu-a", "is no target"),
+        ("node/default/gpu-a", "is no target"),
+        ("", "is no target"),
+        ("pod/gpu-a", "is not of the form pod/NS/NAME"),
+        ("pod/default/", "is not of the form pod/NS/NAME"),
+        ("pod/default/gpu-a/train", "is not of the form pod/NS/NAME"),
+        ("container/default/gpu-a", "is not of the form container/NS/POD/C"),
+        ("device/gpu-1", "is not of the form device/RESOURCE/ID"),
+        ("image/", "is not of the form image/ID"),
+        ("cgroup//", "is not of the form cgroup/PATH"),
+        ("pod/default/never", "no decision is about pod/default/never"),
+        ("pod/default/\x1b[2J", "\\x1b[2J"),
+    ],
+)
+def test_bad_targets(nodes: Nodes, target: str, message: str) -> None:
+    """Usage, with the forms that there are."""
+    result = run("why", target, nodes.ledger("node-a"))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "\x1b" not in result.output
+
+
+def test_what_cannot_be_decided_again_says_why(tmp_path: Path) -> None:
+    """The decision stands there as recorded, and the missing inputs are named."""
+    scene = Scene()
+    scene.at(1, PodAdmitted(namespace="default", pod="web\x1b[2J", pod_uid=None))
+    scene.save(tmp_path / "a.ledger.jsonl")
+    result = run("why", "pod/default/web\x1b[2J", str(tmp_path / "a.ledger.jsonl"))
+    assert result.exit_code == 0, result.output
+    assert "not decided again" in result.stdout
+    assert "missing" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_the_same_bytes_in_any_world(nodes: Nodes, output: str) -> None:
+    """Hash seed, time zone and locale."""
+    args = ("why", "pod/default/gpu-c", nodes.ledger("node-a"), "-o", output)
+    assert len({output_in(world, *args) for world in WORLDS}) == 1
