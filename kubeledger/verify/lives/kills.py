@@ -94,6 +94,7 @@ class KillJudge:
         """
         wrong = self._by.wrong(record, body) or self._other_id(body, key_for(state, body))
         if wrong is not None and set(wrong) == {"container_id"} and self._is_listed(body):
+            self._tell_other_id(record, body, wrong["container_id"], key_for(state, body))
             wrong = None  # it was not seen to start, but it did
         believed = body if wrong is None else corrected(body, wrong)
         key = key_for(state, believed)
@@ -149,6 +150,22 @@ class KillJudge:
         if body.reason is None:
             return _lacks("the reason of the kill")
         return self._judge_reason(body, state, key, ask)
+
+    def _tell_other_id(
+        self, record: Record, body: ContainerKilled, other_id: str, key: str
+    ) -> None:
+        """A start tells of one container, a kill and a list of another."""
+        runs = self._lives.running(key, body.container)
+        if runs is None or runs.started_seq is None or runs.container_id != other_id:
+            return
+        self._bench.contradict(
+            record.ts_ns,
+            subject_of(body),
+            f"container {body.container} was seen to start as {other_id}, and {body.container_id} "
+            "was killed",
+            (runs.started_seq, f"container {other_id}"),
+            (record.seq, f"container {body.container_id}"),
+        )
 
     def _is_listed(self, body: ContainerKilled) -> bool:
         uid, container_id = body.pod_uid, body.container_id or ""
