@@ -313,3 +313,45 @@ def test_a_mirror_pod_is_not_asked() -> None:
 def test_reasons_that_go_with_messages(message: str, reason: str | None) -> None:
     """Reasons that go with messages."""
     assert reason_of_message(message) == reason
+
+
+def test_the_status_line_of_an_old_kubelet_tells_a_refusal_for_devices() -> None:
+    """It is the kubelet's own: an event in other words only supports it."""
+    message = "Allocate failed due to no devices, which is unexpected"
+    status = (
+        f'Status Manager: adding pod: "{UID}", with status: (1, {{Failed [] Pod {message} '
+        "UnexpectedAdmissionError    [] 2026-11-21 03:00:17 +0000 UTC [] []  []}) to "
+        "podStatusChannel"
+    )
+    log = [_add(), klog("10:00:00.000200", "status_manager.go", status)]
+    log.append(_event("10:00:00.000300", "UnexpectedAdmissionError", "other words"))
+    (fact,) = facts_of(tell(world(), log), PodRejected)
+    assert values(fact.body, "reason", "message") == ("UnexpectedAdmissionError", message)
+    assert [piece.line for piece in fact.evidence] == [2, 1, 3]
+
+
+def test_a_status_line_of_an_admitted_pod_refuses_nobody() -> None:
+    """A victim fails with a reason, too."""
+    status = (
+        f'Status Manager: adding pod: "{UID}", with status: (3, {{Failed [] Preempted in order '
+        "to admit critical pod Preempting    [] 2026-11-21 03:00:17 +0000 UTC [] []  []}) to x"
+    )
+    log = [_add(), _synced("10:00:00.200000"), klog("10:00:01.0", "status_manager.go", status)]
+    assert of(tell(world(), log), PodRejected) == []
+
+
+def test_the_line_whose_words_are_taken_comes_first() -> None:
+    """A newer kubelet's predicate tells the error, and who denies the pod reason and message."""
+    told = '"Failed to admit pod, unexpected error while attempting to recover from admission'
+    denied = (
+        f'"Pod admission denied" podUID="{UID}" pod="shop/a" reason="UnexpectedAdmissionError" '
+        'message="Unexpected error while attempting to recover from admission failure: x" '
+        'operation="add"'
+    )
+    log = [
+        klog("10:00:00.000000", "kubelet.go", '"SyncLoop ADD" source="file" pods=["shop/a"]'),
+        klog("10:00:00.000100", "predicate.go", f'{told} failure" pod="shop/a" err="x"'),
+        klog("10:00:00.000200", "allocation_manager.go", denied),
+    ]
+    (fact,) = facts_of(tell(world(), log), PodRejected)
+    assert [piece.line for piece in fact.evidence] == [3, 2, 1]

@@ -539,6 +539,26 @@ class TestRefusals:
         facts = run(lines(denied, f"+60s {denied}"), u="ns/p")
         assert len(bodies(facts, AllocationFailed)) == 2
 
+    def test_other_words_at_once_are_no_second_refusal(self) -> None:
+        """A pod is refused once an admission; what tells it otherwise stands by as evidence."""
+        other = REFUSAL.replace("Available: 1", "Available: 2")
+        assert other != REFUSAL
+        facts = run(
+            lines(
+                'status_manager.go Status Manager: adding pod: "u", with status: (1, {Failed [] '
+                f"Pod {REFUSAL} UnexpectedAdmissionError    [] <nil> [] []  []}}) to x",
+                'event.go "Event occurred" object="ns/p" kind="Pod" apiVersion="v1" '
+                f'type="Warning" reason="UnexpectedAdmissionError" message="{other}"',
+                'status_manager.go Status Manager: syncing pod: "u", with status: (1, {Failed [] '
+                f"Pod {REFUSAL} UnexpectedAdmissionError    [] <nil> [] []  []}}) from x",
+            ),
+            u="ns/p",
+        )
+        (fact,) = of_kind(facts, AllocationFailed)
+        assert isinstance(fact.body, AllocationFailed)
+        assert fact.body.error in REFUSAL
+        assert len(fact.evidence) == 3
+
     def test_a_status_that_is_repeated_later_is_not(self) -> None:
         """Only an admission refuses."""
         status = (

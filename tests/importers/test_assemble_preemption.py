@@ -215,3 +215,15 @@ def test_recorded_preemption_of_two_pods() -> None:
     assert [fact.cause for fact in kills] == preempted
     (admitted,) = facts_of(facts, PodAdmitted)
     assert admitted.cause is preempted[1]
+
+
+@pytest.mark.parametrize("lost", [" in order to free up", "resources: [", "(res: cpu"])
+def test_a_line_that_is_cut_says_so(lost: str) -> None:
+    """Behind the cut there may have been more victims."""
+    whole = _attempt("10:00:00.1", _dump("a", VICTIM))
+    log = [_add("10:00:00.0", CRITICAL), whole[: whole.index(lost)]]
+    (body,) = of(tell(world(), log), PodPreempted)
+    # Behind the list of victims, only amounts are lost.
+    assert body.cut is (lost != "(res: cpu")
+    (body,) = of(tell(world(), [_add("10:00:00.0", CRITICAL), whole]), PodPreempted)
+    assert not body.cut

@@ -9,6 +9,7 @@ import msgspec
 
 from kubeledger.devicemanager.state import DeviceManagerState
 from kubeledger.kube.critical import CONFIG_SOURCE
+from kubeledger.kube.keys import name_key
 from kubeledger.kube.names import is_extended_resource
 from kubeledger.kube.pod import Container, Node, Pod, Taint
 from kubeledger.kube.podqos import pod_qos
@@ -54,7 +55,8 @@ class Asker:
         self.whole = False
         self._before: Allocatable | None = None
         self._alive_ns: int | None = None
-        self._typed: dict[tuple[int, str, str | None], Pod] = {}
+        self._typed: dict[tuple[ListedPod, str | None], tuple[Pod, tuple[str, ...]]] = {}
+        self._nodes_for: tuple[object, tuple[Node, ...]] = (None, ())
 
     def kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         """Another process: what the one before had goes on to count as the API's node object."""
@@ -80,9 +82,10 @@ class Asker:
         listed = self._listed(offer, offer.ts_ns)
         if listed is None:
             return ("the pod's spec",)
-        pod = self._pod(listed, offer.source)
-        if pod is None:
+        typed = self._pod(listed, offer.source)
+        if typed is None:
             return ("a readable spec of the pod",)
+        pod, extended = typed
         if offer.turn_ns is not None:
             until_ns = max(offer.ts_ns, min(until_ns, offer.turn_ns))
         allocatable = self._allocatable(until_ns, bench.profile, state)
@@ -93,7 +96,9 @@ class Asker:
             if other.batch == offer.batch and other.preempted:
                 since_ns = max(since_ns, other.preempted[-1][1])
         others, unread = self._others(offer, since_ns, max(since_ns, until_ns), state)
-        nodes, node_seqs, labels_known = self._nodes(offer, pod, allocatable, others, state)
+        nodes, node_seqs, labels_known = self._nodes(
+            offer, pod, extended, allocatable, others, state
+        )
         return Question(
             offer=offer,
             pod=pod,
@@ -128,19 +133,19 @@ class Asker:
             listed = pods.at(ts_ns, None, offer.namespace, stem) if dash else None
         return listed
 
-    def _pod(self, listed: ListedPod, source: str | None) -> Pod | None:
-        """The object as admission gets it; None when it is not one."""
-        key = (listed.seq, f"{listed.namespace}/{listed.name}", source)
-        pod = self._typed.get(key)
-        if pod is None:
+    def _pod(self, listed: ListedPod, source: str | None) -> tuple[Pod, tuple[str, ...]] | None:
+        """The object as admission gets it, and extended resources; None when it is no pod."""
+        key = (listed, source)
+        typed = self._typed.get(key)
+        if typed is None:
             try:
                 pod = as_admitted(listed.as_(Pod), source)
             except msgspec.ValidationError:
                 return None
             if len(self._typed) >= _REMEMBERED_MAX:
                 self._typed.clear()
-            self._typed[key] = pod
-        return pod
+            typed = self._typed[key] = (pod, tuple(_extended(pod)))
+        return typed
 
     def _others(
         self, offer: Offer, since_ns: int, until_ns: int, state: NodeState
@@ -151,11 +156,13 @@ class Asker:
         for source, namespace, name, listed, doubtful in self._counting(
             offer, since_ns, until_ns, state
         ):
-            pod = self._pod(listed, source) if listed is not None else None
-            if pod is None or listed is None:
-                unread.append(f"{namespace}/{name}")
+            typed = self._pod(listed, source) if listed is not None else None
+            if typed is None or listed is None:
+                unread.append(name_key(namespace, name))
             else:
-                others.append(Other(f"{namespace}/{name}", pod, listed.seq, doubtful))
+                pod, extended = typed
+                full_name = name_key(namespace, name)
+                others.append(Other(full_name, pod, listed.seq, doubtful, extended))
         return tuple(others), tuple(unread)
 
     def _counting(
@@ -229,6 +236,7 @@ class Asker:
         self,
         offer: Offer,
         pod: Pod,
+        own: Sequence[str],
         allocatable: Allocatable,
         others: Sequence[Other],
         state: NodeState,
@@ -237,20 +245,34 @@ class Asker:
         labels, taints, seqs, labels_known = self._marks(offer.ts_ns)
         # A pod is only given to the kubelet of its own node, whatever that is called.
         name = pod.spec.node_name or self._node_name
-        wanted = [r for p in (pod, *(o.pod for o in others)) for r in _extended(p)]
-        shown = self.nodes.last(offer.ts_ns, "allocatable")
-        written = (shown.body.allocatable or {}) if shown is not None else {}
-        devices = _devices(dict.fromkeys(wanted), state.devicemanager, written)
+        wanted = dict.fromkeys([*own, *(r for other in others for r in other.extended)])
+        devices: dict[str, str] = {}
+        if wanted:
+            shown = self.nodes.last(offer.ts_ns, "allocatable")
+            written = (shown.body.allocatable or {}) if shown is not None else {}
+            devices = _devices(wanted, state.devicemanager, written)
+        lags = any(resource in devices for resource in own)
+        key = (allocatable, self._before, name, tuple(devices.items()), lags, labels, taints)
+        if self._nodes_for[0] != key:
+            tables = self._tables(allocatable, devices, lags=lags)
+            nodes = tuple(node_of(name, table, labels, taints) for table in tables)
+            self._nodes_for = (key, nodes)
+        return self._nodes_for[1], seqs, labels_known
+
+    def _tables(
+        self, allocatable: Allocatable, devices: dict[str, str], *, lags: bool
+    ) -> list[dict[str, str]]:
+        """What the node may list, the likeliest first."""
         amounts = {n: q.canonical() for n, q in allocatable.amounts.items()}
         tables = [{**amounts, **devices}]
-        if any(resource in devices for resource in _extended(pod)):
+        if lags:
             # The node object lags behind the device manager.
             tables.append(amounts)
             tables.append({**amounts, **{r: str(UNCOUNTED) for r in devices}})
         if self._before is not None and self._before.amounts != allocatable.amounts:
             before = {n: q.canonical() for n, q in self._before.amounts.items()}
             tables.append({**before, **devices})
-        return tuple(node_of(name, t, labels, taints) for t in tables), seqs, labels_known
+        return tables
 
     def _marks(
         self, ts_ns: int

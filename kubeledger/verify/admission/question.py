@@ -41,12 +41,14 @@ class Other(msgspec.Struct, frozen=True):
         name: ``namespace/name``.
         seq: record that shows its spec.
         doubtful: it may also not have counted.
+        extended: extended resources that it asks for.
     """
 
     name: str
     pod: Pod
     seq: int
     doubtful: bool
+    extended: tuple[str, ...] = ()
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -124,8 +126,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         first = True
         for pods in self._casts():
             for node in self.nodes:
-                for answer in self._in_world(node, pods):
-                    yield msgspec.structs.replace(answer, first=first)
+                for answer in self._in_world(node, pods, first=first):
+                    yield answer
                     first = False
 
     def without_doubtful(self) -> Answer:
@@ -142,7 +144,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             for absent in combinations(doubtful, size):
                 yield tuple(o for index, o in enumerate(self.others) if index not in absent)
 
-    def _in_world(self, node: Node, others: tuple[Other, ...]) -> Iterator[Answer]:
+    def _in_world(
+        self, node: Node, others: tuple[Other, ...], *, first: bool = False
+    ) -> Iterator[Answer]:
         """All that the random order of scalar resources can give in one world."""
         pods = tuple(other.pod for other in others)
         info = NodeInfo(node, pods, self.facts)
@@ -150,7 +154,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         for ordered in _orders(reasons):
             insufficient = tuple(r for r in ordered if isinstance(r, InsufficientResourceError))
             result = lifecycle.decide(self.pod, info, self.facts, self._recovery(pods), ordered)
-            yield Answer(result, insufficient, _missing(insufficient), False, info, others)
+            yield Answer(result, insufficient, _missing(insufficient), first, info, others)
+            first = False
 
     def _recovery(self, pods: Sequence[Pod]) -> lifecycle.Recovery | None:
         if not preemption.may_preempt(self.pod):

@@ -117,11 +117,13 @@ class AdmissionVerifier(Verifier):
             self._episodes.close_all(state)
         else:
             self._episodes.pass_time(now_ns, state)
-        for offer, (record, body, question) in list(self._held.items()):
-            if now_ns is None or now_ns > record.ts_ns + _HELD_NS:
-                del self._held[offer]
-                self._judge_refusal(record, body, question)
-        self._miss_refusals(now_ns)
+        if self._held:
+            for offer, (record, body, question) in list(self._held.items()):
+                if now_ns is None or now_ns > record.ts_ns + _HELD_NS:
+                    del self._held[offer]
+                    self._judge_refusal(record, body, question)
+        if self._unanswered:
+            self._miss_refusals(now_ns)
 
     def _miss_refusals(self, now_ns: int | None) -> None:
         """What refuses a pod is followed by its refusal, while the log goes on."""
