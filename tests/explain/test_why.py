@@ -1,0 +1,75 @@
+"""Explanations of everything that the recordings hold decisions about."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from kubeledger.explain import explain, parse_target
+from kubeledger.explain.why import HISTORY_MAX
+from kubeledger.lifecycle.records import PodAdmitted
+from kubeledger.replay.histories import History, history_of_reader
+from kubeledger.verify import Finding
+from tests.verify.histories import reader, recorded, scene
+
+
+def history(name: str) -> History:
+    """A recording."""
+    return history_of_reader(name, name, reader(recorded(name)))
+
+
+@pytest.mark.parametrize("name", ["node-a", "node-b"])
+def test_everything_has_an_answer(name: str) -> None:
+    """Every third subject of a finding: one sentence, evidence in order, the decision in it."""
+    records = history(name)
+    subjects = sorted({f.subject for f in records.verify() if isinstance(f, Finding)} - {"node"})
+    for subject in subjects[::3]:
+        found = explain(records, parse_target(subject))
+        assert found is not None, subject
+        assert found.sentence.endswith(".")
+        assert found.finding.seq in {piece.seq for piece in found.evidence}
+        assert found.finding.seq in {step.seq for step in found.history}
+        assert all(a.ts_ns <= b.ts_ns for a, b in pairwise(found.evidence))
+        assert all(piece.number == n for n, piece in enumerate(found.evidence, start=1))
+
+
+def test_evidence_is_what_the_records_say() -> None:
+    """File, line and text are copied, not made."""
+    by_seq = {record.seq: record for record in recorded("node-a")}
+    found = explain(history("node-a"), parse_target("pod/default/gpu-a"))
+    assert found is not None
+    for piece in found.evidence:
+        first = by_seq[piece.seq].evidence[0]
+        assert (piece.file, piece.line, piece.text) == (first.file, first.line, first.text)
+        assert piece.role == by_seq[piece.seq].role
+
+
+def test_only_what_was_so_by_then() -> None:
+    """No decision behind the time is told of."""
+    records = recorded("node-a")
+    middle = records[len(records) // 2].ts_ns
+    found = explain(history("node-a"), parse_target("pod/default/live-fail"), upto_ts_ns=middle)
+    assert found is not None
+    assert found.finding.ts_ns <= middle
+    assert max(step.ts_ns for step in found.history) <= middle
+
+
+def test_no_decision_no_answer() -> None:
+    """None, which the command turns into an error."""
+    assert explain(history("node-b"), parse_target("pod/default/never")) is None
+    assert explain(history("node-b"), parse_target("cgroup/kubepods/nothing")) is None
+
+
+def test_a_long_history_is_cut() -> None:
+    """The newest are kept."""
+    body = PodAdmitted(namespace="default", pod="web", pod_uid=None)
+    records = scene(*((float(n), body) for n in range(HISTORY_MAX + 50)))
+    found = explain(
+        history_of_reader("node-t", "", reader(records)), parse_target("pod/default/web")
+    )
+    assert found is not None
+    assert len(found.history) == HISTORY_MAX
+    assert found.history[-1].seq == len(records)
+    assert found.finding.verdict == "unverifiable"
+    assert "not decided again" in found.sentence

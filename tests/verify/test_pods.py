@@ -1,0 +1,105 @@
+"""The pod register: a spec as it was at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeledger.kube.pod import Pod
+from kubeledger.lifecycle.records import PodListed
+from kubeledger.verify.pods import PodRegister
+
+
+def listed(uid: str | None, image: str = "a:1", **fields: Any) -> PodListed:  # noqa: ANN401 # any field
+    """Pod default/web as a list shows it."""
+    spec = {"containers": [{"name": "app", "image": image}]}
+    known: dict[str, Any] = {
+        "namespace": "default", "pod": "web", "pod_uid": uid, "spec": spec, "status": {},
+        "listed_by": "kubelet",
+    }  # fmt: skip
+    return PodListed(**(known | fields))
+
+
+def register(*noted: tuple[int, PodListed]) -> PodRegister:
+    """A settled register of lists at times; seq is 10 times the place."""
+    pods = PodRegister()
+    for place, (ts_ns, body) in enumerate(noted, start=1):
+        pods.note(place * 10, ts_ns, body)
+    pods.settle()
+    return pods
+
+
+def seq_at(pods: PodRegister, ts_ns: int, uid: str | None) -> int | None:
+    """Which list entry answers."""
+    found = pods.at(ts_ns, uid, "default", "web")
+    return found.seq if found is not None else None
+
+
+def test_the_version_that_held_then() -> None:
+    """Or the earliest later one; the same object again adds nothing."""
+    pods = register(
+        (100, listed("u1")), (200, listed("u1")), (300, listed("u1", "a:2")),
+    )  # fmt: skip
+    assert [seq_at(pods, ts, "u1") for ts in (50, 100, 250, 300, 900)] == [10, 10, 10, 30, 30]
+    found = pods.at(100, "u1")
+    assert found is not None
+    assert [version.seq for version in pods.versions(found)] == [10, 30]
+
+
+def test_lists_out_of_order() -> None:
+    """A snapshot may be read before an earlier one."""
+    pods = register((300, listed("u1", "a:2")), (100, listed("u1")))
+    assert [seq_at(pods, ts, "u1") for ts in (100, 299, 300)] == [20, 20, 10]
+
+
+def test_by_name() -> None:
+    """The newest pod of the name that was listed by then, else the first."""
+    pods = register((100, listed("u1")), (500, listed("u2")))
+    assert [seq_at(pods, ts, None) for ts in (50, 100, 499, 500)] == [10, 10, 10, 20]
+    assert pods.at(100, None, "default", "other") is None
+    assert pods.at(100, "u3", "default", "web") is None
+
+
+def test_what_shows_no_spec_adds_nothing() -> None:
+    """An end, or an entry without a spec."""
+    pods = register((100, listed("u1", gone=True)), (200, listed("u2", spec=None)))
+    assert seq_at(pods, 300, "u1") is None
+    assert seq_at(pods, 300, None) is None
+
+
+def test_a_manifest_counts_only_where_no_list_shows_the_pod() -> None:
+    """Nothing is defaulted in it."""
+    manifest = listed(None, "m:1", listed_by="manifest")
+    assert seq_at(register((100, manifest)), 50, "u1") == 10
+    assert seq_at(register((100, manifest), (200, listed("u1"))), 50, "u1") == 20
+
+
+def test_status_that_changes_with_every_restart_is_no_new_version() -> None:
+    """Resources given to a container are one."""
+    status = {"qosClass": "Burstable", "containerStatuses": [{"name": "app", "restartCount": 1}]}
+    again = {"qosClass": "Burstable", "containerStatuses": [{"name": "app", "restartCount": 2}]}
+    grown: dict[str, Any] = {
+        "qosClass": "Burstable",
+        "containerStatuses": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}],
+    }
+    pods = register(
+        (1, listed("u1", status=status)), (2, listed("u1", status=again)),
+        (3, listed("u1", status=grown)),
+    )  # fmt: skip
+    found = pods.at(1, "u1")
+    assert found is not None
+    assert [version.seq for version in pods.versions(found)] == [10, 30]
+
+
+def test_typed_once() -> None:
+    """The object is read once a type; a spec of wrong types says so."""
+    pods = register((1, listed("u1")), (2, listed("u2", spec={"containers": 5})))
+    good, bad = pods.at(9, "u1"), pods.at(9, "u2")
+    assert good is not None
+    assert bad is not None
+    assert good.as_(Pod) is good.as_(Pod)
+    assert good.as_(Pod).spec.containers[0].name == "app"
+    with pytest.raises(msgspec.ValidationError):
+        bad.as_(Pod)

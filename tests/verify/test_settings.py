@@ -1,0 +1,98 @@
+"""Settings under a variant; counts of outcomes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
+from kubeledger.verify import Contradiction, Finding, Variant, Verdict
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.settings import UNKNOWN, Settings
+from kubeledger.verify.tally import Tally
+from tests.verify.histories import scene
+
+
+def observed(**values: object) -> SettingsObserved:
+    """What a kubelet process runs with."""
+    return SettingsObserved(
+        settings={
+            name: Setting(value=msgspec.json.encode(value).decode(), source="config")
+            for name, value in values.items()
+        }
+    )
+
+
+def test_what_no_source_tells_is_unknown() -> None:
+    """No default is assumed; null is a value."""
+    settings = Settings(Variant())
+    assert settings.get("maxPods") is UNKNOWN
+    assert settings.seq is None
+    settings.observe(7, observed(maxPods=5, evictionHard=None))
+    assert (settings.get("maxPods"), settings.get("evictionHard"), settings.seq) == (5, None, 7)
+    assert settings.get("podsPerCore") is UNKNOWN
+    assert repr(UNKNOWN) == "UNKNOWN"
+
+
+def test_a_variant_goes_over_what_is_recorded() -> None:
+    """From the first record on, and through every restart; it can take a setting away."""
+    settings = Settings(Variant(settings={"maxPods": 9, "podsPerCore": UNKNOWN}))
+    assert settings.get("maxPods") == 9
+    settings.observe(1, observed(maxPods=5, podsPerCore=2, v=5))
+    assert settings.get("maxPods") == 9
+    assert settings.get("podsPerCore") is UNKNOWN
+    assert settings.get("v") == 5
+
+
+def test_another_process_has_its_own() -> None:
+    """Nothing of the process before stays."""
+    settings = Settings(Variant())
+    settings.observe(1, observed(maxPods=5, v=5))
+    settings.observe(2, observed(maxPods=6))
+    assert settings.get("maxPods") == 6
+    assert settings.get("v") is UNKNOWN
+
+
+def test_a_variant_version_goes_over_what_is_recorded() -> None:
+    """Also where none is recorded."""
+    for recorded in ("1.20.2", None):
+        bench = Bench(Variant(kubelet_version="1.36.2"))
+        body = KubeletStarted(pid=1, kubelet_version=recorded, version_source=None)
+        bench.observe(scene((0, body))[0])
+        assert bench.profile is not None
+        assert bench.profile.version.minor == 36
+
+
+def test_conflicts_of_settings_are_contradictions() -> None:
+    """With both sides."""
+    bench = Bench()
+    body = SettingsObserved(settings={}, conflicts=("maxPods: a says 1, b says 2", "odd"))
+    bench.observe(scene((0, body))[0])
+    first, second = bench.docket.ready()
+    assert isinstance(first, Contradiction)
+    assert isinstance(second, Contradiction)
+    assert first.why == "sources disagree on maxPods"
+    assert [side.says for side in first.sides] == ["a says 1", "b says 2"]
+    assert [side.says for side in second.sides] == ["odd"]
+
+
+def finding(kind: str, verdict: Verdict, *missing: str) -> Finding:
+    """Any finding."""
+    return Finding(seq=1, ts_ns=0, kind=kind, subject="node", verdict=verdict, missing=missing)
+
+
+def test_the_tally() -> None:
+    """By kind and verdict; contradictions and what is missing apart."""
+    tally = Tally()
+    for outcome in (
+        finding("a", "match"), finding("a", "match"), finding("a", "impossible"),
+        finding("b", "unverifiable", "x", "y"), finding("b", "unverifiable", "x"),
+        Contradiction(ts_ns=0, subject="node", why="", sides=()),
+    ):  # fmt: skip
+        tally.add(outcome)
+    assert tally.decisions == 5
+    assert [tally.count(v) for v in ("match", "admissible", "impossible", "unverifiable")] == [
+        2, 0, 1, 2,
+    ]  # fmt: skip
+    assert dict(tally.by_kind["a"]) == {"match": 2, "impossible": 1}
+    assert dict(tally.missing) == {"x": 2, "y": 1}
+    assert tally.contradictions == 1

@@ -1,0 +1,110 @@
+"""How far a changed decision reaches, and what is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.verify import Finding, Variant
+from kubeledger.whatif import Change, Outlook, outlook
+from kubeledger.whatif.taint import Taint
+from tests.verify.histories import reader, recorded
+
+
+def finding(seq: int, kind: str, subject: str) -> Finding:
+    """A decision."""
+    return Finding(seq=seq, ts_ns=seq, kind=kind, subject=subject, verdict="impossible")
+
+
+@pytest.mark.parametrize(
+    ("changed", "others"),
+    [
+        (
+            ("lifecycle.PodAdmitted", "pod/d/a"),
+            {
+                ("lifecycle.PodAdmitted", "pod/d/b"): True,
+                ("devicemanager.DevicesAllocated", "container/d/b/c"): True,
+                ("prober.ProbeTransitioned", "container/d/a/c"): True,
+                ("prober.ProbeTransitioned", "container/d/b/c"): False,
+                ("images.ImageDeleted", "image/x"): False,
+                ("cgroups.CgroupUpdated", "cgroup/kubepods"): True,
+                ("cgroups.CgroupUpdated", "pod/d/b"): False,
+            },
+        ),
+        (
+            ("prober.ProbeTransitioned", "container/d/a/c"),
+            {
+                ("prober.ProbeTransitioned", "container/d/a/c"): True,
+                ("lifecycle.ContainerKilled", "container/d/a/c"): True,
+                ("lifecycle.ContainerKilled", "container/d/a/other"): False,
+                ("lifecycle.PodAdmitted", "pod/d/b"): False,
+            },
+        ),
+        (
+            ("devicemanager.DevicesReleased", "pod/d/a"),
+            {
+                ("devicemanager.DevicesAllocated", "container/d/b/c"): True,
+                ("topologymanager.AffinityDecided", "container/d/b/c"): True,
+                ("lifecycle.PodAdmitted", "pod/d/b"): False,
+            },
+        ),
+        (
+            ("cgroups.CgroupUpdated", "cgroup/kubepods"),
+            {
+                ("cgroups.CgroupUpdated", "cgroup/kubepods/burstable"): False,
+                ("lifecycle.PodAdmitted", "pod/d/b"): False,
+            },
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_reach(changed: tuple[str, str], others: dict[tuple[str, str], bool]) -> None:
+    """By subject and subsystem; the first change is named."""
+    taint = Taint()
+    taint.change(finding(7, *changed))
+    taint.change(finding(8, *changed))
+    found = {other: taint.of(finding(9, *other)) for other in others}
+    assert found == {other: 7 if touched else None for other, touched in others.items()}
+
+
+def test_a_collection_is_one_decision() -> None:
+    """Its parts follow from the same inputs; what comes behind it saw another disk."""
+    taint = Taint()
+    taint.change(finding(1, "images.GarbageCollectionStarted", "node"))
+    removal, end = finding(2, "images.ImageDeleted", "image/x"), finding(
+        3, "images.GarbageCollected", "node"
+    )  # fmt: skip
+    assert taint.of(removal) is None
+    taint.pass_by(removal)
+    taint.change(removal)
+    assert taint.of(end) is None
+    taint.pass_by(end)
+    assert taint.of(finding(4, "images.GarbageCollectionStarted", "node")) == 1
+
+
+def changes_of(name: str, variant: Variant) -> tuple[Outlook, list[Change]]:
+    """Of a recording."""
+    result = Outlook(variant=variant.name)
+    return result, list(outlook(reader(recorded(name)), variant, result))
+
+
+def test_counts_add_up() -> None:
+    """Each recorded decision is in one of the four."""
+    decisions = sum(record.role == "decision" for record in recorded("node-b"))
+    for settings in ({"maxPods": 5}, {"imageGCHighThresholdPercent": 90}, {}):
+        result, changes = changes_of("node-b", Variant(settings=settings))
+        assert result.decisions == decisions
+        added = sum(change.recorded is None for change in changes)
+        total = result.same + result.changed + result.untrusted + result.unknown
+        assert decisions <= total <= decisions + added
+
+
+def test_what_is_not_sound_as_recorded_is_no_change() -> None:
+    """It says nothing about the variant."""
+    records = recorded("node-b")
+    _, changes = changes_of("node-b", Variant())
+    assert changes == []
+    blind = tuple(r for r in records if r.kind != "node.SettingsObserved")
+    result = Outlook(variant="")
+    found = list(outlook(reader(blind), Variant(settings={"podsPerCore": 1}), result))
+    assert found == []
+    assert result.unknown > 0
