@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from kubeledger.cgroups.container_config import ContainerConfig
 from kubeledger.cgroups.conversions import MIN_SHARES
 from kubeledger.cgroups.decider import PodDecision
 from kubeledger.cgroups.explain_oom import oom_reason
@@ -49,7 +50,8 @@ class PodExplainer(msgspec.Struct, frozen=True, kw_only=True):
                 found = [c for c in self.pod.spec.containers or () if (c.name or "") == name]
                 if not found:
                     return "the pod has no such container"
-                return self._container_value(found[-1], rest[0]) if rest else _THERE
+                config = self.decision.containers[name]
+                return self.container_value(found[-1], config, rest[0]) if rest else _THERE
             case ("cgroupfsPath",) | ("systemdPath",):
                 level = {"Guaranteed": "directly in kubepods"}.get(
                     self.decision.qos_class, f"in the cgroup of class {self.decision.qos_class}"
@@ -140,8 +142,14 @@ class PodExplainer(msgspec.Struct, frozen=True, kw_only=True):
             return f"no resource {HUGE_PAGES_PREFIX}<size> of this size is requested"
         return f"the pod requests {amount} bytes in huge pages of {path[2]} bytes"
 
-    def _container_value(self, container: Container, name: str) -> str:
-        config = self.decision.containers[container.name or ""]
+    def container_value(self, container: Container, config: ContainerConfig, name: str) -> str:
+        """The rule behind a value of any container of the pod.
+
+        Args:
+            container: init and ephemeral ones included.
+            config: what was decided for it.
+            name: of the value, as in the outcome.
+        """
         limit = units_of(self._limit(container, "memory")[0])
         milli_limit, holder = self._limit(container, "cpu")
         milli = milli_of(milli_limit)

@@ -35,6 +35,14 @@ from kubeledger.machine import Evidence
 
 __all__ = ["CgroupAssembler"]
 
+_WEIGHTS = {
+    "cpu.shares": 0,
+    "cpu.weight": 0,
+    "memory.limit_in_bytes": 1,
+    "memory.max": 1,
+    "cpu.cfs_quota_us": 2,
+    "cpu.max": 2,
+}
 _V1_INTS = {
     "cpu.shares": "cpu_shares",
     "cpu.cfs_quota_us": "cpu_quota_us",
@@ -281,12 +289,16 @@ def _integer(text: str) -> int | None:
 
 
 def _lines_of(evidence: tuple[Evidence, ...], names: Iterable[str]) -> tuple[Evidence, ...]:
-    """Those lines that hold the named files; all lines when they cannot be told apart."""
+    """Those lines that hold the named files, the weightiest first; all if none can be told."""
     wanted = tuple(f"/{name}" for name in names)
-    lines = tuple(
-        line for line in evidence if line.text and line.text.split(" ", 1)[0].endswith(wanted)
-    )
-    return lines or evidence
+    lines = [line for line in evidence if line.text and line.text.split(" ", 1)[0].endswith(wanted)]
+    return tuple(sorted(lines or evidence, key=_weight))
+
+
+def _weight(line: Evidence) -> int:
+    """Place of a line among those of a cgroup; what is asked about most often comes first."""
+    name = (line.text or "").split(" ", 1)[0].rpartition("/")[2]
+    return _WEIGHTS.get(name, len(_WEIGHTS))
 
 
 def _updated(line: LogLine) -> Facts:

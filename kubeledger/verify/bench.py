@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.errors import BadQuestionError
-from kubeledger.machine import Record
+from kubeledger.machine import Evidence, Record
 from kubeledger.node.records import KubeletStarted, SettingsObserved
 from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.verify.docket import Docket
@@ -83,8 +83,12 @@ class Bench:
         rule: str = "",
         inputs: Sequence[int] = (),
         about: Mapping[str, str] | None = None,
+        place: Evidence | None = None,
     ) -> None:
-        """Give a recorded decision its finding; see :class:`Finding` for the arguments."""
+        """Give a recorded decision its finding; see :class:`Finding` for the arguments.
+
+        ``place`` is the piece of evidence that the finding is about, where it is not the first.
+        """
         self.docket.find(
             Finding(
                 seq=record.seq,
@@ -99,7 +103,7 @@ class Bench:
                 rule=rule,
                 inputs=tuple(dict.fromkeys(inputs)),
                 about=dict(about or {}),
-                **_place(record),
+                **_place(record, place),
             )
         )
 
@@ -155,7 +159,8 @@ class Bench:
         )
 
 
-def _place(record: Record) -> dict[str, Any]:
-    if not record.evidence:
-        return {}
-    return {"file": record.evidence[0].file, "line": record.evidence[0].line}
+def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:
+    for found in (piece, *record.evidence[:1]):
+        if found is not None:
+            return {"file": found.file, "line": found.line}
+    return {}

@@ -19,7 +19,7 @@ from kubeledger.lifecycle.records import (
     PodTerminated,
     ReasonReported,
 )
-from kubeledger.machine import Body
+from kubeledger.machine import Body, Evidence
 from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.verify import Contradiction, Finding, run
 from kubeledger.verify.cgroups.values import NO_LIMIT_V1, kernel_values
@@ -164,6 +164,49 @@ def test_pod_values_by_settings(
     found = only([*start(**settings), (9, added()), (10, pod(requests=LIMITED, limits=LIMITED)),
                   (10, record)])  # fmt: skip
     assert found.verdict == verdict, found.why
+
+
+def test_the_sums_are_told() -> None:
+    """Each value with what it is reckoned from, for a pod, a container and a class."""
+    listed = pod(requests=LIMITED, limits={**LIMITED, "cpu": "500m"})
+    steps = [*start(), (9, added()), (9.1, QOSCgroupsUpdated()), (10, listed)]
+    values = {"cpu_shares": 256, "cpu_quota_us": 50_000, "memory_limit_bytes": 100 * 2**20}
+    for path, sums in (
+        (BURST, "all that runs in the pod, and 250 * 1024 / 1000 = 256: c 250m)"),
+        (BURST, "and 500 * 100000 / 1000 = 50000: c 500m)"),
+        (BURST, "memory is limited to 104857600 bytes by all that runs in the pod: c 100Mi)"),
+        (f"{BURST}/c1", "the container requests 250 m of cpu, and 250 * 1024 / 1000 = 256)"),
+        (f"{BURST}/c1", "the memory limit of the container: 100Mi)"),
+    ):
+        found = only([*steps, (10, cgroup(path, container="c", **values))])
+        assert (found.verdict, sums in found.why) == ("match", True), found.why
+    found = only([*steps, (61, QOSCgroupsUpdated()), (62, level(256))])
+    assert "250m CPU together, which are 256 shares (250 * 1024 / 1000): d/web 250m" in found.why
+
+
+def test_a_line_of_a_snapshot_is_missing() -> None:
+    """What it held is not known, and the finding says of which file."""
+    steps = [*start(), (9, added()), (10, pod(requests={"cpu": "1"}))]
+    steps += [(10 + n, cgroup(f"{BURST}/c{n}", container="c", cpu_shares=1024)) for n in range(5)]
+    found = only([*steps, (20, cgroup(f"{BURST}/c7", container="c", cpu_shares=None))])
+    assert found.missing == ("cpu.shares of the cgroup, which this snapshot does not hold",)
+    wrong = cgroup(f"{BURST}/c7", container="c", cpu_shares=None, cpu_quota_us=5)
+    assert only([*steps, (20, wrong)]).verdict == "impossible"
+
+
+@pytest.mark.parametrize(("field", "line"), [("cpu_shares", 3), ("memory_limit_bytes", 4)])
+def test_a_finding_is_placed_at_its_value(field: str, line: int) -> None:
+    """The line of the value that cannot be, not the first one of the cgroup."""
+    values = {"cpu_shares": 1024, field: 4096}
+    steps = [*start(), (9, added()), (10, pod(requests={"cpu": "1"})),
+             (10, cgroup(f"{BURST}/c1", container="c", **values))]  # fmt: skip
+    *before, record = scene(*steps)
+    files = ("cpu.cfs_period_us", "cpu.shares", "memory.limit_in_bytes")
+    pieces = [Evidence(file="cgroupfs.txt", line=number, text=f"x/{BURST}/c1/{name} 1")
+              for number, name in enumerate(files, start=2)]  # fmt: skip
+    record = msgspec.structs.replace(record, evidence=tuple(pieces))
+    found = findings([*before, record], kind=CgroupUpdated.kind)[-1]
+    assert (found.verdict, found.line) == ("impossible", line)
 
 
 def test_systemd_rounds_a_quota() -> None:

@@ -21,6 +21,7 @@ from kubeledger.cgroups.container_config import (
 from kubeledger.cgroups.conversions import MIN_SHARES, SHARES_PER_CPU
 from kubeledger.cgroups.decider import PodDecision, decide_pod, decide_pod_unified
 from kubeledger.cgroups.exclusive import exclusive_containers
+from kubeledger.cgroups.explain_pod import PodExplainer
 from kubeledger.cgroups.paths import parse_cgroup_path
 from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.cgroups.unified import UnifiedSettings
@@ -29,6 +30,7 @@ from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.cgroups.judging import Option
 from kubeledger.verify.cgroups.settings import CgroupSettings
 from kubeledger.verify.cgroups.values import is_unified, kernel_values
+from kubeledger.verify.cgroups.words import container_words, pod_words
 from kubeledger.verify.pods import ListedPod
 
 __all__ = ["PodOptions", "Rules", "differing_resources", "versions_of"]
@@ -97,6 +99,15 @@ class PodOptions:
             self._exclusive = exclusive_containers(
                 pod, self.decision.qos_class, rules.profile.cgroups
             )
+        self._words: dict[str, str] = {}
+        self._explainer = PodExplainer(
+            pod=pod,
+            decision=self.decision,
+            facts=rules.profile.cgroups,
+            enforce_cpu_limits=bool(settings.enforce_cpu_limits),
+            cpu_period_us=settings.cpu_period_us or 0,
+            memory_capacity=_ANY_CAPACITY,
+        )
 
     @property
     def name(self) -> str:
@@ -144,8 +155,9 @@ class PodOptions:
         )
         for size, limit in limits.items():
             values[f"hugetlb_limit_bytes/{size}"] = (limit,)
-        why = f"container {container.name} of pod {self.name} {_container_words(config)}"
-        return Option(values, why, self._inputs(), self._fields(body))
+        return Option(
+            values, self._container_why(container, config), self._inputs(), self._fields(body)
+        )
 
     def sandbox_option(self, body: CgroupUpdated) -> Option:
         """The cgroup of the pause container, for which the kubelet asks for nothing.
@@ -233,19 +245,19 @@ class PodOptions:
         return (self.listed.seq,) if seq is None else (self.listed.seq, seq)
 
     def _pod_why(self) -> str:
-        asked = self.decision.pod
-        quota = asked.cpu_quota_us
-        cpu = (
-            f"a quota of {quota} us every {asked.cpu_period_us} us"
-            if quota and quota > 0
-            else "no quota"
-        )
-        memory = asked.memory_limit_bytes
-        limit = f"a memory limit of {memory} bytes" if memory else "no memory limit"
-        return (
-            f"pod {self.name} is {self.decision.qos_class} and asks, all containers together, "
-            f"for {asked.cpu_shares} shares, {cpu} and {limit}"
-        )
+        found = self._words.get("")
+        if found is None:
+            found = self._words[""] = pod_words(self._explainer, self.name)
+        return found
+
+    def _container_why(self, container: Container, config: ContainerConfig) -> str:
+        name = container.name or ""
+        found = self._words.get(f"/{name}")
+        if found is None:
+            found = self._words[f"/{name}"] = container_words(
+                self._explainer, self.name, container, config, exclusive=name in self._exclusive
+            )
+        return found
 
 
 def versions_of(
@@ -332,14 +344,3 @@ def _given(listed: ListedPod, pod: Pod) -> Pod | None:
         init_containers=tuple(given(c) for c in pod.spec.init_containers or ()),
     )
     return msgspec.structs.replace(pod, spec=spec)
-
-
-def _container_words(config: ContainerConfig) -> str:
-    quota = (
-        f"a quota of {config.cpu_quota_us} us every {config.cpu_period_us} us"
-        if config.cpu_quota_us > 0
-        else "no quota"
-    )
-    memory = config.memory_limit_bytes
-    limit = f"a memory limit of {memory} bytes" if memory else "no memory limit"
-    return f"gets {config.cpu_shares} shares, {quota} and {limit} by its requests and limits"

@@ -8,7 +8,6 @@ from typing import Any, Final
 from kubeledger.cgroups.paths import parse_cgroup_path
 from kubeledger.cgroups.qos_config import (
     QOS_HUGE_PAGE_LIMIT,
-    QOSConfig,
     QOSRequests,
     qos_config,
     qos_unified,
@@ -19,6 +18,7 @@ from kubeledger.verify.cgroups.pods import Rules
 from kubeledger.verify.cgroups.settings import NO_RESERVE
 from kubeledger.verify.cgroups.sums import Sums
 from kubeledger.verify.cgroups.values import Values, is_unified, kernel_values
+from kubeledger.verify.cgroups.words import qos_pods, shares_sum
 
 __all__ = ["UNWRITTEN", "Kept", "qos_options"]
 
@@ -50,8 +50,10 @@ def qos_options(
     """
     inputs = (*sums.inputs, *inputs)
     others = sorted(sums.possible - {sums.usual}, key=_order)
+    by_sum = sums.by_sum()
     for requests in (sums.usual, *others):
-        yield _option(body, requests, sums, rules, allocatable_memory, kept, inputs)
+        pods = qos_pods(by_sum.get(requests, ()))
+        yield _option(body, requests, sums, pods, rules, allocatable_memory, kept, inputs)
 
 
 def _order(requests: QOSRequests) -> tuple[int, int, int]:
@@ -62,6 +64,7 @@ def _option(
     body: CgroupUpdated,
     requests: QOSRequests,
     sums: Sums,
+    pods: str,
     rules: Rules,
     allocatable_memory: int | None,
     kept: Kept | None,
@@ -98,28 +101,39 @@ def _option(
     for size in body.hugetlb_limit_bytes:
         values[f"hugetlb_limit_bytes/{size}"] = (QOS_HUGE_PAGE_LIMIT,)
     fields = {"level": "qos", "qos_class": qos_class, "pod_uid": None}
-    why = _why(requests, config, sums, burstable=burstable, percent=percent if reserved else None)
-    return Option(values, why, inputs, fields)
-
-
-def _why(
-    requests: QOSRequests, config: QOSConfig, sums: Sums, *, burstable: bool, percent: int | None
-) -> str:
     of = f" (of {sums.pods} active pods)" if requests == sums.usual else ""
-    if burstable:
-        why = (
-            f"Burstable pods{of} request {requests.burstable_milli_cpu}m CPU together, which are "
-            f"{config.burstable_shares} shares"
-        )
-    else:
-        why = f"BestEffort pods share {config.best_effort_shares} shares"
+    why = _shares_why(requests, shares, of, pods, burstable=burstable)
+    left = _memory_why(requests, memory, of, allocatable_memory, percent if reserved else None,
+                       burstable=burstable)  # fmt: skip
+    return Option(values, f"{why}, and {left}", inputs, fields)
+
+
+def _shares_why(requests: QOSRequests, shares: int, of: str, pods: str, *, burstable: bool) -> str:
+    if not burstable:
+        return f"BestEffort pods share {shares} shares"
+    milli = requests.burstable_milli_cpu
+    named = f": {pods}" if pods else ""
+    return (
+        f"Burstable pods{of} request {milli}m CPU together, which are {shares} shares"
+        f"{shares_sum(milli, shares)}{named}"
+    )
+
+
+def _memory_why(
+    requests: QOSRequests,
+    limit: int | None,
+    of: str,
+    allocatable: int | None,
+    percent: int | None,
+    *,
+    burstable: bool,
+) -> str:
     if percent is None:
-        return f"{why}, and no memory limit is written"
-    limit = config.burstable_memory_limit if burstable else config.best_effort_memory_limit
+        return "no memory limit is written"
     asked = [f"{requests.guaranteed_memory} bytes of the Guaranteed pods"]
     if not burstable:
         asked.append(f"{requests.burstable_memory} bytes of the Burstable pods{of}")
     return (
-        f"{why}, and {percent} % of the requested {' and '.join(asked)} is kept from them, "
-        f"which leaves {limit} bytes"
+        f"{percent} % of the requested {' and '.join(asked)} is kept from them, "
+        f"which leaves {limit} of {allocatable} allocatable bytes"
     )

@@ -9,6 +9,7 @@ from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.machine import Record
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.judging import Judged
+from kubeledger.verify.cgroups.lines import Lines, line_of
 
 __all__ = ["Speaker"]
 
@@ -27,10 +28,15 @@ _RULES: Final = {
 
 
 class Speaker:
-    """Gives decisions about values their findings, with the rule of their level."""
+    """Gives decisions about values their findings, with the rule of their level.
+
+    Attributes:
+        lines: of the snapshots.
+    """
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
+        self.lines = Lines()
 
     def not_per_qos(self, record: Record, body: CgroupUpdated) -> None:
         """The kubelet makes no cgroups for pods at all."""
@@ -48,10 +54,14 @@ class Speaker:
         if judged.verdict is None:
             self.unverifiable(record, body, ["values in the cgroup's files"])
             return
+        if judged.verdict != "impossible" and (missing := self.lines.missing(body)):
+            self.unverifiable(record, body, missing)
+            return
         self._bench.find(
             record,
             judged.verdict,
             subject=f"cgroup/{body.cgroup}",
+            place=line_of(record, body, judged.differing),
             why=judged.why,
             expected=judged.expected,
             recorded=judged.recorded,

@@ -23,6 +23,10 @@ _MOST_SUMS: Final = 4096
 _SPEC: Final = "the spec of pod "
 
 
+Part = tuple[str, QOSRequests]
+"""``namespace/name`` of a pod, and what it requests."""
+
+
 class Sums(msgspec.Struct, frozen=True):
     """Sums over the pods that can have been active.
 
@@ -30,6 +34,8 @@ class Sums(msgspec.Struct, frozen=True):
         usual: over those that were most likely.
         possible: all, ``usual`` among them.
         pods: how many pods ``usual`` is over.
+        parts: pods of ``usual`` that request anything, each with what it requests.
+        doubtful: those that may count or not.
         inputs: records of the specs with requests.
         missing: what must be known for more; then the sums say nothing.
     """
@@ -37,15 +43,28 @@ class Sums(msgspec.Struct, frozen=True):
     usual: QOSRequests
     possible: frozenset[QOSRequests]
     pods: int
+    parts: tuple[Part, ...] = ()
+    doubtful: tuple[Part, ...] = ()
     inputs: tuple[int, ...] = ()
     missing: tuple[str, ...] = ()
+
+    def by_sum(self) -> dict[QOSRequests, tuple[Part, ...]]:
+        """Sums -> the pods they are of: the likeliest, and those with one pod more or less."""
+        found = {_total([requests for _, requests in self.parts]): self.parts}
+        for part in self.doubtful:
+            others = tuple(other for other in self.parts if other != part)
+            if len(others) == len(self.parts):
+                others = (*others, part)
+            found.setdefault(_total([requests for _, requests in others]), others)
+        return found
 
 
 def sums_between(lives: Lives, register: PodRegister, rules: Rules, start: int, end: int) -> Sums:
     """The sums of a write at some instant of a span."""
     sure: list[QOSRequests] = []
     perhaps: list[QOSRequests] = []
-    usual: list[QOSRequests] = []
+    usual: list[Part] = []
+    doubtful: list[Part] = []
     inputs: list[int] = []
     missing: list[str] = []
     counted = 0
@@ -64,9 +83,14 @@ def sums_between(lives: Lives, register: PodRegister, rules: Rules, start: int, 
         ):
             continue
         inputs.append(listed.seq)
-        (sure if life.must_count(start, end) else perhaps).append(requests)
+        part = (f"{life.namespace}/{life.name}", requests)
+        if life.must_count(start, end):
+            sure.append(requests)
+        else:
+            perhaps.append(requests)
+            doubtful.append(part)
         if likely:
-            usual.append(requests)
+            usual.append(part)
     total = _total(sure)
     possible = {total}
     for requests in perhaps:
@@ -74,8 +98,16 @@ def sums_between(lives: Lives, register: PodRegister, rules: Rules, start: int, 
         if len(possible) > _MOST_SUMS:
             missing.append("the order in which pods came and went")
             break
-    all_possible = frozenset({*possible, _total(usual)})
-    return Sums(_total(usual), all_possible, counted, tuple(inputs), tuple(missing))
+    most_likely = _total([requests for _, requests in usual])
+    return Sums(
+        most_likely,
+        frozenset({*possible, most_likely}),
+        counted,
+        tuple(sorted(usual, key=lambda part: part[0])),
+        tuple(doubtful),
+        tuple(inputs),
+        tuple(missing),
+    )
 
 
 def _likely(life: Life, start: int, end: int, rules: Rules) -> bool:

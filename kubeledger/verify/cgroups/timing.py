@@ -217,9 +217,8 @@ class WriteJudge:
 
     def _told_around(self, ts_ns: int) -> bool:
         """Whether the log tells of something right before and after a time."""
-        return self.told_until(ts_ns + _SPAN_NS) and all(
-            (ts_ns + n * _SPAN_NS) // _SPAN_NS in self._spans for n in (-1, 0, 1)
-        )
+        spans = ((ts_ns + n * _SPAN_NS) // _SPAN_NS for n in (-1, 0, 1))
+        return self.told_until(ts_ns + _SPAN_NS) and all(span in self._spans for span in spans)
 
     def _absent(self, write: Write, due: int, last: int) -> None:
         self._bench.absent(

@@ -83,6 +83,7 @@ class CgroupVerifier(Verifier):
         self.coverage = Coverage()
         self.judge = WriteJudge(bench, self.lives, self.writes, self.coverage, self._holed)
         speaker = Speaker(bench)
+        self._lines = speaker.lines
         self.levels = Levels(bench, speaker, self.machine)
         self.qos_levels = QOSLevels(bench, speaker, self.machine, self.lives, self.judge)
         self._snapshots: deque[Snapshot] = deque()
@@ -93,7 +94,11 @@ class CgroupVerifier(Verifier):
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """The machine's capacity, and of which times the log tells."""
         foresees: dict[type[Body], Foresee] = dict.fromkeys(_OF_LOG, self.coverage.foresee)
-        return {**foresees, NodeObserved: self.machine.foresee}
+        return {
+            **foresees,
+            CgroupUpdated: self._lines.foresee,
+            NodeObserved: self.machine.foresee,
+        }
 
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> method."""
