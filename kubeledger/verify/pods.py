@@ -35,14 +35,16 @@ class ListedPod:
 
     __slots__ = ("_raw", "_typed", "name", "namespace", "seq", "ts_ns", "uid")
 
-    def __init__(self, seq: int, ts_ns: int, body: PodListed, raw: bytes) -> None:
+    def __init__(
+        self, seq: int, ts_ns: int, body: PodListed, raw: bytes, typed: dict[type, Any]
+    ) -> None:
         self.seq = seq
         self.ts_ns = ts_ns
         self.namespace = body.namespace
         self.name = body.pod
         self.uid = body.pod_uid
         self._raw = raw
-        self._typed: dict[type, Any] = {}
+        self._typed = typed
 
     def as_(self, cls: type[T]) -> T:
         """The object as one of the slim pod types (``kube.pod.Pod``, ``prober.objects.Pod`` ...).
@@ -70,6 +72,7 @@ class PodRegister:
         self._versions: dict[str, list[ListedPod]] = {}
         self._names: dict[str, list[tuple[int, str]]] = {}
         self._manifests: dict[str, ListedPod] = {}
+        self._objects: dict[bytes, tuple[bytes, dict[type, Any]]] = {}
 
     def note(self, seq: int, ts_ns: int, body: PodListed) -> None:
         """Take in one list entry; the same object again adds nothing."""
@@ -77,19 +80,23 @@ class PodRegister:
             return
         if body.listed_by == "manifest":
             # Nothing is defaulted in it: it counts only where no list shows the pod.
-            self._manifests[f"{body.namespace}/{body.pod}"] = ListedPod(
-                seq, ts_ns, body, msgspec.json.encode(_object_of(body), order="deterministic")
-            )
+            self._manifests[f"{body.namespace}/{body.pod}"] = self._listed(seq, ts_ns, body)
             return
         key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
-        raw = msgspec.json.encode(_object_of(body), order="deterministic")
+        listed = self._listed(seq, ts_ns, body)
         versions = self._versions.setdefault(key, [])
-        if versions and versions[-1].raw == raw:
+        if versions and versions[-1].raw == listed.raw:
             return
         if not versions:
             name = f"{body.namespace}/{body.pod}"
             self._names.setdefault(name, []).append((ts_ns, key))
-        versions.append(ListedPod(seq, ts_ns, body, raw))
+        versions.append(listed)
+
+    def _listed(self, seq: int, ts_ns: int, body: PodListed) -> ListedPod:
+        """A version; equal objects are held once, for sources may take turns with two forms."""
+        raw = msgspec.json.encode(_object_of(body), order="deterministic")
+        shared, typed = self._objects.setdefault(raw, (raw, {}))
+        return ListedPod(seq, ts_ns, body, shared, typed)
 
     def settle(self) -> None:
         """All lists were noted: put versions in the order of time."""
@@ -137,10 +144,14 @@ def _object_of(body: PodListed) -> dict[str, Any]:
     status = body.status or {}
     kept = {key: status[key] for key in _STATUS_KEYS if key in status}
     for key in ("containerStatuses", "initContainerStatuses"):
-        if statuses := status.get(key):
-            kept[key] = [_resources_of(container) for container in statuses]
+        statuses = status.get(key)
+        told = [_resources_of(entry) for entry in statuses] if isinstance(statuses, list) else []
+        if given := [entry for entry in told if len(entry) > 1]:
+            kept[key] = given
     return {"metadata": metadata, "spec": body.spec, "status": kept}
 
 
-def _resources_of(status: dict[str, Any]) -> dict[str, Any]:
+def _resources_of(status: object) -> dict[str, Any]:
+    if not isinstance(status, dict):
+        return {}
     return {key: status[key] for key in _CONTAINER_STATUS_KEYS if key in status}

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import zstandard
 
-from kubeledger.errors import BadInputError
+from kubeledger.errors import BadInputError, LedgerUnavailableError
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.standalone import read_recording
+from kubeledger.ledger.standalone import read_recording, write_recording
+from kubeledger.machine import Record
+from kubeledger.wire.codec import encode_line, kind_of
 from tests.ledger.making import NODE, append, batch, ledger_of
 
 
@@ -84,3 +88,57 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path, reason in ((tmp_path / "no", "no such file"), (tmp_path, "is a directory")):
         with pytest.raises(BadInputError, match=reason):
             list(read_recording(path))
+
+
+def test_writing_is_all_or_nothing(tmp_path: Path, ledger: Ledger) -> None:
+    """A failure leaves the file of before, and nothing beside it."""
+    path = tmp_path / "r.ledger.jsonl"
+    records = list(ledger.records(NODE))
+    assert write_recording(path, records) == len(records)
+    before = path.read_bytes()
+
+    def failing() -> Iterator[Record]:
+        yield records[0]
+        raise BadInputError("no more")
+
+    with pytest.raises(BadInputError, match="no more"):
+        write_recording(path, failing())
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir() if entry.is_file()] == [path.name]
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path, ledger: Ledger) -> None:
+    """Told as such."""
+    with pytest.raises(LedgerUnavailableError):
+        write_recording(tmp_path / "no" / "r.ledger.jsonl", ledger.records(NODE))
+
+
+def test_both_forms_hold_the_same_lines(tmp_path: Path, ledger: Ledger) -> None:
+    """Compressed by its name; the lines are the ledger's own."""
+    plain, packed = tmp_path / "r.ledger.jsonl", tmp_path / "r.ledger.jsonl.zst"
+    for path in (plain, packed):
+        write_recording(path, ledger.records(NODE))
+    assert plain.read_bytes() == b"".join(lines(ledger))
+    data = zstandard.ZstdDecompressor().decompressobj().decompress(packed.read_bytes())
+    assert data == plain.read_bytes()
+
+
+def test_records_of_some_kinds(ledger: Ledger) -> None:
+    """As if the others were filtered out; behind a number, too."""
+    records = list(ledger.records(NODE))
+    kinds = {records[0].kind}
+    some = [record for record in records if record.kind in kinds]
+    assert list(ledger.records(NODE, kinds=kinds)) == some
+    assert list(ledger.records(NODE, 2, kinds=kinds)) == [r for r in some if r.seq > 2]
+    assert list(ledger.records(NODE, kinds=())) == []
+    assert list(ledger.records(NODE, kinds={"no.Such"})) == []
+
+
+def test_the_kind_that_stands_in_a_line(ledger: Ledger) -> None:
+    """Whatever texts of the record say; nothing is raised for what is no line."""
+    assert [kind_of(line) for line in lines(ledger)] == [r.kind for r in ledger.records(NODE)]
+    liar = msgspec.structs.replace(next(ledger.records(NODE)), node='"kind":"x"', seq=1)
+    assert kind_of(encode_line(liar)[0]) == liar.kind
+    assert [kind_of(line) for line in (b"", b"{}", b'{"kind":"', b'{"kind":"\xff"}')] == [
+        "", "", "", "\ufffd",
+    ]  # fmt: skip

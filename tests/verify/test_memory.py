@@ -1,0 +1,35 @@
+"""Verification of a long history takes no more memory than that of a short one."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from kubeledger.verify import Finding, verify
+from tests.benchmarks.bench_verify import Repeated
+from tests.verify.histories import recorded
+
+
+def peak_of(history: Repeated) -> tuple[int, int]:
+    """Bytes at the peak, decisions."""
+    tracemalloc.start()
+    try:
+        decisions = sum(isinstance(outcome, Finding) for outcome in verify(history))
+        return tracemalloc.get_traced_memory()[1], decisions
+    finally:
+        tracemalloc.stop()
+
+
+BYTES_PER_RECORD_MAX = 40
+"""What an index of admissions and kubelet starts takes, spread over all records."""
+
+
+@pytest.mark.parametrize("node", ["node-a", "node-b"])
+def test_memory_is_flat(node: str) -> None:
+    """Six times the records, the same pods, ten more starts of the kubelet."""
+    peak_of(Repeated(node, 1))  # what is made once a process
+    short, decisions = peak_of(Repeated(node, 2))
+    long, more = peak_of(Repeated(node, 12))
+    assert more == 6 * decisions
+    assert long - short < BYTES_PER_RECORD_MAX * 10 * len(recorded(node))
