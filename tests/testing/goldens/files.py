@@ -37,7 +37,7 @@ Decisions that must come out as they are recorded, one behaviour a file, for eve
 it differs. `mutated/` holds the same files with one wrong value each; `mutated/EXPECTED.json`
 names the one decision that verification has to find impossible there.
 
-    pytest --kubeledger recordings/golden --ignore recordings/golden/mutated
+    pytest --kubeledger recordings/golden
     kubeledger verify recordings/golden/mutated/images-pinned-1.36.2.ledger.jsonl
 
 All files are written by `just golden` from `tests/testing/goldens`; a test checks that this gives
@@ -47,6 +47,12 @@ evidence as they stand there. All others are small histories written by hand.
 
 | recording | kubelet | shows | wrong in `mutated/` |
 |---|---|---|---|
+"""
+
+_CONFTEST = """\
+\"\"\"What must fail is no test of this directory; name it, and it is collected.\"\"\"
+
+collect_ignore = ["mutated"]
 """
 
 
@@ -62,6 +68,7 @@ def files() -> dict[str, bytes]:
         expected[name] = one.expected
         rows.append(_row(one))
     made[EXPECTED] = (json.dumps(expected, indent=1, sort_keys=True) + "\n").encode()
+    made["conftest.py"] = _CONFTEST.encode()
     made["README.md"] = (_HEAD + "\n".join(sorted(rows)) + "\n").encode()
     return made
 
