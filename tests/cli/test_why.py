@@ -64,7 +64,7 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
         "cgroups.CgroupUpdated",
         ("pod default/burstable-1 is Burstable", "256 shares", "a quota of 40000 us",
          "335544320 bytes"),
-        (("snapshots/20261121T025416Z/cgroupfs.txt", 28, BURSTABLE),),
+        (("snapshots/20261121T025416Z/cgroupfs.txt", 30, "cpu.shares 256"),),
     ),
 }  # fmt: skip
 """Question -> target, kind of the decision, facts of the sentence, lines of evidence."""
