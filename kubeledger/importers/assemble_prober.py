@@ -273,15 +273,13 @@ class ProberAssembler(Assembler):
     def _tell(self, line: LogLine, ref: PodRef, probe_type: ProbeType, result: ProbeResult) -> None:
         pod = self._links.pod(self.context, ref, line)
         workers = self._workers.of_pod(pod)
-        for index, (awaited_type, awaited_result, waiting) in enumerate(workers.awaited):
-            if (awaited_type, awaited_result) == (probe_type, result):
-                del workers.awaited[index]
-                if waiting.fact is not None:
-                    assert isinstance(waiting.fact.body, ProbeTransitioned)
-                    waiting.fact.body = msgspec.structs.replace(waiting.fact.body, inferred=False)
-                    waiting.join(line.evidence)
-                    waiting.settle()
-                return
+        waiting = workers.take_awaited(probe_type, result, line.ts_ns)
+        if waiting is not None and waiting.fact is not None:
+            assert isinstance(waiting.fact.body, ProbeTransitioned)
+            waiting.fact.body = msgspec.structs.replace(waiting.fact.body, inferred=False)
+            waiting.join(line.evidence)
+            waiting.settle()
+            return
         self._explain(line, pod, workers, probe_type, result)
 
     def _explain(

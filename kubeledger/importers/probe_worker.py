@@ -155,6 +155,10 @@ class ProbeWorker:
         self.pushes = pushes
         self.perhaps_new = self.heard = False
 
+    def ends(self) -> None:
+        """The container was killed because the probe failed: the run is over with it."""
+        self.result, self.run = "failure", 0
+
     def lose_container(self) -> None:
         """The container probed is not known any more."""
         self.container_id = None

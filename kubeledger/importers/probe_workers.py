@@ -17,12 +17,14 @@ from kubeledger.importers.probe_worker import (
     probed_containers,
     worker_result,
 )
+from kubeledger.lifecycle.records import ContainerKilled
 from kubeledger.prober.records import ProbeExecuted, ProbeResult, ProbeType
 from kubeledger.units import NS_PER_S
 
 __all__ = ["Meant", "PodWorkers", "ProbeWorkers"]
 
 _LINE_WAIT_NS = 15 * NS_PER_S
+_AT_ONCE_NS = NS_PER_S // 20
 _NOT_RUNNING_NS = 5 * NS_PER_S
 _RESTART_GRACE_NS = 10 * NS_PER_S
 _NO_INITIAL_SINCE = (1, 35)
@@ -62,6 +64,27 @@ class PodWorkers:
         self.told: dict[ProbeType, ToldResults] = {}
         self.added: Fact | None = None
 
+    def take_awaited(
+        self, probe_type: ProbeType, result: ProbeResult, line_ns: int
+    ) -> Waiting | None:
+        """The change that a line tells of: one of just now, else the oldest still waiting.
+
+        What has left without its line is not meant any more: that line is lost, and each
+        later one would be taken for the one before it.
+        """
+        self.awaited = [entry for entry in self.awaited if entry[2].fact is not None]
+        found: tuple[ProbeType, ProbeResult, Waiting] | None = None
+        for entry in self.awaited:
+            fact = entry[2].fact
+            if entry[:2] != (probe_type, result) or fact is None:
+                continue
+            if found is None or line_ns - fact.ts_ns <= _AT_ONCE_NS:
+                found = entry
+        if found is None:
+            return None
+        self.awaited.remove(found)
+        return found[2]
+
     def has_success(self, probe_type: ProbeType, since_ns: int) -> bool:
         """Whether the last tick of a worker of that type was a success, not before that."""
         return any(
@@ -96,6 +119,13 @@ class PodWorkers:
             elif age_ns is not None and age_ns <= max(_LINE_WAIT_NS, 2 * worker.period_ns):
                 lost.append(Meant(worker, None, None, True))
         return [*near, *stopped, *(lost if len(lost) == 1 else ())]
+
+
+def _was_killed_for(kill: Fact | None, probe_type: ProbeType) -> bool:
+    """Whether the kubelet killed a container because that probe had failed."""
+    if kill is None or not isinstance(kill.body, ContainerKilled):
+        return False
+    return kill.body.reason == f"{probe_type}_probe"
 
 
 def _is(tick: Fact | None, result: ProbeResult) -> bool:
@@ -178,6 +208,9 @@ class ProbeWorkers:
             if not worker.heard:
                 worker.uncertain = self._is_uncertain(pod, worker)
         else:
+            killed = self._links.containers.get(worker.container_id or "")
+            if killed is not None and _was_killed_for(killed.kill, worker.probe_type):
+                worker.ends()
             self._probes(pod, worker, container_id)
             worker.uncertain = self._is_uncertain(pod, worker)
         return True

@@ -190,6 +190,7 @@ class Held:
     def doom(self, why: str, *inputs: int) -> None:
         """Something speaks against it: it cannot have been."""
         self.fields["verdict"] = "impossible"
+        self.fields["expected"] = None
         self.fields["why"] = why
         self.fields["missing"] = ()
         self.fields["inputs"] = (*self.fields.get("inputs", ()), *inputs)

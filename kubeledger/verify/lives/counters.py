@@ -91,6 +91,13 @@ class Counters:
             self._recent.popleft()
         self._recent.append((ts_ns, result))
 
+    def retell(self, result: ProbeResult) -> None:
+        """The newest tick was of that result."""
+        if self._recent and self._recent[-1][1] != result:
+            self._recent[-1] = (self._recent[-1][0], result)
+            step = 1 if result == "success" else -1
+            self.total = (self.total[0] + step, self.total[1] - step)
+
     def instants(self, from_ns: int, to_ns: int) -> Iterator[int]:
         """Times of ticks in that span."""
         return (ts_ns for ts_ns, _ in self._recent if from_ns <= ts_ns <= to_ns)

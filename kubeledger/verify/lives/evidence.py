@@ -24,7 +24,6 @@ from kubeledger.verify.lives.workers import Workers
 __all__ = ["TOLD_WITHIN_NS", "ProbeEvidence"]
 
 TOLD_WITHIN_NS = 20 * NS_PER_S
-_BLOCKED_NS = 120 * NS_PER_S
 _EVENTS_ENOUGH = 3
 _EVENT_WITHIN_NS = 2 * NS_PER_S
 _DENIED_WITHIN_NS = NS_PER_S // 2
@@ -78,26 +77,36 @@ class ProbeEvidence:
         self._check_period(worker, record, body)
 
     def _held_back(self, worker: RebuiltWorker, record: Record, body: ProbeExecuted) -> None:
-        """A worker on hold probed the same container again: it was not on hold."""
+        """A worker on hold probed the same container again: it was not on hold.
+
+        That is said once, and judging goes on as if there had been no hold.
+        """
+        did = "failed" if worker.cached == "failure" else "successful"
+        rests = f"after a {did} {worker.probe_type} probe the worker waits for a new container"
         for held in self._holding.of(worker):
             told = held.record.body
             assert isinstance(told, ProbeTransitioned)
-            if told.container_id == worker.container_id and told.to_result == "failure":
+            if told.container_id == worker.container_id and told.to_result == worker.cached:
                 held.doom(
-                    f"after a failed {worker.probe_type} probe the worker waits for a new "
-                    f"container, but it probed the same one again at {at(record.ts_ns)}",
-                    record.seq,
+                    f"{rests}, but it probed the same one again at {at(record.ts_ns)}", record.seq
                 )
-                return
-        if worker.container_id is not None:
+                worker.doubted = True
+                worker.retell("success" if told.to_result == "failure" else "failure")
+                worker.change = None
+                break
+        if worker.container_id is not None and not worker.doubted:
+            worker.doubted = True
             self._bench.contradict(
                 record.ts_ns,
                 subject_of(body),
-                f"after a failed {worker.probe_type} probe the worker waits for a new container, "
-                f"but it probed {worker.container_id} again",
+                f"{rests}, but it probed {worker.container_id} again",
                 (record.seq, "a tick"),
-                (worker.streak[-1] if worker.streak else record.seq, "the tick that failed it"),
+                (
+                    worker.streak[-1] if worker.streak else record.seq,
+                    f"the tick that was the last {worker.probe_type} one it needed",
+                ),
             )
+        worker.resume(record, body.result)
 
     def _check_period(self, worker: RebuiltWorker, record: Record, body: ProbeExecuted) -> None:
         """A tick comes a period after the one before, unless that one was late itself.
@@ -151,7 +160,8 @@ class ProbeEvidence:
         readings, self._readings = self._readings, []
         logged = self._workers.successes_logged
         pairs = [(worker.counters, reading) for worker, reading in readings]
-        if any(self._is_silent(worker, now_ns) for worker, _ in readings):
+        seen_ns = max(self._read_ns, now_ns or 0)
+        if any(self._is_silent(worker, reading, seen_ns) for worker, reading in readings):
             for worker, _ in readings:
                 worker.counters.lose()
             return
@@ -170,10 +180,12 @@ class ProbeEvidence:
             if worker.ask is not None:
                 self._tell_mismatch(worker, worker.ask, found)
 
-    def _is_silent(self, worker: RebuiltWorker, now_ns: int | None) -> bool:
-        """Whether ticks are missing, so that nothing can be compared."""
-        if worker.probe is None or worker.last is None or worker.on_hold or now_ns is None:
+    def _is_silent(self, worker: RebuiltWorker, reading: Reading, now_ns: int) -> bool:
+        """Whether ticks are missing, so that nothing can be compared: the log has ended, or a hole."""
+        if worker.probe is None or worker.on_hold:
             return False
+        if worker.last is None:
+            return sum(reading.counts) > 0
         if worker.probe_type == "startup" and worker.cached == "success":
             return False
         return now_ns - worker.last.ts_ns > worker.break_ns
@@ -216,8 +228,14 @@ class ProbeEvidence:
 
     # -- events ------------------------------------------------------------------------------
 
-    def reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
-        """The kubelet sent an event about a failed probe."""
+    def reported(
+        self, record: Record, body: ReasonReported, state: NodeState
+    ) -> RebuiltWorker | None:
+        """The kubelet sent an event about a failed probe.
+
+        Returns:
+            the worker whose newest tick it puts right, unless a finding rests on that tick.
+        """
         workers = self._workers.told_by(body, state)
         confirmed = False
         for worker in workers:
@@ -228,24 +246,26 @@ class ProbeEvidence:
                     break
         if confirmed:
             self._workers.events_matched += bool(_is_of_log(record, workers))
-            return
+            return None
         denied = [
             worker
             for worker in workers
             if worker.last is not None
             and 0 <= record.ts_ns - worker.last.ts_ns <= _DENIED_WITHIN_NS
         ]
-        if len(denied) == 1:
-            self._deny(record, body, denied[0])
+        return denied[0] if len(denied) == 1 and self._deny(record, body, denied[0]) else None
 
-    def _deny(self, record: Record, body: ReasonReported, worker: RebuiltWorker) -> None:
-        """An event says that a probe failed of which the tick says that it did not."""
+    def _deny(self, record: Record, body: ReasonReported, worker: RebuiltWorker) -> bool:
+        """An event says that a probe failed of which the tick says that it did not.
+
+        The tick then counts as failed. Returns whether no finding rests on it.
+        """
         tick = worker.last
         assert tick is not None
         told = tick.body
         assert isinstance(told, ProbeExecuted)
         if told.result not in ("success", "warning"):
-            return
+            return False
         self._bench.contradict(
             record.ts_ns,
             subject_of(told),
@@ -254,6 +274,7 @@ class ProbeEvidence:
             (tick.seq, told.result),
             (record.seq, body.message),
         )
+        doomed = False
         for held in self._holding.of(worker):
             if tick.seq in held.ticks:
                 held.doom(
@@ -261,6 +282,14 @@ class ProbeEvidence:
                     "event says",
                     record.seq,
                 )
+                doomed = True
+        worker.doubted = True
+        worker.confirmed.append(tick.seq)
+        worker.counters.retell("failure")
+        retold = worker.retell("failure")
+        if doomed:
+            worker.change = worker.unanswered = None
+        return retold and not doomed
 
     def pass_time(self, now_ns: int) -> None:
         """Every failed probe leaves an event in a log that holds events."""
@@ -292,8 +321,8 @@ class ProbeEvidence:
             assert isinstance(body, ProbeTransitioned)
             if not self._workers.must_be_told(body) or held.verdict == "impossible":
                 continue
-            blocked_ns, told_ns = self._workers.blocked_ns, held.record.ts_ns
-            if blocked_ns is not None and abs(blocked_ns - told_ns) <= _BLOCKED_NS:
+            told_ns = held.record.ts_ns
+            if self._workers.was_blocked(told_ns):
                 continue
             assert isinstance(worker, RebuiltWorker)
             if self._now_ns - told_ns < TOLD_WITHIN_NS:

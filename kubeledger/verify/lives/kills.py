@@ -29,12 +29,12 @@ from kubeledger.verify.lives.killwords import kill_words
 from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.reasons import RULE, KillReasons, PodReasons
 from kubeledger.verify.lives.specs import PodAsk, SpecBook
+from kubeledger.verify.lives.workers import KILLING_PROBES as _PROBES
 from kubeledger.verify.lives.workers import Workers
 
 __all__ = ["KillJudge"]
 
 POD_RULE = "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer"
-_PROBES: dict[str, ProbeType] = {"liveness_probe": "liveness", "startup_probe": "startup"}
 _REASONS = frozenset({*_PROBES, "preempted", "evicted", "pod_deleted", "spec_changed"})
 _EVENT_WITHIN_NS = 5 * NS_PER_S
 
@@ -155,7 +155,8 @@ class KillJudge:
         self, record: Record, body: ContainerKilled, other_id: str, key: str
     ) -> None:
         """A start tells of one container, a kill and a list of another."""
-        runs = self._lives.running(key, body.container)
+        life = self._lives.find(key, body.container)
+        runs = None if life is None or not life.is_sure else life.newest
         if runs is None or runs.started_seq is None or runs.container_id != other_id:
             return
         self._bench.contradict(

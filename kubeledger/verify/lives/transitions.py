@@ -248,12 +248,13 @@ class TransitionJudge:
             why = (
                 f"the cached result was {cached}, so it cannot have changed from {body.from_result}"
             )
+        told = None if verdict == "impossible" and not differ else expected
         if stopped:
             worker.find_stopped()
         else:
             worker.believe(body.to_result, body.run)
         self._give(
-            record, worker, verdict, why=why, missing=missing, expected=expected,
+            record, worker, verdict, why=why, missing=missing, expected=told,
             recorded=recorded,
         )  # fmt: skip
 
@@ -319,6 +320,7 @@ class TransitionJudge:
         due_ns = record.ts_ns
         if verdict == "impossible":
             worker.impossible_ns = record.ts_ns
+            worker.doubted = True
         if verdict in ("match", "admissible"):
             due_ns = self._due_ns(record, body, worker)
         held = Held(record, due_ns, fields, worker, ticks)
@@ -334,7 +336,7 @@ class TransitionJudge:
             wait_ns = _COUNTED_WITHIN_NS
         if self._workers.must_be_told(body):
             wait_ns = max(wait_ns, TOLD_WITHIN_NS)
-        if body.to_result == "failure" and not worker.is_readiness:
+        if worker.on_hold:
             wait_ns = max(wait_ns, worker.period_ns * 3 // 2)
         return record.ts_ns + min(wait_ns, _HOLD_MAX_NS)
 

@@ -169,7 +169,7 @@ class LivesVerifier(Verifier):
 
     def _preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
         self._reasons.preempted(record, body, state)
-        self._workers.blocked_ns = record.ts_ns
+        self._workers.blocks(record.ts_ns)
         self._causes.note(record.seq, body)
 
     # -- containers --------------------------------------------------------------------------
@@ -211,7 +211,9 @@ class LivesVerifier(Verifier):
         if body.object_kind != "Pod":
             return
         if body.reason == "Unhealthy":
-            self._evidence.reported(record, body, state)
+            worker = self._evidence.reported(record, body, state)
+            if worker is not None:
+                self._transitions.ticked(worker)
         else:
             self._kills.reported(record, body, key_for(state, body))
             self._restarts.reported(body, key_for(state, body))
@@ -230,7 +232,9 @@ class LivesVerifier(Verifier):
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         self._pass_time(record)
         believed, reasons = self._kills.killed(record, body, state)
-        self._restarts.killed(record, believed, key_for(state, believed), reasons)
+        key = key_for(state, believed)
+        self._workers.killed(key, believed.container, reasons[0] if reasons else None)
+        self._restarts.killed(record, believed, key, reasons)
         self._causes.note(record.seq, believed, but=_OTHER_ID)
 
     def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:

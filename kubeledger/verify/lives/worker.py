@@ -8,6 +8,7 @@ not be known (``cache_is_sure``): at the beginning of a log, and behind a missin
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 import msgspec
 
@@ -37,6 +38,21 @@ _ATTEMPTS: dict[TickResult, tuple[TickResult, ...]] = {
     "error": ("error", "error", "error"),
 }
 _STREAK_MAX = 32
+
+
+class _Before(NamedTuple):
+    """What a worker was before its newest step; ``cached`` for the container of the step."""
+
+    record: Record | None
+    last_result: Result
+    run: int
+    run_is_sure: bool
+    cached: Result
+    cache_is_sure: bool
+    streak: deque[int] | None
+
+
+_NOTHING_BEFORE = _Before(None, SUCCESS, 0, False, SUCCESS, False, None)
 
 
 def counts_as(result: TickResult) -> ProbeResult | None:
@@ -87,6 +103,8 @@ class RebuiltWorker:
         container_seq: record that told of the container.
         id_is_sure: the container was seen to start under its ID.
         told_early: it was said that its ticks come too early.
+        doubted: something about the present container was found impossible or disputed, so
+            that what is known of it may be wrong.
         impossible_ns: when something about it was last found impossible.
         change: what the newest tick had to change; None when nothing, or when a record told it.
         unanswered: a change of an earlier tick or this one that no record has told;
@@ -109,12 +127,12 @@ class RebuiltWorker:
         self.failing: deque[tuple[int, int]] = deque(maxlen=8)
         self.container_seq: int | None = None
         self.impossible_ns: int | None = None
-        self.told_early = False
+        self.told_early = self.doubted = False
         self.id_is_sure = False
         self.change: Change | None = None
         self.unanswered: Change | None = None
         self.results_since: list[Result] = []
-        self._kept: tuple[Result, int, bool] = (SUCCESS, 0, False)
+        self._kept = self._before = _NOTHING_BEFORE
         self.streak: deque[int] = deque(maxlen=_STREAK_MAX)
         self.run_is_sure = self.cache_is_sure = False
         self.gaps = 0
@@ -123,7 +141,6 @@ class RebuiltWorker:
         self._status: objects.PodStatus | None = None
         self._unnamed = 0
         self._initial: Result = INITIAL[probe_type]
-        self._before: tuple[Result, int, bool] = (SUCCESS, 0, False)
         self.container_id: str | None = None
 
     # -- what it is --------------------------------------------------------------------
@@ -163,6 +180,19 @@ class RebuiltWorker:
         assert self.probe is not None
         longest_s = max(self.probe.period_s, self.probe.timeout_s)
         return longest_s * NS_PER_S * 9 // 5
+
+    @property
+    def begins_within_ns(self) -> int:
+        """The first tick comes so soon after the start of a container."""
+        probe = self.probe
+        if probe is None or self._entry is None:
+            return 0
+        within_ns = probe.initial_delay_seconds * NS_PER_S + self.break_ns
+        startup = self._entry.startup_probe
+        if self.probe_type != "startup" and startup is not None:
+            ticks_s = startup.failures * max(startup.period_s, startup.timeout_s)
+            within_ns += (startup.initial_delay_seconds + ticks_s) * NS_PER_S
+        return within_ns
 
     @property
     def is_readiness(self) -> bool:
@@ -209,6 +239,7 @@ class RebuiltWorker:
     ) -> None:
         """Probe that container from now on; ``sure``: its initial value is known."""
         self.container_id = container_id
+        self.doubted = False
         if container_id is None:
             self._unnamed += 1
         step = self._step
@@ -241,24 +272,69 @@ class RebuiltWorker:
         if step.on_hold and not is_new:
             return False
         before = self._initial if is_new else self._cached()
-        last_result, run = step.last_result, step.result_run
-        self._before = (last_result, run, self.run_is_sure)
-        do_probe(step, status, record.ts_ns, _ATTEMPTS[body.result])
-        step.results.take_updates()
-        result = COUNTS_AS.get(body.result)
-        if result is None:
-            return True
-        if last_result == result and run:
-            run += 1
-        else:
-            # Whatever was before the first tick, or before a hold, this run begins here.
-            self.run_is_sure = self.run_is_sure or (last_result != result and run > 0)
-            self.streak.clear()
-            run = 1
-        self.streak.append(record.seq)
-        if step.skipped is None:
-            self._stored(record, before, result, run)
+        self._take(step, status, record, body.result, before)
         return True
+
+    def _take(
+        self,
+        step: ProbeWorker,
+        status: objects.PodStatus,
+        record: Record,
+        told: TickResult,
+        before: Result,
+    ) -> None:
+        """One step with a tick of that result; ``before``: what is cached."""
+        last_result, run, was_sure = step.last_result, step.result_run, self.run_is_sure
+        streak: deque[int] | None = None
+        do_probe(step, status, record.ts_ns, _ATTEMPTS[told])
+        step.results.take_updates()
+        result = COUNTS_AS.get(told)
+        former = (last_result, run, was_sure, before, self.cache_is_sure)
+        if result is not None:
+            if last_result == result and run:
+                run += 1
+            else:
+                # Whatever was before the first tick, or before a hold, this run begins here.
+                self.run_is_sure = was_sure or (last_result != result and run > 0)
+                streak, self.streak = self.streak, deque(maxlen=_STREAK_MAX)
+                run = 1
+            self.streak.append(record.seq)
+        self._before = _Before(record, *former, streak)
+        if result is not None and step.skipped is None:
+            self._stored(record, before, result, run)
+
+    def retell(self, result: TickResult) -> bool:
+        """The newest step was of that result, as another witness tells; False before one."""
+        step, status, was = self._step, self._status, self._before
+        if step is None or status is None or was.record is None:
+            return False
+        if step.container_id != _id_of(status):
+            return False
+        if was.streak is not None:
+            self.streak = was.streak
+        elif self.streak and self.streak[-1] == was.record.seq:
+            self.streak.pop()
+        step.results.cache[step.container_id] = was.cached
+        step.last_result, step.result_run, step.on_hold = was.last_result, was.run, False
+        self.run_is_sure, self.cache_is_sure = was.run_is_sure, was.cache_is_sure
+        self.change = None
+        counted = COUNTS_AS.get(result)
+        if self.results_since and counted is not None:
+            self.results_since[-1] = counted
+        self._take(step, status, was.record, result, was.cached)
+        return True
+
+    def resume(self, record: Record, result: TickResult) -> None:
+        """It probed though it should have been on hold: take the tick, and go on from it."""
+        step, status = self._step, self._status
+        if step is None or status is None:
+            return
+        if step.on_hold:
+            step.on_hold, step.result_run = False, 0
+            self.run_is_sure = self.cache_is_sure = False
+            self.streak.clear()
+        self.change = None
+        self._take(step, status, record, result, self._cached())
 
     def _stored(self, record: Record, before: Result, result: Result, run: int) -> None:
         """The step stored a result: note the change, if it is one."""
@@ -292,7 +368,7 @@ class RebuiltWorker:
         step = self._step
         if step is None:
             return
-        last, run, sure = self._kept
+        last, run, sure = self._kept.last_result, self._kept.run, self._kept.run_is_sure
         wrong = self.unanswered.after if self.unanswered is not None else result
         other: Result = SUCCESS if wrong == "failure" else FAILURE
         results: list[Result] = [other, *self.results_since]

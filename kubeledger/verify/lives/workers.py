@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable
 
 from kubeledger.lifecycle.records import ReasonReported
@@ -21,13 +22,18 @@ from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.specs import SpecBook
 from kubeledger.verify.lives.worker import RebuiltWorker, counts_as
 
-__all__ = ["Workers"]
+__all__ = ["KILLING_PROBES", "Workers"]
 
 About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead
 WorkerKey = tuple[str, ProbeType]
 
+KILLING_PROBES: dict[str, ProbeType] = {"liveness_probe": "liveness", "startup_probe": "startup"}
+"""Reason of a kill -> the probe that failed."""
 _RESTART_GRACE_NS = 10 * NS_PER_S
 _TOLD_ENOUGH = 3
+_BLOCKED_NS = 120 * NS_PER_S
+_BLOCKED_EARLY_NS = 2 * NS_PER_S
+_BLOCKS_MAX = 16
 _UNSEEN_NS = 30 * NS_PER_S
 """A container that was not seen to start may have been probed for longer than this."""
 
@@ -39,7 +45,6 @@ class Workers:
         successes_logged: the process logs successful ticks; until one is seen, it may not.
         events_matched: failing ticks of the process that had their event beside them.
         changes_told: changes of which the sync loop told.
-        blocked_ns: when a preemption last held up the sync loop.
     """
 
     def __init__(self, bench: Bench, book: SpecBook, lives: Lives) -> None:
@@ -54,7 +59,9 @@ class Workers:
         self.successes_logged = False
         self.events_matched = 0
         self.changes_told = 0
-        self.blocked_ns: int | None = None
+        self._told: Counter[tuple[str, str, str, str]] = Counter()
+        self._untold: Counter[tuple[str, str, str, str]] = Counter()
+        self._blocked: deque[int] = deque(maxlen=_BLOCKS_MAX)
 
     # -- who is there ----------------------------------------------------------------------
 
@@ -65,8 +72,13 @@ class Workers:
     def foresee(self, record: Record) -> None:
         """Take down for which pods the importer knew the thresholds."""
         body = record.body
-        if isinstance(body, ProbeTransitioned) and body.threshold is not None:
-            self._with_thresholds.add(body.pod_uid or f"{body.namespace}/{body.pod}")
+        if not isinstance(body, ProbeTransitioned):
+            return
+        pod = body.pod_uid or f"{body.namespace}/{body.pod}"
+        if body.threshold is not None:
+            self._with_thresholds.add(pod)
+        change = (pod, body.container, body.probe_type, body.to_result)
+        (self._untold if body.inferred else self._told)[change] += 1
 
     def kubelet_started(self, ts_ns: int) -> None:
         """All workers are gone."""
@@ -75,7 +87,7 @@ class Workers:
         self._added.clear()
         self.successes_logged = False
         self.events_matched = self.changes_told = 0
-        self.blocked_ns = None
+        self._blocked.clear()
 
     def pod_added(self, key: str) -> None:
         """The kubelet makes the pod's workers."""
@@ -104,7 +116,7 @@ class Workers:
             pod[body.container, body.probe_type] = worker
             profile = self._bench.profile
             if profile is not None:
-                fresh = key in self._added
+                fresh = key in self._added and not self._begins_late(worker, ts_ns)
                 worker.begin(profile.prober, self._kubelet_started_ns, fresh=fresh)
                 self._follow(worker, None, ts_ns)
                 if fresh:
@@ -114,6 +126,21 @@ class Workers:
     def known(self, key: str, container: str, probe_type: ProbeType) -> RebuiltWorker | None:
         """A worker of which a record told."""
         return self._pods.get(key, {}).get((container, probe_type))
+
+    def killed(self, key: str, container: str | None, reason: str | None) -> None:
+        """A kill for a failed probe tells that the failure is cached, whatever was reckoned."""
+        probe_type = KILLING_PROBES.get(reason or "")
+        worker = None
+        if container is not None and probe_type is not None:
+            worker = self.known(key, container, probe_type)
+        if worker is None:
+            return
+        missed = worker.unanswered
+        if worker.doubted and missed is not None and missed.after == "failure":
+            worker.unanswered = None  # its tick was told wrongly, and the kill tells of it
+        if worker.cached != "failure" or not worker.on_hold:
+            worker.believe("failure", None)
+            worker.doubted = True
 
     # -- ticks -----------------------------------------------------------------------------
 
@@ -133,7 +160,9 @@ class Workers:
             missed = record.ts_ns - last.ts_ns > worker.break_ns
             if missed and not self.successes_logged:
                 worker.skips_successes()
-            elif missed and not followed and not worker.on_hold:
+            elif missed and (
+                self._begins_late(worker, record.ts_ns) if followed else not worker.on_hold
+            ):
                 self._on_gap()
             elif (
                 followed
@@ -145,6 +174,13 @@ class Workers:
         if result is not None:
             worker.counters.tick(record.ts_ns, result)
         return stepped
+
+    def _begins_late(self, worker: RebuiltWorker, ts_ns: int) -> bool:
+        """Whether the container was not seen to start, or ticks since then must be missing."""
+        running = self._lives.running(worker.key, worker.container)
+        if running is None or running.started_ns is None:
+            return worker.last is None
+        return ts_ns - running.started_ns > worker.begins_within_ns + _UNSEEN_NS
 
     def _was_killed(self, worker: RebuiltWorker) -> bool:
         life = self._lives.running(worker.key, worker.container)
@@ -190,13 +226,29 @@ class Workers:
         return known and (result == "failure" or self.successes_logged)
 
     def must_be_told(self, body: ProbeTransitioned) -> bool:
-        """Whether the sync loop had to tell of a change that only ticks tell of."""
+        """Whether the sync loop had to tell of a change that only ticks tell of.
+
+        It did when it told of enough others before; or of all others of the same worker.
+        """
         profile = self._bench.profile
-        if profile is None or not body.inferred or self.changes_told < _TOLD_ENOUGH:
+        if profile is None or not body.inferred:
+            return False
+        pod = body.pod_uid or f"{body.namespace}/{body.pod}"
+        change = (pod, body.container, body.probe_type, body.to_result)
+        alone = self._untold[change] == 1 and self._told[change] >= _TOLD_ENOUGH
+        if not alone and self.changes_told < _TOLD_ENOUGH:
             return False
         if body.probe_type == "liveness":
             return body.to_result == "failure"
         return profile.prober.results_wake_sync_loop
+
+    def blocks(self, ts_ns: int) -> None:
+        """A preemption holds up the sync loop until its victims have ended."""
+        self._blocked.append(ts_ns)
+
+    def was_blocked(self, ts_ns: int) -> bool:
+        """Whether the sync loop may have been too busy to tell of a change of then."""
+        return any(-_BLOCKED_EARLY_NS <= ts_ns - ns <= _BLOCKED_NS for ns in self._blocked)
 
     def is_gapless(self, worker: RebuiltWorker) -> bool:
         """Whether all ticks of the present run are recorded."""
