@@ -103,6 +103,8 @@ class AllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         container: None when the message does not name it.
         requested, available: counts from the message; None when it holds none.
+        hints_requested, hints_available: counts from the line of the same admission about
+            topology hints, where they are others; None where they are the same.
         error: the device manager's error text.
         told_by: ``log``: a line of that moment; ``event``: an API event, whose time is of
             whole seconds; ``status``: a pod list of any time later.
@@ -116,6 +118,8 @@ class AllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_field
     resource: str | None
     requested: int | None = None
     available: int | None = None
+    hints_requested: int | None = None
+    hints_available: int | None = None
     error: str
     told_by: Literal["log", "event", "status"] = "log"
 

@@ -11,6 +11,7 @@ import msgspec
 from kubeledger.errors import BadQuestionError
 from kubeledger.explain.concern import concerns, is_about_others, is_image, weight_of
 from kubeledger.explain.explanation import Explanation, Piece, Step
+from kubeledger.explain.focus import line_about, words_about
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 from kubeledger.query.summaries import subject_of, summary_of
@@ -72,7 +73,7 @@ def explain(
         node=main.node,
         sentence=meant[main.seq] + _sentence(chain, findings),
         finding=finding,
-        evidence=_evidence(history, list(seqs)),
+        evidence=_evidence(history, list(seqs), target),
         history=tuple(_step(record, findings) for record in decisions),
     )
 
@@ -193,15 +194,15 @@ def _step(record: Record, findings: dict[int, Finding]) -> Step:
     )
 
 
-def _evidence(history: History, seqs: list[int]) -> tuple[Piece, ...]:
+def _evidence(history: History, seqs: list[int], target: Target) -> tuple[Piece, ...]:
     found = history.pick(seqs[-_EVIDENCE_MAX:])
     found.sort(key=lambda record: (record.ts_ns, record.seq))
-    return tuple(_piece(number, record) for number, record in enumerate(found, start=1))
+    return tuple(_piece(number, record, target) for number, record in enumerate(found, start=1))
 
 
-def _piece(number: int, record: Record) -> Piece:
+def _piece(number: int, record: Record, target: Target) -> Piece:
     subject, summary = _words(record)
-    first = record.evidence[0] if record.evidence else None
+    first = line_about(target, record)
     inferred = bool(getattr(record.body, "inferred", False))
     return Piece(
         number=number,
@@ -210,7 +211,7 @@ def _piece(number: int, record: Record) -> Piece:
         role=record.role,
         kind=record.kind,
         subject=subject,
-        summary=summary,
+        summary=words_about(target, record) or summary,
         inferred=inferred or bool(getattr(record.body, "preemptor_inferred", False)),
         file=first.file if first else None,
         line=first.line if first else None,

@@ -167,6 +167,7 @@ class RefusalLines:
             if shortage is None:
                 return None
             error = shortage.error
+        hints = _other_counts(shortage, error)
         called = self._grants.call_failed(key) if error.undoes_call else None
         asking = called or self._desk.asking.get(key)
         if asking is not None and error.resource not in (None, asking[2]):
@@ -179,6 +180,8 @@ class RefusalLines:
             resource=error.resource or (asking[2] if asking else None),
             requested=error.requested,
             available=error.available,
+            hints_requested=hints[0],
+            hints_available=hints[1],
             error=error.error,
             told_by=told_by,
         )
@@ -227,3 +230,11 @@ class RefusalLines:
         ):
             return ()
         return event.evidence
+
+
+def _other_counts(shortage: _Shortage | None, error: DeviceError) -> tuple[int | None, int | None]:
+    """Counts of the line about hints, where the message has others."""
+    if shortage is None or None in (error.requested, error.available):
+        return None, None
+    hints = (shortage.error.requested, shortage.error.available)
+    return (None, None) if hints == (error.requested, error.available) else hints

@@ -195,7 +195,7 @@ class GcRuns:
             self._forget()
         self._drop_presumed()
         seen = self._start.evidence if self._start is not None else ()
-        evidence = (*seen, line.evidence)
+        evidence = (line.evidence, *seen)
         fact = Fact(line.ts_ns, self._body(outcome, error), evidence, self._start)
         self._last_end = self._queue.hold(fact, _EVENT_NS)
         self._last_end.join(*self._events_about(line.ts_ns, fact, error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kubeledger.devicemanager.checkpoint import MalformedCheckpointError, read_checkpoint
 from kubeledger.errors import BadInputError
 from kubeledger.importers.context import (
     AllocationEntry,
@@ -141,6 +142,12 @@ def _take_event(context: BundleContext, item: ApiEvent) -> None:
 
 def _take_checkpoint(context: BundleContext, item: Checkpoint) -> None:
     data = item.data.get("Data") or {}
+    try:
+        sound = read_checkpoint(item.data).checksum_ok
+    except MalformedCheckpointError:
+        sound = None
+    if sound is False:
+        return  # its content is not relied on, by the kubelet either
     for entry in data.get("PodDeviceEntries") or ():
         key = (
             str(entry.get("PodUID", "")),

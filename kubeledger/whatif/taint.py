@@ -77,9 +77,27 @@ class Taint:
         if finding.kind in _WITHIN_RUN:
             self._run = finding.seq if self._run is None else self._run
             return
+        if _is_affinity_alone(finding):
+            return
         for reach in _REACH.get(finding.kind, ()):
             scope = _NAMES[reach](finding)
             self._first.setdefault(scope, finding.seq)
+
+
+def _is_affinity_alone(finding: Finding) -> bool:
+    """The pod is let in all the same, aligned to other nodes.
+
+    That is an input of the container's allocations, which are decided with it; what comes
+    behind them is touched only if they would have been others.
+    """
+    expected, recorded = finding.expected or {}, finding.recorded or {}
+    return (
+        finding.kind == "topologymanager.AffinityDecided"
+        and expected.get("admit") is True
+        and recorded.get("admit") is True
+        and expected.keys() == recorded.keys()
+        and all(expected[name] == recorded[name] for name in expected.keys() - {"hint"})
+    )
 
 
 def _pod_of(finding: Finding) -> str:

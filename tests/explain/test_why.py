@@ -7,7 +7,9 @@ from itertools import pairwise
 import pytest
 
 from kubeledger.explain import explain, parse_target
+from kubeledger.explain.focus import line_about, words_about
 from kubeledger.explain.why import HISTORY_MAX
+from kubeledger.images.records import ImageDeleted, ImagesDetected
 from kubeledger.lifecycle.records import PodAdmitted
 from kubeledger.replay.histories import History, history_of_reader
 from kubeledger.verify import Finding
@@ -43,6 +45,23 @@ def test_evidence_is_what_the_records_say() -> None:
         first = by_seq[piece.seq].evidence[0]
         assert (piece.file, piece.line, piece.text) == (first.file, first.line, first.text)
         assert piece.role == by_seq[piece.seq].role
+
+
+def test_a_detect_pass_is_shown_by_the_line_about_the_image() -> None:
+    """Not by its first line, which is about another one; and in words about this one."""
+    deleted = next(r for r in recorded("node-a") if isinstance(r.body, ImageDeleted))
+    assert isinstance(deleted.body, ImageDeleted)
+    image_id = deleted.body.image_id
+    found = explain(history("node-a"), parse_target(f"image/{image_id}"))
+    assert found is not None
+    passes = [piece for piece in found.evidence if piece.kind == ImagesDetected.kind]
+    assert passes
+    assert all(image_id in (piece.text or "") for piece in passes)
+    assert all("images listed: not in use" in piece.summary for piece in passes)
+    other = next(r for r in recorded("node-a") if isinstance(r.body, ImagesDetected))
+    assert (words_about(parse_target("image/none"), other) or "").startswith("not among the ")
+    assert words_about(parse_target("pod/a/b"), other) is None
+    assert line_about(parse_target("image/none"), other) == other.evidence[0]
 
 
 def test_only_what_was_so_by_then() -> None:

@@ -36,6 +36,7 @@ from kubeledger.importers.items import (
     Item,
     PodList,
 )
+from kubeledger.importers.survey import _take_checkpoint
 from kubeledger.kube.gospew import fnv1a32
 from kubeledger.ledger.records import FindingReported
 from kubeledger.machine import Evidence
@@ -770,6 +771,17 @@ class TestCheckpointFiles:
         assert [type(fact.body) for fact in facts] == [CheckpointRead, FindingReported]
         assert bodies(facts, CheckpointRead)[0].checksum_ok is False
         assert bodies(facts, FindingReported)[0].finding == "checksum_mismatch"
+
+    def test_the_first_look_relies_on_no_wrong_checksum(self) -> None:
+        """What such a file holds is no evidence of a grant, and a sound one behind it is."""
+        wrong = checkpoint(at("02:01:00"), ("u", "c", "r/x", {"0": ["a"]}), r=["a"])
+        wrong.data["Checksum"] ^= 1
+        sound = checkpoint(at("02:02:00"), ("u", "c", "r/x", {"1": ["a"]}), r=["a"])
+        broken = Checkpoint(at("02:03:00"), {"Data": {"PodDeviceEntries": []}}, b"{", FILE)
+        looked = BundleContext(node="n")
+        for item in (wrong, sound, broken):
+            _take_checkpoint(looked, item)
+        assert looked.allocations["u", "c", "r/x"].numa == {"1": ("a",)}
 
     def test_half_a_checkpoint(self) -> None:
         """A finding, no crash."""

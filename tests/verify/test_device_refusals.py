@@ -43,6 +43,21 @@ def test_wrong_counts(requested: int, available: int) -> None:
     assert (finding.expected["requested"], finding.expected["available"]) == (3, 2)
 
 
+@pytest.mark.parametrize(
+    ("counts", "verdict"), [((3, 2), "match"), ((3, 1), "impossible"), ((4, 2), "impossible")]
+)
+def test_the_line_about_hints_counts_the_same(counts: tuple[int, int], verdict: str) -> None:
+    """It is of the same admission, before any container of the pod got devices."""
+    node = two_free()
+    error = f"requested number of devices unavailable for {GPU}. Requested: 3, Available: 2"
+    given = dict(zip(("hints_requested", "hints_available"), counts, strict=True))
+    if verdict == "match":
+        given = {}  # the same counts are not recorded twice
+    failed = node.refuse("a", 3, error, requested=3, available=2, **given)
+    assert node.finding(failed).verdict == verdict
+    assert bool(node.contradictions()) == (verdict == "impossible")
+
+
 def test_enough() -> None:
     """Where there is enough, nothing is refused."""
     node = two_free(limit=2)
@@ -175,11 +190,9 @@ def test_no_limit_no_refusal() -> None:
     assert node.finding(node.refuse("a", 0, UNREGISTERED)).verdict == "impossible"
 
 
-def test_the_pod_s_rejection_tells_the_same() -> None:
-    """If not, both sides are shown."""
-    node = two_free()
-    seq = node.short("a", 3, 2)
-    told = node.add(
+def rejected(node: Node) -> int:
+    """The pod's rejection has another error."""
+    return node.add(
         PodRejected(
             namespace="ns",
             pod="a",
@@ -188,8 +201,27 @@ def test_the_pod_s_rejection_tells_the_same() -> None:
             message=f"Allocate failed due to {UNREGISTERED}, which is unexpected",
         )
     )
+
+
+def test_the_pod_s_rejection_tells_the_same() -> None:
+    """If not, both sides are shown; a refusal that is right by its own rule stays so."""
+    node = two_free()
+    seq = node.short("a", 3, 2)
+    told = rejected(node)
+    assert node.finding(seq).verdict == "match"
+    (contradiction,) = node.contradictions()
+    assert contradiction.subject == "pod/ns/a"
+    assert [side.seq for side in contradiction.sides] == [seq, told]
+
+
+def test_a_plugin_s_answer_that_the_rejection_does_not_tell() -> None:
+    """Nothing else shows that answer."""
+    node = two_free(limit=1)
+    seq = node.refuse("a", 1, "rpc error: code = Unknown desc = no")
+    told = rejected(node)
     assert node.finding(seq).verdict == "impossible"
     (contradiction,) = node.contradictions()
+    assert contradiction.subject == "container/ns/a/c"
     assert [side.seq for side in contradiction.sides] == [seq, told]
 
 

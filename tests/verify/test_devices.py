@@ -148,13 +148,25 @@ def of_pod(node: str, kind: type[Any], pod: str, container: str) -> Record:
 
 
 def test_a_lie_about_hints() -> None:
-    """The merge that rests on them is impossible, and they are not those of the devices."""
+    """They are not those of the devices, and the merge that rests on them is not to blame."""
     hints = of_pod("node-a", HintsGenerated, "gpu-a", "warmup")
     wrong = {"example.com/gpu": (Hint(numa_nodes=(0,), preferred=False),)}
     findings, contradictions = found(changed(relevant("node-a"), hints.seq, hints=wrong))
     merged = of_pod("node-a", AffinityDecided, "gpu-a", "warmup")
-    assert [s for s, f in findings.items() if f.verdict == "impossible"] == [merged.seq]
+    assert not [s for s, f in findings.items() if f.verdict == "impossible"]
+    assert findings[merged.seq].missing == ("undisputed hints for example.com/gpu",)
     assert [c.sides[0].seq for c in contradictions] == [hints.seq]
+
+
+def test_a_lie_about_a_merge_stays_alone() -> None:
+    """Grants may go by the recorded hint or by the one that had to be: none is in doubt."""
+    for node, pod in (("node-a", "gpu-a"), ("node-b", "gpu-a-node-b")):
+        merged = of_pod(node, AffinityDecided, pod, "train")
+        findings, _ = found(
+            changed(relevant(node), merged.seq, hint=Hint(numa_nodes=(1,), preferred=True))
+        )
+        odd = {s for s, f in findings.items() if f.verdict in ("impossible", "unverifiable")}
+        assert odd == {merged.seq}
 
 
 def test_a_lie_about_a_request() -> None:

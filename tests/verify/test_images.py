@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeledger.images.records import (
+    EvictionSignalObserved,
     GarbageCollected,
     GarbageCollectionStarted,
     ImageDeleted,
@@ -309,3 +310,33 @@ def test_a_log_that_is_cut_is_no_lie(data: st.DataObject, node: str) -> None:
     end = data.draw(st.integers(begin, len(records)))
     part = [r for r in records[begin:end] if r not in head]
     assert impossible([*head, *part]) == []
+
+
+def test_of_two_amounts_the_one_that_the_disk_gives_is_right() -> None:
+    """The amount of the start is off by a block; the end and the sample before tell the same."""
+    start = nth("node-a", GarbageCollectionStarted, 0)
+    body = start.body
+    assert isinstance(body, GarbageCollectionStarted)
+    lied = changed(recorded("node-a"), start.seq, bytes_to_free=body.bytes_to_free + 4096)
+    assert impossible(lied) == [(start.seq, "GarbageCollectionStarted", True)]
+    blind = [r for r in lied if not isinstance(r.body, ImageFsObserved | EvictionSignalObserved)]
+    blind += [r for r in lied if isinstance(r.body, ImageFsObserved)][:1]
+    blind.sort(key=lambda record: record.seq)
+    assert (start.seq, "GarbageCollectionStarted", True) in impossible(blind)
+
+
+def test_a_finding_about_an_end_is_placed_at_its_line() -> None:
+    """Not at the line of the start, which its record holds as well."""
+    end = next(r for r in recorded("node-a") if getattr(r.body, "bytes_freed", None))
+    start = nth("node-a", GarbageCollectionStarted, 0)
+    turned = msgspec.structs.replace(end, evidence=(*start.evidence, *end.evidence))
+    body = msgspec.structs.replace(end.body, bytes_freed=end.body.bytes_freed + 1)  # type: ignore[attr-defined] # an end
+    records = [
+        msgspec.structs.replace(turned, body=body) if r.seq == end.seq else r
+        for r in recorded("node-a")
+    ]
+    found = next(f for f in ours(records) if f.seq == end.seq)
+    assert found.verdict == "impossible"
+    assert found.line is not None
+    assert found.line > (start.evidence[0].line or 0)
+    assert end.evidence[0].line == found.line

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from kubeledger.verify import Finding, Variant
@@ -64,6 +67,20 @@ def test_reach(changed: tuple[str, str], others: dict[tuple[str, str], bool]) ->
     taint.change(finding(8, *changed))
     found = {other: taint.of(finding(9, *other)) for other in others}
     assert found == {other: 7 if touched else None for other, touched in others.items()}
+
+
+@pytest.mark.parametrize(
+    ("admit", "pod", "reaches"), [(True, "a", False), (False, "a", True), (True, "b", True)]
+)
+def test_another_alignment_reaches_no_further(admit: bool, pod: str, reaches: bool) -> None:
+    """A pod that is let in all the same has its allocations decided by the new hint."""
+    other: dict[str, Any] = {"hint": {"numa_nodes": None}, "admit": admit, "pod": pod}
+    same: dict[str, Any] = {"hint": {"numa_nodes": [0]}, "admit": True, "pod": "a"}
+    merged = finding(7, "topologymanager.AffinityDecided", "container/d/a/c")
+    taint = Taint()
+    taint.change(msgspec.structs.replace(merged, expected=other, recorded=same))
+    grant = finding(9, "devicemanager.DevicesAllocated", "container/d/b/c")
+    assert (taint.of(grant) == 7) is reaches
 
 
 def test_a_collection_is_one_decision() -> None:

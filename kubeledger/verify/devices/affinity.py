@@ -33,12 +33,14 @@ class _Offer(NamedTuple):
 
     Attributes:
         lines: log lines that hold providers' hints; 0 when the source is no log.
+        disputed: (n,) resources whose hints are not those of the devices that were there.
     """
 
     seq: int
     pod: str
     body: HintsGenerated
     lines: int
+    disputed: tuple[str, ...] = ()
 
 
 class _Rules(NamedTuple):
@@ -71,8 +73,8 @@ class Affinities:
         self._open = (record, offer)
         if len(self._offers) > _KEPT_MAX:
             self._offers.popitem(last=False)
-        if body.container is not None:
-            self._check(record, offer, state)
+        if body.container is not None and (disputed := self._check(record, offer, state)):
+            self._offers[record.seq] = offer._replace(disputed=disputed)
 
     def _missed(self, record: Record) -> None:
         """The hints before these led to no decision, in the same file of the same process."""
@@ -97,8 +99,9 @@ class Affinities:
             inputs=(before.seq,),
         )
 
-    def _check(self, record: Record, offer: _Offer, state: NodeState) -> None:
-        """Hints of devices against the devices that were there."""
+    def _check(self, record: Record, offer: _Offer, state: NodeState) -> tuple[str, ...]:
+        """Hints of devices against the devices that were there; gives the disputed resources."""
+        disputed = []
         desk, body = self._desk, offer.body
         when = when_of(record)
         listed = desk.pod(when, body.pod_uid, body.namespace, body.pod)
@@ -111,6 +114,7 @@ class Affinities:
                 continue
             why = wrong_hints(set_up.evidence, hints)
             if why:
+                disputed.append(resource)
                 desk.bench.contradict(
                     record.ts_ns,
                     f"container/{body.namespace}/{body.pod}/{body.container}",
@@ -118,6 +122,7 @@ class Affinities:
                     (record.seq, f"hints for {resource}: {_hints_text(hints)}"),
                     (max(set_up.evidence.listed.seqs, default=record.seq), why),
                 )
+        return tuple(disputed)
 
     def decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
         """Judge a merged hint, and remember what was stored."""
@@ -224,13 +229,13 @@ class Affinities:
         open_distance = rules.prefers_closest and 2 <= size < len(policy.numa_nodes)
         same = recorded == expected
         if (open_distance and recorded["hint"] != expected["hint"]) or (
-            not same and not wrong and not self._whole(offer)
+            not same and not wrong and (offer.disputed or not self._whole(offer))
         ):
-            missing = (
-                "the distances of the NUMA nodes"
-                if open_distance
-                else "the hints of every provider"
-            )
+            missing = "the hints of every provider"
+            if open_distance:
+                missing = "the distances of the NUMA nodes"
+            elif offer.disputed:
+                missing = f"undisputed hints for {joined(offer.disputed)}"
             bench.unverifiable(record, subject=subject, missing=(missing,), rule=RULE)
             return {_mask(body.hint)}
         verdict: Verdict = "match" if same else "impossible"

@@ -137,6 +137,12 @@ class Refusals:
             why = f"{there}, and enough are there, so the kubelet does not refuse: {around}"
             self._impossible(case, why, None)
             return
+        if (wrong := self._hint_counts(case, evidence)) is not None:
+            why = f"{wrong}: {around}"
+            fields = {"hints_requested": None, "hints_available": None}
+            recorded = {name: getattr(body, name) for name in fields}
+            self._find(case, "impossible", why, fields, recorded)
+            return
         available = low if exact else body.available
         error = text or (
             f"requested number of devices unavailable for {resource}. "
@@ -154,6 +160,28 @@ class Refusals:
             why = f"container {evidence.container} needs {needed} {resource}"
             why = f"{why}, more than the {around}"
             self._find(case, "match", why, expected, recorded)
+
+    def _hint_counts(self, case: _Case, evidence: Evidence) -> str | None:
+        """Why the counts of the line about hints cannot be; None where they can.
+
+        That line counts all devices that are needed, and those to be used again as there.
+        """
+        body = case.body
+        requested, available = body.hints_requested, body.hints_available
+        if requested is None or available is None or body.available is None:
+            return None
+        reuse = len(evidence.reuse)
+        if (requested, available) == (evidence.required, body.available + reuse):
+            return None
+        counted = f"{requested} as needed and {available} as there"
+        self._desk.bench.contradict(
+            case.record.ts_ns,
+            case.subject,
+            f"two lines count the devices of {evidence.resource} differently at one admission",
+            (case.record.seq, f"the line about hints: {counted}"),
+            (case.record.seq, f"the error: {body.requested} and {body.available}"),
+        )
+        return f"the line about hints counts {counted}, against the error {body.error!r}"
 
     def _answer(self, case: _Case, evidence: Evidence) -> None:
         texts, only = refusals(evidence)

@@ -122,7 +122,21 @@ class _Plugin:
 
 
 def judge(evidence: Evidence, claimed: frozenset[str]) -> Judged:
-    """Whether the kubelet can have taken these devices."""
+    """Whether the kubelet can have taken these devices.
+
+    Of affinities that are disputed, one is the stored one: the claim may go by any of them.
+    """
+    if len(evidence.affinities) < 2:
+        return _judge(evidence, claimed)
+    ranks = ("all", "some", "none")
+    judged = [
+        _judge(msgspec.structs.replace(evidence, affinities=(mask,)), claimed)
+        for mask in evidence.affinities
+    ]
+    return min(judged, key=lambda one: ranks.index(one.fits))
+
+
+def _judge(evidence: Evidence, claimed: frozenset[str]) -> Judged:
     fits, choice, why = _try(evidence, claimed, frozenset())
     if fits and evidence.is_exact() and evidence.nodes_known():
         return Judged(fits="all", choice=choice)
@@ -136,7 +150,19 @@ def judge(evidence: Evidence, claimed: frozenset[str]) -> Judged:
     topics = tuple(
         topic for topic in OPEN if not _try(evidence, claimed, frozenset(OPEN) - {topic})[0]
     )
-    return Judged(fits="some", choice=likely, open=topics or OPEN)
+    return Judged(fits="some", choice=likely, open=topics or _open(evidence))
+
+
+def _open(evidence: Evidence) -> tuple[Topic, ...]:
+    """Topics that are open at all."""
+    is_open: dict[Topic, bool] = {
+        "health": not evidence.listed.complete,
+        "use": evidence.in_use.unknown or bool(evidence.in_use.maybe),
+        "numa": not evidence.nodes_known(),
+        "affinity": len(evidence.affinities) != 1,
+        "preferred": True,
+    }
+    return tuple(topic for topic in OPEN if is_open[topic])
 
 
 def _try(

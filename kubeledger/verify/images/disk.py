@@ -116,10 +116,13 @@ class Disk:
 
     def read(self, ts_ns: int, told: Told) -> Reading | None:
         """How a collection at ``ts_ns`` read the disk; None without a capacity or a sample."""
-        for capacity, seq in self._capacities(ts_ns):
-            for usage in self._implied(capacity, told):
-                return Reading(usage, exact=True, seqs=(seq,))
         sample = self.near(ts_ns)
+        for capacity, seq in self._capacities(ts_ns):
+            implied = list(self._implied(capacity, told))
+            # Of amounts that differ, the one that gives what was read just before is right.
+            seen = [usage for usage in implied if sample and usage == sample.usage]
+            for usage in (*seen, *implied):
+                return Reading(usage, exact=True, seqs=(seq,))
         return None if sample is None else Reading(sample.usage, exact=False, seqs=(sample.seq,))
 
     @property

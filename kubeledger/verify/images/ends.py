@@ -9,7 +9,7 @@ import msgspec
 from kubeledger.images.records import GarbageCollected, ImageDeleted
 from kubeledger.images.texts import INVALID_CAPACITY, shortfall, space_removal_error
 from kubeledger.images.usage import DiskUsage
-from kubeledger.machine import Record
+from kubeledger.machine import Evidence, Record
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.images.collection import Case, amount_of
@@ -89,7 +89,14 @@ def _find(
         rule=RULE_COLLECTION,
         inputs=[*case.inputs, *start, *(record.seq for record in case.of.removals)],
         about={f"image/{image_id}": why for image_id, why in _kept(case)},
+        place=_last_line(case, end),
     )
+
+
+def _last_line(case: Case, end: Record) -> Evidence | None:
+    """What tells of the end itself: its record holds the line of the start as well."""
+    begun = case.of.start.evidence if case.of.start is not None else ()
+    return next((piece for piece in end.evidence if piece not in begun), None)
 
 
 def _compare(bench: Bench, case: Case, end: Record, options: list[Fields], why: str) -> None:

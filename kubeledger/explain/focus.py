@@ -1,0 +1,42 @@
+"""What a record that is about many things tells of the one that is asked about."""
+
+from __future__ import annotations
+
+from kubeledger.explain.concern import is_image
+from kubeledger.explain.target import Target
+from kubeledger.images.records import ImagesDetected, ListedImage
+from kubeledger.machine import Evidence, Record
+from kubeledger.units import format_ts
+
+__all__ = ["line_about", "words_about"]
+
+
+def line_about(target: Target, record: Record) -> Evidence | None:
+    """The line of a record that names the target, of its use before others; else the first."""
+    if isinstance(record.body, ImagesDetected) and target.kind == "image":
+        image = _listed(target, record.body)
+        named = image.image_id if image is not None else None
+        lines = [piece for piece in record.evidence if named and named in (piece.text or "")]
+        used = [piece for piece in lines if "lastused" in (piece.text or "").lower()]
+        for piece in (*used, *lines[-1:]):
+            return piece
+    return record.evidence[0] if record.evidence else None
+
+
+def words_about(target: Target, record: Record) -> str | None:
+    """What a detect pass found out about an image; None for any other record or target."""
+    if not isinstance(record.body, ImagesDetected) or target.kind != "image":
+        return None
+    image = _listed(target, record.body)
+    total = len(record.body.images)
+    if image is None:
+        return f"not among the {total} images listed"
+    use = "in use" if image.in_use else "not in use"
+    new = ", seen for the first time" if image.new else ""
+    last = image.last_used_ts_ns
+    used = f", last used at {format_ts(last)}" if last and not image.in_use else ""
+    return f"one of {total} images listed: {use}{used}{new}"
+
+
+def _listed(target: Target, body: ImagesDetected) -> ListedImage | None:
+    return next((image for image in body.images if is_image(target, image.image_id)), None)
