@@ -123,11 +123,22 @@ class CheckpointItems:
                 self._grant(item, holder, numa)
         elif holding.device_ids == devices:
             holding.in_checkpoint = True
-        elif holding.in_checkpoint:
+        elif holding.in_checkpoint and self._may_be_anew(holder, holding):
             self._release(item, holder)
             self._grant(item, holder, numa)
         elif holding.disputed != devices:
             self._dispute(item, holder, holding, devices)
+
+    def _may_be_anew(self, holder: Holder, holding: Holding) -> bool:
+        """Whether the pod may have been admitted again since: only then its devices change."""
+        context = self._desk.context
+        since_ns = max(holding.since_ns, holding.confirmed_ns)
+        link = context.links.pod_by_uid(context, holder[0])
+        if link is not None and link.added is not None:
+            return link.deleted is not None or link.added.ts_ns > since_ns
+        # Of a pod from a file, the next one may have the same UID.
+        from_api = "-" in holder[0]
+        return not from_api or (context.links.epoch_ts_ns or 0) > since_ns
 
     def _grant(self, item: Checkpoint, holder: Holder, numa: Numa) -> None:
         nodes = None if "" in numa else numa
@@ -143,9 +154,12 @@ class CheckpointItems:
     ) -> None:
         holding.disputed = devices
         uid, container, resource = holder
+        before, believed = "the log gives", "the log is believed"
+        if holding.in_checkpoint:
+            before, believed = "all sources so far give", "what was told first is believed"
         message = (
-            f"the log gives {resource} {', '.join(holding.device_ids)} to container {container} "
-            f"of pod {uid}, the checkpoint {', '.join(devices)}; the log is believed"
+            f"{before} {resource} {', '.join(holding.device_ids)} to container {container} "
+            f"of pod {uid}, the checkpoint {', '.join(devices)}; {believed}"
         )
         self._find(item.ts_ns, item.evidence, "contradiction", message, holding.evidence)
 

@@ -154,7 +154,10 @@ class GrantLines:
         """What the kubelet remembers from before: a new fact only when nothing told it yet."""
         devices = all_ids(numa)
         holdings = self._desk.holdings
-        if holder in holdings.held or holdings.is_stale(holder, devices) or not devices:
+        held = holdings.held.get(holder)
+        if held is not None and held.device_ids == devices:
+            held.confirmed_ns = line.ts_ns
+        if held is not None or holdings.is_stale(holder, devices) or not devices:
             return
         known, seen = self._desk.checkpointed(holder, devices)
         nodes = known if "" in numa else numa

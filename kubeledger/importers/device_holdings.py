@@ -24,6 +24,7 @@ class Holding(msgspec.Struct):
         device_ids: sorted.
         since_ns: when it was seen first.
         evidence: where.
+        confirmed_ns: when a line of the log told it last; 0 when none did again.
         in_checkpoint: a checkpoint agreed.
         disputed: device IDs that a checkpoint held instead, once that has been reported.
     """
@@ -31,6 +32,7 @@ class Holding(msgspec.Struct):
     device_ids: tuple[str, ...]
     since_ns: int
     evidence: Evidence
+    confirmed_ns: int = 0
     in_checkpoint: bool = False
     disputed: tuple[str, ...] | None = None
 

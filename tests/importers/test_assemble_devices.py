@@ -424,6 +424,23 @@ class TestGrants:
             ("v", "c", "r/x", ("d",), {"1": ("d",)}),
         ]
 
+    def test_a_container_keeps_its_devices(self) -> None:
+        """A checkpoint that tells others, once, disagrees; nothing is released for it."""
+        uid = "0c2c5a4e-0000"
+        facts = run(
+            [
+                checkpoint(at("02:00:10"), (uid, "c", "r/x", {"0": ["a"]})),
+                checkpoint(at("02:00:20"), (uid, "c", "r/x", {"0": ["b"]})),
+                checkpoint(at("02:00:30"), (uid, "c", "r/x", {"0": ["a"]})),
+            ],
+            u="ns/p",
+        )
+        assert [ids for *_, ids, _ in granted(facts)] == [("a",)]
+        assert bodies(facts, DevicesReleased) == []
+        (finding,) = bodies(facts, FindingReported)
+        assert finding.finding == "contradiction"
+        assert "all sources so far give r/x a" in finding.message
+
 
 class TestReleases:
     """Devices given back."""

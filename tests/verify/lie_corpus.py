@@ -11,6 +11,7 @@ CONFIG = "kubelet-config.yaml"
 A, B = "node-a", "node-b"
 A_CGROUPS = "snapshots/20261121T030036Z/cgroupfs.txt"
 A_CHECKPOINT = "snapshots/20261121T030036Z/kubelet_internal_checkpoint"
+A_FIRST_CHECKPOINT = "snapshots/20261121T030021Z/kubelet_internal_checkpoint"
 A_PODS = "snapshots/20261121T030036Z/pods.json"
 B_CGROUPS = "snapshots/20261121T030806Z/cgroupfs.txt"
 
@@ -88,6 +89,17 @@ DAILY = (
         "that content says gpu-3",
     ),
     Lie(
+        "device in the checkpoint, whose checksum fits",
+        A,
+        (
+            Edit(A_CHECKPOINT, 1, '"DeviceIDs":{"1":["gpu-1"]}', '"DeviceIDs":{"1":["gpu-3"]}'),
+            Edit(A_CHECKPOINT, 1, "3773761700", "940211626"),
+        ),
+        CONTRADICTED,
+        "container/default/gpu-b/train",
+        "it holds gpu-3",
+    ),
+    Lie(
         "missing amount of a preemption",
         B,
         (Edit(LOG, "Preempting pod to free up resources", "q: 270", "q: 280"),),
@@ -146,6 +158,52 @@ DAILY = (
 """Caught in every run: one of each subject."""
 
 NIGHTLY = (
+    Lie(
+        "NUMA node in the checkpoint, whose checksum fits",
+        A,
+        (
+            Edit(A_CHECKPOINT, 1, '"DeviceIDs":{"1":["gpu-1"]}', '"DeviceIDs":{"0":["gpu-1"]}'),
+            Edit(A_CHECKPOINT, 1, "3773761700", "839038749"),
+        ),
+        CONTRADICTED,
+        "device/example.com/gpu/gpu-1",
+        "is on NUMA node 0",
+    ),
+    Lie(
+        "NUMA node in the first checkpoint, whose checksum fits",
+        A,
+        (
+            Edit(
+                A_FIRST_CHECKPOINT, 1, '"DeviceIDs":{"1":["gpu-1"]}', '"DeviceIDs":{"0":["gpu-1"]}'
+            ),
+            Edit(A_FIRST_CHECKPOINT, 1, "3773761700", "839038749"),
+        ),
+        CONTRADICTED,
+        "device/example.com/gpu/gpu-1",
+        "is on NUMA node 0",
+    ),
+    Lie(
+        "device in the first checkpoint, whose checksum fits",
+        A,
+        (
+            Edit(
+                A_FIRST_CHECKPOINT, 1, '"DeviceIDs":{"1":["gpu-1"]}', '"DeviceIDs":{"1":["gpu-3"]}'
+            ),
+            Edit(A_FIRST_CHECKPOINT, 1, "3773761700", "940211626"),
+        ),
+        CONTRADICTED,
+        "container/default/gpu-b/train",
+        "it holds gpu-3",
+    ),
+    Lie(
+        "count in the rejection of a pod",
+        B,
+        (Edit(LOG, '"Pod admission denied" podUID="3e50fe57', "Available: 2", "Available: 1"),),
+        REFUSED,
+        "pod/default/gpu-c-node-b",
+        "Available: 1",
+        disputed=True,
+    ),
     Lie(
         "another image",
         B,

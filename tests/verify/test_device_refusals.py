@@ -190,11 +190,9 @@ def test_no_limit_no_refusal() -> None:
     assert node.finding(node.refuse("a", 0, UNREGISTERED)).verdict == "impossible"
 
 
-def test_the_pod_s_rejection_tells_the_same() -> None:
-    """If not, both sides are shown."""
-    node = two_free()
-    seq = node.short("a", 3, 2)
-    told = node.add(
+def rejected(node: Node) -> int:
+    """The pod's rejection has another error."""
+    return node.add(
         PodRejected(
             namespace="ns",
             pod="a",
@@ -203,8 +201,27 @@ def test_the_pod_s_rejection_tells_the_same() -> None:
             message=f"Allocate failed due to {UNREGISTERED}, which is unexpected",
         )
     )
+
+
+def test_the_pod_s_rejection_tells_the_same() -> None:
+    """If not, both sides are shown; a refusal that is right by its own rule stays so."""
+    node = two_free()
+    seq = node.short("a", 3, 2)
+    told = rejected(node)
+    assert node.finding(seq).verdict == "match"
+    (contradiction,) = node.contradictions()
+    assert contradiction.subject == "pod/ns/a"
+    assert [side.seq for side in contradiction.sides] == [seq, told]
+
+
+def test_a_plugin_s_answer_that_the_rejection_does_not_tell() -> None:
+    """Nothing else shows that answer."""
+    node = two_free(limit=1)
+    seq = node.refuse("a", 1, "rpc error: code = Unknown desc = no")
+    told = rejected(node)
     assert node.finding(seq).verdict == "impossible"
     (contradiction,) = node.contradictions()
+    assert contradiction.subject == "container/ns/a/c"
     assert [side.seq for side in contradiction.sides] == [seq, told]
 
 

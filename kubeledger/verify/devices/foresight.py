@@ -24,7 +24,7 @@ from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
 from kubeledger.verify.devices.lists import DeviceLists
 
-__all__ = ["Entry", "Foresight", "Holder", "When", "all_ids"]
+__all__ = ["Entry", "Foresight", "Holder", "When", "all_ids", "nodes_by_device"]
 
 Holder = tuple[str, str, str]
 """Pod UID (or ``namespace/name``), container, resource."""
@@ -55,6 +55,17 @@ class Entry(NamedTuple):
 def all_ids(numa: dict[str, tuple[str, ...]]) -> frozenset[str]:
     """The devices of all nodes, each once."""
     return frozenset(device for ids in numa.values() for device in ids)
+
+
+def nodes_by_device(numa: dict[str, tuple[str, ...]]) -> dict[str, tuple[int, ...]]:
+    """Device -> sorted NUMA nodes; empty where a checkpoint does not tell them."""
+    nodes: dict[str, list[int]] = {}
+    for node, ids in numa.items():
+        if not _is_node(node):
+            return {}
+        for device in ids:
+            nodes.setdefault(device, []).append(int(node))
+    return {device: tuple(sorted(on)) for device, on in nodes.items()}
 
 
 class Foresight:
@@ -189,14 +200,8 @@ class Foresight:
         self.lists.listed(when, body.registered)
 
     def _numa(self, resource: str, numa: dict[str, tuple[str, ...]]) -> None:
-        nodes: dict[str, list[int]] = {}
-        for node, ids in numa.items():
-            if not _is_node(node):
-                return
-            for device in ids:
-                nodes.setdefault(device, []).append(int(node))
-        for device, on in nodes.items():
-            self._nodes.setdefault((resource, device), set()).add(tuple(sorted(on)))
+        for device, nodes in nodes_by_device(numa).items():
+            self._nodes.setdefault((resource, device), set()).add(nodes)
 
     def settle(self) -> None:
         """The first reading ended; once."""
@@ -238,6 +243,19 @@ class Foresight:
         """
         found = self._nodes.get((resource, device))
         return next(iter(found)) if found is not None and len(found) == 1 else None
+
+    def nodes_elsewhere(self, holder: Holder, device: str) -> tuple[tuple[int, ...] | None, int]:
+        """The same, by entries of other containers alone, and of how many; -1 does not count."""
+        if len(self._nodes.get((holder[2], device), ())) < 2:
+            return None, 0  # all entries agree
+        found = Counter(
+            nodes
+            for other, entries in self.entries.items()
+            if other[2] == holder[2] and other != holder
+            for nodes in {nodes_by_device(entry.numa).get(device) for entry in entries}
+            if nodes is not None and nodes != (-1,)
+        )
+        return next(iter(found.items())) if len(found) == 1 else (None, 0)
 
 
 def _is_node(text: str) -> bool:

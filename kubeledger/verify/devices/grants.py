@@ -15,6 +15,7 @@ from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.verify.devices.account import open_inputs, surroundings, taken
 from kubeledger.verify.devices.desk import Desk, Request, SetUp, when_of
+from kubeledger.verify.devices.entries import misplaced
 from kubeledger.verify.devices.foresight import Entry, Holder, When, all_ids
 from kubeledger.verify.devices.holdings import Held
 from kubeledger.verify.devices.releases import is_active
@@ -178,6 +179,9 @@ class Grants:
         if entry is not None and "" not in entry.numa and entry.numa != body.numa:
             why = "the checkpoint has the devices under other NUMA nodes"
             return _Verdict("impossible", why, {"numa": _plain(entry.numa)})
+        if (elsewhere := misplaced(self._desk, holder, body.numa)) is not None:
+            why = "the checkpoint has the devices under other NUMA nodes when others hold them"
+            return _Verdict("impossible", why, {"numa": elsewhere})
         return None
 
     def _by_rule(

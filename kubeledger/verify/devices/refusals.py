@@ -235,11 +235,14 @@ class Refusals:
         told = self._desk.foresight.rejections.get(case.body.pod_uid or "", ())
         error = case.body.error
         if told and error != _HINTS and not any(error in message for _, message in told):
-            verdict = "impossible"
-            why = f"the pod's rejection says {told[-1][1]!r}; {why}"
+            if verdict == "admissible":  # only the error itself tells of it
+                verdict = "impossible"
+                why = f"the pod's rejection says {told[-1][1]!r}; {why}"
             self._desk.bench.contradict(
                 case.record.ts_ns,
-                case.subject,
+                f"pod/{case.body.namespace}/{case.body.pod}"
+                if verdict == "match"
+                else case.subject,
                 "the device manager's error and the pod's rejection are different",
                 (case.record.seq, error),
                 told[-1],

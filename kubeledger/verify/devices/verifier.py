@@ -29,6 +29,7 @@ from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.devices.affinity import Affinities
 from kubeledger.verify.devices.desk import Desk, when_of
+from kubeledger.verify.devices.entries import Entries
 from kubeledger.verify.devices.foresight import When, all_ids
 from kubeledger.verify.devices.grants import RULE, Grants
 from kubeledger.verify.devices.holdings import Held
@@ -53,6 +54,7 @@ class DeviceVerifier(Verifier):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self._desk = Desk(bench)
+        self._entries = Entries(self._desk)
         self._grants = Grants(self._desk)
         self._refusals = Refusals(self._desk)
         self._releases = Releases(self._desk)
@@ -273,6 +275,7 @@ class DeviceVerifier(Verifier):
             self._unsound(record, body.checksum, "kubelet_internal_checkpoint", *self._odd(body))
             return
         self._checkpoint = (record.seq, body)
+        self._entries.read(record, body)
         self._adopt(record, body, state)
         self._desk.holdings.complete = True
         if not self._desk.foresight.lists.tells_requests(when_of(record)):

@@ -1,0 +1,121 @@
+"""Entries of checkpoints that disagree with grants, or with each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.verify.device_world import Node, hint
+
+
+def granted(policy: str = "none", **checkpointed: str) -> tuple[Node, int]:
+    """Pod a got gpu-2, which a checkpoint shows under its node (``node=...``)."""
+    node = Node(policy=policy, numa=(0, 1))
+    node.plugin()
+    node.pod("a", ("c", 1, "app"))
+    seq = node.grant("a", "gpu-2")
+    node.checkpoint({("a", "c"): {checkpointed.get("node", "1"): ("gpu-2",)}})
+    return node, seq
+
+
+def says(node: Node) -> list[tuple[str, list[str]]]:
+    """Subject and sides of every contradiction."""
+    return [(found.subject, [side.says for side in found.sides]) for found in node.contradictions()]
+
+
+@pytest.mark.parametrize("lie_first", [True, False])
+def test_other_devices_while_the_container_stays(lie_first: bool) -> None:  # a parameter
+    """One reading of several tells other devices: a contradiction, and no decision is wrong."""
+    node = Node()
+    node.plugin()
+    node.pod("a", ("c", 1, "app"))
+    seq = node.grant("a", "gpu-2")
+    readings = ["gpu-1", "gpu-2"] if lie_first else ["gpu-2", "gpu-1", "gpu-2", "gpu-1"]
+    for device in readings:
+        node.checkpoint({("a", "c"): {"1": (device,)}})
+    assert node.finding(seq).verdict in ("match", "admissible")
+    assert says(node) == [("container/ns/a/c", ["container c got gpu-2", "it holds gpu-1"])]
+
+
+def test_a_pod_that_came_back_may_hold_others() -> None:
+    """Its devices were given back in between."""
+    node, _ = granted()
+    node.end("a")
+    node.release("a")
+    node.pod("a", ("c", 1, "app"))
+    node.grant("a", "gpu-1")
+    node.checkpoint({("a", "c"): {"0": ("gpu-1",)}})
+    assert says(node) == []
+
+
+def test_a_kubelet_that_logs_no_requests_may_have_granted_anew() -> None:
+    """Of a process that has told nothing of devices, a checkpoint is believed."""
+    node, _ = granted()
+    node.start(restart=True)
+    node.plugin()
+    node.checkpoint({("a", "c"): {"0": ("gpu-1",)}})
+    assert says(node) == []
+
+
+def test_the_numa_node_of_one_entry_changes() -> None:
+    """A device stays where it is; the change back is no second contradiction."""
+    node, _ = granted()
+    node.checkpoint({("a", "c"): {"0": ("gpu-2",)}})
+    node.checkpoint({("a", "c"): {"1": ("gpu-2",)}})
+    sides = [f"gpu-2, held by ns/a/c, is on NUMA node {number}" for number in (1, 0)]
+    assert says(node) == [("device/example.com/gpu/gpu-2", sides)]
+
+
+@pytest.mark.parametrize(("other", "contradicted"), [("1", False), ("0", True), ("-1", False)])
+def test_entries_of_two_containers(other: str, contradicted: bool) -> None:  # a parameter
+    """A device that its plugin had dropped counts as one without topology."""
+    node, _ = granted()
+    node.end("a")
+    node.release("a")
+    node.pod("b", ("c", 1, "app"))
+    node.grant("b", "gpu-2")
+    node.checkpoint({("b", "c"): {other: ("gpu-2",)}})
+    assert bool(says(node)) == contradicted
+
+
+def test_an_entry_may_lose_its_node() -> None:
+    """The same entry is never written anew, so this is one."""
+    node, _ = granted()
+    node.checkpoint({("a", "c"): {"-1": ("gpu-2",)}})
+    (subject, sides), *_ = says(node)
+    assert subject == "device/example.com/gpu/gpu-2"
+    assert sides[1] == "gpu-2, held by ns/a/c, is on no NUMA node"
+
+
+@pytest.mark.parametrize(("aligned", "verdict"), [(0, "impossible"), (1, "unverifiable")])
+def test_the_node_of_a_grant_and_that_of_another_entry(aligned: int, verdict: str) -> None:
+    """Which one of two entries lies, the affinity of the container tells."""
+    node = Node(policy="best-effort", numa=(0, 1))
+    node.plugin()
+    node.pod("a", ("c", 1, "app"))
+    node.affinity("a", "c", hint(aligned), node.hints("a", "c", gpu=(hint(aligned),)))
+    first = node.grant("a", "gpu-0", numa={"1": ("gpu-0",)})
+    node.checkpoint({("a", "c"): {"1": ("gpu-0",)}})
+    node.end("a")
+    node.release("a")
+    node.pod("b", ("c", 1, "app"))
+    node.grant("b", "gpu-0", numa={"0": ("gpu-0",)})
+    node.checkpoint({("b", "c"): {"0": ("gpu-0",)}})
+    finding = node.finding(first)
+    assert finding.verdict == verdict
+    if verdict == "impossible":
+        assert finding.expected == {"numa": {"0": ["gpu-0"]}}
+
+
+def test_the_node_of_a_grant_and_those_of_two_others() -> None:
+    """Two entries against one are enough."""
+    node = Node()
+    node.plugin()
+    seqs = []
+    for name, numa in (("a", "1"), ("b", "0"), ("d", "0")):
+        node.pod(name, ("c", 1, "app"))
+        seqs.append(node.grant(name, "gpu-0", numa={numa: ("gpu-0",)}))
+        node.checkpoint({(name, "c"): {numa: ("gpu-0",)}})
+        node.end(name)
+        node.release(name)
+    assert [node.finding(seq).verdict for seq in seqs] == ["impossible", "match", "match"]
+    assert node.finding(seqs[0]).expected == {"numa": {"0": ["gpu-0"]}}
