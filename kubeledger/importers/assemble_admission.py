@@ -187,6 +187,7 @@ class AdmissionAssembler(Assembler):
             pod.rejected, pod.admitting = None, True
             pod.preemptions, pod.preemption_failure = [], None
             pod.victim, pod.evicting, pod.eviction = None, False, None
+            pod.preempted = False
             self._links.admitting.append(pod)
             self._undecided[pod] = None
             self._shown.pop(pod, None)

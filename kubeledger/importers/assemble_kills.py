@@ -325,6 +325,8 @@ def _why(
             return reason, failure if _is_of(failure, container) else None
     if pod.victim is not None:
         return "preempted", pod.victim
+    if pod.preempted:
+        return "preempted", None
     if pod.evicting:
         return "evicted", eviction
     if pod.deleted is not None:

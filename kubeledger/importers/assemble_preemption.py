@@ -212,6 +212,7 @@ class PreemptionAssembler(Assembler):
         event = event_line(line)
         if event is not None and event.reason == "Preempting":
             victim = self._links.pod(self.context, event.pod, line)
+            victim.preempted = True
             if victim in self._awaited:
                 self._awaited[victim].join(line.evidence)
         return self._release(line)

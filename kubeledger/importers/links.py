@@ -54,6 +54,7 @@ class PodLink:
         admitting: its admission is not decided yet.
         rejected: the kubelet refused it.
         victim: the preemption that chose it as a victim.
+        preempted: an event says that it was a victim, whoever was chosen by other lines.
         preemptions: what was preempted for it.
         preemption_failure: why nothing was.
         evicting: the eviction manager chose it; ``eviction`` the fact of that.
@@ -77,6 +78,7 @@ class PodLink:
         self.admitting = False
         self.rejected: Fact | None = None
         self.victim: Fact | None = None
+        self.preempted = False
         self.preemptions: list[Fact] = []
         self.preemption_failure: Fact | None = None
         self.evicting = False

@@ -181,7 +181,7 @@ class ProbeEvidence:
                 self._tell_mismatch(worker, worker.ask, found)
 
     def _is_silent(self, worker: RebuiltWorker, reading: Reading, now_ns: int) -> bool:
-        """Whether ticks are missing, so that nothing can be compared: the log has ended, or a hole."""
+        """Whether ticks are missing, so nothing can be compared: the log ended, or has a hole."""
         if worker.probe is None or worker.on_hold:
             return False
         if worker.last is None:

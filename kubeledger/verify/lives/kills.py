@@ -215,6 +215,8 @@ class KillJudge:
             return self._probe_failed(body, pod, key, ask, probe_type)
         if body.reason == "preempted":
             seq, told = pod.victim, "the pod was chosen to make room for a critical pod"
+            if seq is None and (event := self._reasons.preempting(key)) is not None:
+                seq, told = event, "the pod was preempted for a critical pod, as its event says"
         elif body.reason == "evicted":
             seq, told = pod.evicted, "the eviction manager chose the pod"
             seq = seq or self._reasons.eviction(key)

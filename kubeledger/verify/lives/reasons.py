@@ -14,6 +14,7 @@ from kubeledger.lifecycle.records import (
     ContainerStarted,
     PodConfigChanged,
     PodEvicted,
+    ReasonReported,
 )
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
@@ -60,6 +61,7 @@ class KillReasons:
         self._pods: dict[str, PodReasons] = {}
         self._awaited: deque[tuple[int, str, str, ProbeType, Failure]] = deque()
         self._evictions: dict[str, int] = {}
+        self._preempting: dict[str, int] = {}
         self.kubelet_began_again = False
 
     # -- what may kill -------------------------------------------------------------------
@@ -69,8 +71,11 @@ class KillReasons:
         return self._pods.setdefault(key, PodReasons())
 
     def foresee(self, record: Record) -> None:
-        """Evictions may be told only when the pod has been stopped."""
+        """Evictions may be told only when the pod has been stopped; and events of victims."""
         body = record.body
+        if isinstance(body, ReasonReported) and body.reason == "Preempting":
+            key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
+            self._preempting.setdefault(key, record.seq)
         if isinstance(body, PodEvicted):
             key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
             self._evictions.setdefault(key, record.seq)
@@ -78,6 +83,10 @@ class KillReasons:
     def eviction(self, key: str) -> int | None:
         """Seq of the record of a pod's eviction, wherever it stands."""
         return self._evictions.get(key)
+
+    def preempting(self, key: str) -> int | None:
+        """Seq of the event that says that a pod was preempted, wherever it stands."""
+        return self._preempting.get(key)
 
     def known(self, key: str) -> PodReasons | None:
         """A pod of which anything was told."""

@@ -28,7 +28,8 @@ from kubeledger.verify.lives.common import (
 )
 from kubeledger.verify.lives.evidence import TOLD_WITHIN_NS
 from kubeledger.verify.lives.life import Lives
-from kubeledger.verify.lives.worker import Change, RebuiltWorker, stored
+from kubeledger.verify.lives.steps import Change, stored
+from kubeledger.verify.lives.worker import RebuiltWorker
 from kubeledger.verify.lives.workers import Workers
 
 __all__ = ["RULE", "TransitionJudge"]

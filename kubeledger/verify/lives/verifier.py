@@ -73,6 +73,7 @@ class LivesVerifier(Verifier):
             PodListed: self._book.foresee,
             ProbeTransitioned: self._workers.foresee,
             PodEvicted: self._reasons.foresee,
+            ReasonReported: self._reasons.foresee,
         }
 
     def sees(self) -> Mapping[type[Body], See]:

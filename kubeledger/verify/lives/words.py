@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kubeledger.prober.records import ProbeExecuted, ProbeResult
 from kubeledger.verify.lives.common import at
-from kubeledger.verify.lives.worker import Change, RebuiltWorker
+from kubeledger.verify.lives.steps import Change
+from kubeledger.verify.lives.worker import RebuiltWorker
 
 __all__ = ["idle_tick", "run_reached"]
 

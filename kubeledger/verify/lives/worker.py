@@ -8,86 +8,31 @@ not be known (``cache_is_sure``): at the beginning of a log, and behind a missin
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
-
-import msgspec
 
 from kubeledger.machine import Record
 from kubeledger.prober import objects
 from kubeledger.prober.attempts import COUNTS_AS
 from kubeledger.prober.records import ProbeExecuted, ProbeResult, ProbeType, TickResult
-from kubeledger.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Results
+from kubeledger.prober.results import FAILURE, INITIAL, SUCCESS, Result, Results
 from kubeledger.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.profile.prober import ProberFacts
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.lives.counters import Counters
-from kubeledger.verify.lives.specs import ContainerAsk, PodAsk, ProbeAsk
+from kubeledger.verify.lives.specs import PodAsk, ProbeAsk
+from kubeledger.verify.lives.steps import (
+    ABSENT,
+    ATTEMPTS,
+    NOTHING_BEFORE,
+    SAYS,
+    STREAK_MAX,
+    Before,
+    Change,
+    container_of,
+    id_of,
+    stored,
+)
 
-__all__ = ["SAYS", "Change", "RebuiltWorker", "counts_as", "stored"]
-
-SAYS: dict[Result, ProbeResult] = {SUCCESS: "success", FAILURE: "failure", UNKNOWN: "unknown"}
-"""Result in the kubelet's cache -> as records write it."""
-_STORES: dict[ProbeResult, Result] = {said: result for result, said in SAYS.items()}
-_ABSENT: dict[ProbeType, Result] = {"liveness": SUCCESS, "readiness": UNKNOWN, "startup": UNKNOWN}
-"""What nothing cached counts as (a container that is older than its kubelet, since 1.35)."""
-_ATTEMPTS: dict[TickResult, tuple[TickResult, ...]] = {
-    "success": ("success",),
-    "warning": ("warning",),
-    "failure": ("failure",),
-    "unknown": ("unknown",),
-    "error": ("error", "error", "error"),
-}
-_STREAK_MAX = 32
-
-
-class _Before(NamedTuple):
-    """What a worker was before its newest step; ``cached`` for the container of the step."""
-
-    record: Record | None
-    last_result: Result
-    run: int
-    run_is_sure: bool
-    cached: Result
-    cache_is_sure: bool
-    streak: deque[int] | None
-
-
-_NOTHING_BEFORE = _Before(None, SUCCESS, 0, False, SUCCESS, False, None)
-
-
-def counts_as(result: TickResult) -> ProbeResult | None:
-    """What a tick adds to the run; None: it is thrown away."""
-    found = COUNTS_AS.get(result)
-    return None if found is None else SAYS[found]
-
-
-def stored(result: ProbeResult) -> Result:
-    """As the kubelet's cache writes it."""
-    return _STORES[result]
-
-
-class Change(msgspec.Struct, frozen=True):
-    """A change of the cached result that a tick had to cause.
-
-    Attributes:
-        tick: its record.
-        before, after: cached results.
-        run: ticks in a row with ``after``.
-        threshold: of the spec.
-        ticks: (<= run,) seqs of the newest of them, in order.
-        is_sure: nothing that this rests on is missing.
-        run_is_sure: ``run`` is exact.
-    """
-
-    tick: Record
-    container_id: str | None
-    before: ProbeResult
-    after: ProbeResult
-    run: int
-    threshold: int
-    ticks: tuple[int, ...]
-    is_sure: bool
-    run_is_sure: bool
+__all__ = ["RebuiltWorker"]
 
 
 class RebuiltWorker:
@@ -123,7 +68,7 @@ class RebuiltWorker:
         self.last: Record | None = None
         self.last_gap_ns: int | None = None
         self.gap_before_ns: int | None = None
-        self.confirmed: deque[int] = deque(maxlen=_STREAK_MAX)
+        self.confirmed: deque[int] = deque(maxlen=STREAK_MAX)
         self.failing: deque[tuple[int, int]] = deque(maxlen=8)
         self.container_seq: int | None = None
         self.impossible_ns: int | None = None
@@ -132,8 +77,8 @@ class RebuiltWorker:
         self.change: Change | None = None
         self.unanswered: Change | None = None
         self.results_since: list[Result] = []
-        self._kept = self._before = _NOTHING_BEFORE
-        self.streak: deque[int] = deque(maxlen=_STREAK_MAX)
+        self._kept = self._before = NOTHING_BEFORE
+        self.streak: deque[int] = deque(maxlen=STREAK_MAX)
         self.run_is_sure = self.cache_is_sure = False
         self.gaps = 0
         self._entry = entry
@@ -149,7 +94,7 @@ class RebuiltWorker:
         """Make the worker; ``fresh``: the ledger shows it from its first tick on."""
         if self.probe is None or self._entry is None:
             return
-        container = _container(self._entry, self.probe_type, self.probe)
+        container = container_of(self._entry, self.probe_type, self.probe)
         pod = objects.Pod(
             metadata=objects.PodMeta(uid=self.key),
             spec=objects.PodSpec(containers=[container]),
@@ -227,10 +172,10 @@ class RebuiltWorker:
     def _cached(self) -> Result:
         step, status = self._step, self._status
         if step is None or status is None:
-            return _ABSENT[self.probe_type]
-        if step.container_id != _id_of(status):
+            return ABSENT[self.probe_type]
+        if step.container_id != id_of(status):
             return self._initial  # it will take up the container at its next tick
-        return step.results.cache.get(step.container_id, _ABSENT[self.probe_type])
+        return step.results.cache.get(step.container_id, ABSENT[self.probe_type])
 
     # -- what happens to it ------------------------------------------------------------
 
@@ -254,7 +199,7 @@ class RebuiltWorker:
         )
         self._status = objects.PodStatus(phase="Running", container_statuses=[found])
         absent = older_than_kubelet and step.facts.kubelet_restart_keeps_results
-        self._initial = _ABSENT[self.probe_type] if absent else INITIAL[self.probe_type]
+        self._initial = ABSENT[self.probe_type] if absent else INITIAL[self.probe_type]
         self.cache_is_sure = sure
 
     def tick(self, record: Record, body: ProbeExecuted) -> bool:
@@ -268,7 +213,7 @@ class RebuiltWorker:
         step, status = self._step, self._status
         if step is None or status is None:
             return True
-        is_new = step.container_id != _id_of(status)
+        is_new = step.container_id != id_of(status)
         if step.on_hold and not is_new:
             return False
         before = self._initial if is_new else self._cached()
@@ -286,7 +231,7 @@ class RebuiltWorker:
         """One step with a tick of that result; ``before``: what is cached."""
         last_result, run, was_sure = step.last_result, step.result_run, self.run_is_sure
         streak: deque[int] | None = None
-        do_probe(step, status, record.ts_ns, _ATTEMPTS[told])
+        do_probe(step, status, record.ts_ns, ATTEMPTS[told])
         step.results.take_updates()
         result = COUNTS_AS.get(told)
         former = (last_result, run, was_sure, before, self.cache_is_sure)
@@ -296,10 +241,10 @@ class RebuiltWorker:
             else:
                 # Whatever was before the first tick, or before a hold, this run begins here.
                 self.run_is_sure = was_sure or (last_result != result and run > 0)
-                streak, self.streak = self.streak, deque(maxlen=_STREAK_MAX)
+                streak, self.streak = self.streak, deque(maxlen=STREAK_MAX)
                 run = 1
             self.streak.append(record.seq)
-        self._before = _Before(record, *former, streak)
+        self._before = Before(record, *former, streak)
         if result is not None and step.skipped is None:
             self._stored(record, before, result, run)
 
@@ -308,7 +253,7 @@ class RebuiltWorker:
         step, status, was = self._step, self._status, self._before
         if step is None or status is None or was.record is None:
             return False
-        if step.container_id != _id_of(status):
+        if step.container_id != id_of(status):
             return False
         if was.streak is not None:
             self.streak = was.streak
@@ -404,8 +349,8 @@ class RebuiltWorker:
         """The container does not run: that is cached as a failure, and no tick."""
         step = self._step
         if step is not None and self._status is not None:
-            if step.container_id != _id_of(self._status):
-                step.container_id, step.on_hold = _id_of(self._status), False
+            if step.container_id != id_of(self._status):
+                step.container_id, step.on_hold = id_of(self._status), False
             step.results.cache[step.container_id] = FAILURE
             self.cache_is_sure = True
 
@@ -416,7 +361,7 @@ class RebuiltWorker:
         if step is None:
             return
         if self._status is not None:
-            step.container_id = _id_of(self._status)
+            step.container_id = id_of(self._status)
         step.results.cache[step.container_id] = stored(result)
         self.cache_is_sure = True
         if result == "unknown":
@@ -428,25 +373,3 @@ class RebuiltWorker:
         step.on_hold = holds
         step.result_run = 0 if holds else max(run or 0, self.threshold(result))
         self.run_is_sure = holds
-
-
-def _id_of(status: objects.PodStatus) -> str:
-    statuses = status.container_statuses
-    assert statuses is not None
-    return statuses[0].container_id
-
-
-def _container(entry: ContainerAsk, probe_type: ProbeType, probe: ProbeAsk) -> objects.Container:
-    # The delay counts from a start that records tell only late: a tick shows that it is over.
-    spec = objects.Probe(
-        initial_delay_seconds=0,
-        success_threshold=probe.successes,
-        failure_threshold=probe.failures,
-    )
-    return objects.Container(
-        name=entry.name,
-        restart_policy=entry.restart_policy,
-        liveness_probe=spec if probe_type == "liveness" else None,
-        readiness_probe=spec if probe_type == "readiness" else None,
-        startup_probe=spec if probe_type == "startup" else None,
-    )

@@ -20,7 +20,8 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.common import key_for
 from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.specs import SpecBook
-from kubeledger.verify.lives.worker import RebuiltWorker, counts_as
+from kubeledger.verify.lives.steps import counts_as
+from kubeledger.verify.lives.worker import RebuiltWorker
 
 __all__ = ["KILLING_PROBES", "Workers"]
 
@@ -116,7 +117,9 @@ class Workers:
             pod[body.container, body.probe_type] = worker
             profile = self._bench.profile
             if profile is not None:
-                fresh = key in self._added and not self._begins_late(worker, ts_ns)
+                # Where successes are left out, a first tick that comes late is no wonder.
+                late = self.successes_logged and self._begins_late(worker, ts_ns)
+                fresh = key in self._added and not late
                 worker.begin(profile.prober, self._kubelet_started_ns, fresh=fresh)
                 self._follow(worker, None, ts_ns)
                 if fresh:
@@ -156,7 +159,10 @@ class Workers:
             worker.id_is_sure = False
             followed = True
         last = worker.last
-        if worker.probe is not None and last is not None:
+        if worker.probe is not None and last is None:
+            if self.successes_logged and self._begins_late(worker, record.ts_ns):
+                self._on_gap()
+        elif worker.probe is not None and last is not None:
             missed = record.ts_ns - last.ts_ns > worker.break_ns
             if missed and not self.successes_logged:
                 worker.skips_successes()
@@ -179,8 +185,9 @@ class Workers:
         """Whether the container was not seen to start, or ticks since then must be missing."""
         running = self._lives.running(worker.key, worker.container)
         if running is None or running.started_ns is None:
-            return worker.last is None
-        return ts_ns - running.started_ns > worker.begins_within_ns + _UNSEEN_NS
+            return worker.last is None and worker.key in self._added
+        began_ns = max(running.started_ns, self._kubelet_started_ns)
+        return ts_ns - began_ns > worker.begins_within_ns + _UNSEEN_NS
 
     def _was_killed(self, worker: RebuiltWorker) -> bool:
         life = self._lives.running(worker.key, worker.container)
