@@ -13,7 +13,7 @@ from kubeledger.verify.admission.judgement import (
     Judgement,
     unverifiable,
 )
-from kubeledger.verify.admission.question import Answer, Question
+from kubeledger.verify.admission.question import Answer, Question, capacities
 from kubeledger.verify.admission.words import amounts, fits_because, listing, short_of
 from kubeledger.verify.finding import Fields
 
@@ -64,6 +64,8 @@ def judge_admitted(question: Question, victims: Sequence[str]) -> Judgement:
 def _let_in(question: Question, answer: Answer, victims: Sequence[str]) -> Judgement:
     if question.unread:
         return unverifiable(*(f"the spec of pod {name}" for name in question.unread))
+    if question.unsized:
+        return unverifiable(*capacities(question.unsized))
     certain = answer.first and (question.whole or bool(answer.result.victims))
     if answer.result.victims:
         why = (
@@ -89,7 +91,7 @@ def _not_let_in(question: Question, answer: Answer) -> Judgement:
     result = answer.result
     if not question.labels_known and result.reason == "NodeAffinity":
         return unverifiable("the node's labels")
-    if result.reason == "TaintToleration":
+    if result.reason == "TaintToleration" and not question.taints_known:
         return unverifiable("the node's taints at this time")
     if result.admit:
         why = (

@@ -8,29 +8,34 @@ from typing import Final
 import msgspec
 
 from kubeledger.devicemanager.state import DeviceManagerState
-from kubeledger.kube.critical import CONFIG_SOURCE
 from kubeledger.kube.keys import name_key
-from kubeledger.kube.names import is_extended_resource
-from kubeledger.kube.pod import Container, Node, Pod, Taint
+from kubeledger.kube.pod import Node, Pod
 from kubeledger.kube.podqos import pod_qos
 from kubeledger.lifecycle.presence import known
 from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.node.records import KubeletStarted
 from kubeledger.node.state import NodeState
+from kubeledger.preemption.decider import may_preempt
 from kubeledger.profile.admission import AdmissionFacts
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.admission.foresight import Foresight
+from kubeledger.verify.admission.marks import Marks, hostname, marks_at
 from kubeledger.verify.admission.nodes import Allocatable, Nodes, node_of
 from kubeledger.verify.admission.offers import Offer, Offers, activity
+from kubeledger.verify.admission.podspecs import (
+    as_admitted,
+    asks_for_anything,
+    extended_of,
+    unlisted,
+)
 from kubeledger.verify.admission.pressure import CONDITIONS, Pressure
-from kubeledger.verify.admission.question import UNCOUNTED, Other, Question
+from kubeledger.verify.admission.question import UNCOUNTED, UNSIZED, Other, Question, capacities
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
-from kubeledger.verify.settings import UNKNOWN
 
-__all__ = ["Asker", "as_admitted", "pressure_on"]
+__all__ = ["Asker", "pressure_on"]
 
 _REMEMBERED_MAX: Final = 4096
 _HOLE_NS: Final = 25 * NS_PER_S
@@ -89,15 +94,19 @@ class Asker:
         if offer.turn_ns is not None:
             until_ns = max(offer.ts_ns, min(until_ns, offer.turn_ns))
         allocatable = self._allocatable(until_ns, bench.profile, state)
-        if allocatable.missing and ("pods" not in allocatable.amounts or _asks(pod)):
+        if allocatable.missing and ("pods" not in allocatable.amounts or asks_for_anything(pod)):
             return allocatable.missing
         since_ns = offer.ts_ns
         for other, _ in self.offers.before(offer):
             if other.batch == offer.batch and other.preempted:
                 since_ns = max(since_ns, other.preempted[-1][1])
         others, unread = self._others(offer, since_ns, max(since_ns, until_ns), state)
-        nodes, node_seqs, labels_known = self._nodes(
-            offer, pod, extended, allocatable, others, state
+        unsized = () if allocatable.whole else unlisted(pod, allocatable.amounts)
+        if unsized and may_preempt(pod):
+            return capacities(unsized)
+        marks = marks_at(self.nodes, bench.settings, offer.ts_ns, self._node_name)
+        nodes = self._nodes(
+            offer.ts_ns, pod, (extended, unsized), allocatable, others, marks, state
         )
         return Question(
             offer=offer,
@@ -106,11 +115,14 @@ class Asker:
             facts=bench.profile.admission,
             version=str(bench.profile.version),
             nodes=nodes,
-            node_inputs=(*allocatable.inputs, *node_seqs),
+            node_inputs=(*allocatable.inputs, *marks.seqs),
             others=others,
             unread=unread,
             whole=self.whole and not self._in_a_hole(until_ns),
-            labels_known=labels_known,
+            labels_known=marks.labels_known,
+            taints_known=marks.taints_known,
+            unsized=unsized,
+            named=self._told_name is not None,
             inferred=allocatable.inferred,
             pressure=pressure_on(self.pressure, pod, bench.profile.admission, since_ns, until_ns),
         )
@@ -144,7 +156,7 @@ class Asker:
                 return None
             if len(self._typed) >= _REMEMBERED_MAX:
                 self._typed.clear()
-            typed = self._typed[key] = (pod, tuple(_extended(pod)))
+            typed = self._typed[key] = (pod, tuple(extended_of(pod)))
         return typed
 
     def _others(
@@ -222,9 +234,13 @@ class Asker:
     # -- the node ---------------------------------------------------------------------------
 
     @property
+    def _told_name(self) -> str | None:
+        """The node's name, where settings or pods tell it."""
+        return hostname(self.bench.settings) or self.foresight.node
+
+    @property
     def _node_name(self) -> str:
-        name = self.bench.settings.get("--hostname-override")
-        return name if isinstance(name, str) and name else self.bench_node
+        return hostname(self.bench.settings) or self.bench_node
 
     bench_node: str = ""
     """The ledger's name of the node."""
@@ -234,30 +250,39 @@ class Asker:
 
     def _nodes(
         self,
-        offer: Offer,
+        ts_ns: int,
         pod: Pod,
-        own: Sequence[str],
+        asked: tuple[Sequence[str], Sequence[str]],
         allocatable: Allocatable,
         others: Sequence[Other],
+        marks: Marks,
         state: NodeState,
-    ) -> tuple[tuple[Node, ...], tuple[int, ...], bool]:
-        """The node, likeliest first; records of its labels; whether they are known."""
-        labels, taints, seqs, labels_known = self._marks(offer.ts_ns)
-        # A pod is only given to the kubelet of its own node, whatever that is called.
-        name = pod.spec.node_name or self._node_name
+    ) -> tuple[Node, ...]:
+        """The node, likeliest first; ``asked`` are extended resources, and those without size."""
+        own, unsized = asked
         wanted = dict.fromkeys([*own, *(r for other in others for r in other.extended)])
-        devices: dict[str, str] = {}
+        devices = dict.fromkeys(unsized, str(UNSIZED))
         if wanted:
-            shown = self.nodes.last(offer.ts_ns, "allocatable")
+            shown = self.nodes.last(ts_ns, "allocatable")
             written = (shown.body.allocatable or {}) if shown is not None else {}
-            devices = _devices(wanted, state.devicemanager, written)
+            devices |= _devices(wanted, state.devicemanager, written)
         lags = any(resource in devices for resource in own)
-        key = (allocatable, self._before, name, tuple(devices.items()), lags, labels, taints)
+        names = self._names(pod)
+        labels, taints = marks.labels, marks.taints
+        key = (allocatable, self._before, names, tuple(devices.items()), lags, labels, taints)
         if self._nodes_for[0] != key:
             tables = self._tables(allocatable, devices, lags=lags)
-            nodes = tuple(node_of(name, table, labels, taints) for table in tables)
+            nodes = tuple(node_of(n, table, labels, taints) for n in names for table in tables)
             self._nodes_for = (key, nodes)
-        return self._nodes_for[1], seqs, labels_known
+        return self._nodes_for[1]
+
+    def _names(self, pod: Pod) -> tuple[str, ...]:
+        """What the node may be called, likeliest first."""
+        bound, told = pod.spec.node_name, self._told_name
+        if not bound:
+            return (self._node_name,)
+        # A pod is mostly given to the kubelet of its own node, whatever that is called.
+        return (bound,) if told in (None, bound) else (told, bound)
 
     def _tables(
         self, allocatable: Allocatable, devices: dict[str, str], *, lags: bool
@@ -273,25 +298,6 @@ class Asker:
             before = {n: q.canonical() for n, q in self._before.amounts.items()}
             tables.append({**before, **devices})
         return tables
-
-    def _marks(
-        self, ts_ns: int
-    ) -> tuple[Mapping[str, str], tuple[Taint, ...], tuple[int, ...], bool]:
-        """Labels and taints."""
-        shown = self.nodes.last(ts_ns, "labels")
-        if shown is None:
-            labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": self._node_name}
-            return labels, self._registered_taints(), (), False
-        return shown.body.labels, _taints(shown.body), (), True
-
-    def _registered_taints(self) -> tuple[Taint, ...]:
-        taints = self.bench.settings.get("registerWithTaints")
-        if taints is UNKNOWN or not isinstance(taints, list):
-            return ()
-        try:
-            return msgspec.convert(taints, tuple[Taint, ...])
-        except msgspec.ValidationError:
-            return ()
 
 
 def pressure_on(
@@ -320,53 +326,6 @@ def pressure_on(
     return None
 
 
-def as_admitted(pod: Pod, source: str | None) -> Pod:
-    """Requests that only limits are given for are those, and a static pod is marked as one.
-
-    The API server and the kubelet do so before admission; a manifest does not hold it yet.
-    """
-    spec = pod.spec
-    containers = tuple(map(_defaulted, spec.containers or ()))
-    inits = tuple(map(_defaulted, spec.init_containers or ()))
-    spec = msgspec.structs.replace(
-        spec,
-        containers=containers,
-        init_containers=inits if spec.init_containers is not None else None,
-    )
-    metadata = pod.metadata
-    if source in ("file", "http") and CONFIG_SOURCE not in (metadata.annotations or {}):
-        annotations = {**(metadata.annotations or {}), CONFIG_SOURCE: source}
-        metadata = msgspec.structs.replace(metadata, annotations=annotations)
-    return msgspec.structs.replace(pod, spec=spec, metadata=metadata)
-
-
-def _defaulted(container: Container) -> Container:
-    resources = container.resources
-    if resources is None or not resources.limits:
-        return container
-    requests = {**resources.limits, **(resources.requests or {})}
-    if requests == resources.requests:
-        return container
-    resources = msgspec.structs.replace(resources, requests=requests)
-    return msgspec.structs.replace(container, resources=resources)
-
-
-def _asks(pod: Pod) -> bool:
-    """Whether the pod asks for anything; one that does not fits wherever a pod may be added."""
-    spec = pod.spec
-    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
-    asked = [c.resources.requests for c in containers if c.resources is not None]
-    return any(asked) or bool(spec.overhead) or spec.resources is not None
-
-
-def _extended(pod: Pod) -> Iterator[str]:
-    """Extended resources that a pod asks for."""
-    spec = pod.spec
-    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
-        if container.resources is not None:
-            yield from filter(is_extended_resource, container.resources.requests or {})
-
-
 def _devices(
     resources: Mapping[str, None], manager: DeviceManagerState, written: Mapping[str, str]
 ) -> dict[str, str]:
@@ -387,10 +346,3 @@ def _devices(
         elif resource in written:
             amounts[resource] = written[resource]
     return amounts
-
-
-def _taints(body: NodeObserved) -> tuple[Taint, ...]:
-    return tuple(
-        Taint(key=t.get("key", ""), value=t.get("value", ""), effect=t.get("effect", ""))
-        for t in body.taints
-    )

@@ -16,7 +16,7 @@ from kubeledger.kube.pod import Pod
 from kubeledger.kube.podqos import pod_qos
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Record
-from kubeledger.verify.admission.asker import as_admitted
+from kubeledger.verify.admission.podspecs import as_admitted
 from kubeledger.verify.bench import Bench
 
 __all__ = ["Constants"]

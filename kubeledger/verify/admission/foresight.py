@@ -7,6 +7,7 @@ kubelet has admitted others. Whether a pod counts for those is asked of this ind
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -67,6 +68,7 @@ class Foresight:
         self._decided: dict[str, list[tuple[int, int, str | None, bool]]] = {}
         self._starts: list[Place] = []
         self._sorted = False
+        self._node: str | None = None
 
     def config_changed(self, record: Record) -> None:
         """Take in an ADD."""
@@ -120,6 +122,12 @@ class Foresight:
                 return Decided((ts_ns, seq), admitted)
         return None
 
+    @property
+    def node(self) -> str | None:
+        """The node that most pods are bound to which were let in; None when that is not clear."""
+        self._sort()
+        return self._node
+
     def _next_add(self, name: str, at: Place, uid: str | None) -> Place:
         adds = self._adds.get(name, [])
         for index in range(_behind(adds, at), len(adds)):
@@ -141,6 +149,22 @@ class Foresight:
             adds.sort(key=lambda entry: entry[:2])
         for decided in self._decided.values():
             decided.sort(key=lambda entry: entry[:2])
+        self._node = self._most_named()
+
+    def _most_named(self) -> str | None:
+        let_in = {
+            uid
+            for decided in self._decided.values()
+            for _, _, uid, admitted in decided
+            if admitted and uid is not None
+        }
+        named = Counter(
+            facts.node for key, facts in self.listed.items() if key in let_in and facts.node
+        )
+        for name, count in named.most_common(1):
+            if count > 1 and 2 * count > named.total():
+                return name
+        return None
 
 
 def _behind(entries: Sequence[Any], at: Place) -> int:

@@ -50,12 +50,14 @@ class Allocatable(msgspec.Struct, frozen=True):
         missing: what is not known of cpu, memory and pods, as inputs to name.
         inputs: seqs of the records it comes from.
         inferred: the machine's size is not told, but follows from what is.
+        whole: of what is not in ``amounts`` there is nothing; else it is not known.
     """
 
     amounts: dict[str, Quantity]
     missing: tuple[str, ...]
     inputs: tuple[int, ...]
     inferred: bool = False
+    whole: bool = False
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -87,6 +89,22 @@ class Nodes:
             return None
         index = bisect_right(telling, ts_ns, key=lambda told: told[0])
         return telling[max(index - 1, 0)][1]
+
+    def objects(
+        self, ts_ns: int
+    ) -> tuple[int | None, NodeObserved, tuple[NodeObserved, ...]] | None:
+        """The node object by then, and the next one; None when none is shown.
+
+        The seq is None when the object is of a later time: what it was before is not told.
+        """
+        objects = [t for t in self._told if t[1].body.labels or t[1].body.taints]
+        if not objects:
+            return None
+        index = bisect_right(objects, ts_ns, key=lambda told: told[0])
+        later = tuple(told.body for _, told in objects[index : index + 1])
+        if not index:
+            return None, later[0], later
+        return objects[index - 1][1].seq, objects[index - 1][1].body, later
 
     def allocatable(
         self,
@@ -122,7 +140,9 @@ class Nodes:
                 if name not in amounts
             )
             if not missing:
-                return Allocatable(amounts, (), tuple(inputs), not self._machine_told)
+                whole = self.last(ts_ns, "capacity") is not None
+                inferred = not self._machine_told
+                return Allocatable(amounts, (), tuple(inputs), inferred, whole)
         else:
             missing = reserved
         if shown is not None and not settings.variant.settings:
@@ -134,7 +154,7 @@ class Nodes:
                 if (quantity := _quantity(text)) is not None and "/" not in name
             }
             if {"cpu", "memory", "pods"} <= amounts.keys():
-                return Allocatable(amounts, (), (shown.seq,))
+                return Allocatable(amounts, (), (shown.seq,), whole=True)
         # Of pods nothing is reserved, and some pods ask for nothing else.
         known = {"pods": capacity["pods"]} if "pods" in capacity else {}
         return Allocatable(known, missing, tuple(inputs))

@@ -25,10 +25,13 @@ from kubeledger.preemption.requirements import Requirements
 from kubeledger.profile.admission import AdmissionFacts
 from kubeledger.verify.admission.offers import Offer
 
-__all__ = ["UNCOUNTED", "Answer", "Other", "Question"]
+__all__ = ["UNCOUNTED", "UNSIZED", "Answer", "Other", "Question", "capacities"]
 
 UNCOUNTED: Final = 1 << 30
 """Stands on a node for devices whose number is not known: there are as many as it takes."""
+
+UNSIZED: Final = 1 << 60
+"""The same for resources of the machine whose capacity is not known."""
 
 _DOUBTS_MAX: Final = 6
 """Of so many doubtful pods all combinations are tried; of more, none, all, and all but one."""
@@ -92,7 +95,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         others: (n,) pods that counted, in the order of their admission.
         unread: names of pods that counted but whose specs are not known.
         whole: the log shows this kubelet from its start, so no other pods counted.
-        labels_known: the node's labels are known.
+        labels_known, taints_known: the node's labels and taints are known.
+        unsized: (n,) resources it asks for of which the node's capacity is not known.
+        named: the node's name is told.
         inferred: the machine's size is not told, but follows from what is.
         pressure: record and words that show that the eviction manager let in critical pods
             only; None when nothing does.
@@ -109,6 +114,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...]
     whole: bool
     labels_known: bool
+    taints_known: bool
+    unsized: tuple[str, ...] = ()
+    named: bool = True
     inferred: bool = False
     pressure: tuple[int, str] | None = None
 
@@ -168,6 +176,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             return outcome.victims, outcome.error
 
         return recover
+
+
+def capacities(resources: Sequence[str]) -> tuple[str, ...]:
+    """The node's capacity of each resource, as inputs that are missing."""
+    return tuple(f"the node's capacity of {resource}" for resource in resources)
 
 
 def _orders(

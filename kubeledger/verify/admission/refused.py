@@ -15,8 +15,9 @@ from kubeledger.verify.admission.judgement import (
     Judgement,
     unverifiable,
 )
+from kubeledger.verify.admission.marks import tolerates_short_taints
 from kubeledger.verify.admission.pressure import CONDITIONS, Condition, Pressure
-from kubeledger.verify.admission.question import Answer, Question
+from kubeledger.verify.admission.question import Answer, Question, capacities
 from kubeledger.verify.admission.words import amounts, fits_because, short_of
 from kubeledger.verify.finding import Fields
 
@@ -162,8 +163,12 @@ def _otherwise(question: Question, likely: Answer, recorded: Fields) -> Judgemen
         return unverifiable(OTHER_PODS)
     if not question.labels_known and "NodeAffinity" in (reason, result.reason):
         return unverifiable("the node's labels")
-    if "TaintToleration" in (reason, result.reason):
+    if "TaintToleration" in (reason, result.reason) and not _taints_told(question, reason):
         return unverifiable("the node's taints at this time")
+    if reason == "NodeName" and not question.named:
+        return unverifiable("the node's name")
+    if reason in {f"OutOf{resource}" for resource in question.unsized}:
+        return unverifiable(*capacities(question.unsized))
     if result.admit:
         expected: Fields = {"admit": True}
         why = f"the pod was refused as {reason} ({message}), but {_fits(question, likely)}"
@@ -183,6 +188,12 @@ def _otherwise(question: Question, likely: Answer, recorded: Fields) -> Judgemen
         rule=RULE_PREDICATES,
         inputs=(*question.inputs, *likely.specs),
     )
+
+
+def _taints_told(question: Question, reason: str) -> bool:
+    """Whether the node's taints are certain enough to say that the pod was not kept out by any."""
+    lasting = reason != "TaintToleration" or tolerates_short_taints(question.pod)
+    return question.taints_known and lasting
 
 
 def _fits(question: Question, answer: Answer) -> str:
