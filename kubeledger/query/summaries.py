@@ -1,11 +1,13 @@
 """A record in one line: whom it is about, and what it says.
 
-One template a kind over the fields of its body; a field that is None reads ``?``. Nothing
-here decides anything: the words say what the record holds.
+One template a kind over the fields of its body; what stands in brackets is left out when a
+field in it is None, which else reads ``?``. Nothing here decides anything: the words say what
+the record holds.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from string import Formatter
 from typing import Any
@@ -32,27 +34,27 @@ TEMPLATES: Mapping[str, str] = {
         "image GC at {usage_percent} % (high {high_threshold_percent} %), "
         "{bytes_to_free} bytes to free"
     ),
-    "images.ImageDeleted": "{image_id} deleted, {size_bytes} bytes",
+    "images.ImageDeleted": "{image_id} deleted[, {size_bytes} bytes]",
     "images.ImageFsObserved": "{available_bytes} of {capacity_bytes} bytes free",
     "images.ImagesDetected": "{images#} images listed",
     "ledger.FindingReported": "{finding}: {message}",
     "ledger.ImportCompleted": "import completed, {accounts#} sources",
     "ledger.ImportStarted": "import started, {sources#} sources",
     "ledger.LinesNotUnderstood": "{count} lines not understood: {shape}",
-    "lifecycle.ContainerDied": "container died, exit code {exit_code}",
-    "lifecycle.ContainerKilled": "container killed ({reason}): {message}",
-    "lifecycle.ContainerRestarted": "container started again ({reason})",
-    "lifecycle.ContainerStarted": "container started: {container_id}",
+    "lifecycle.ContainerDied": "container died[, exit code {exit_code}]",
+    "lifecycle.ContainerKilled": "container killed[ ({reason})][: {message}]",
+    "lifecycle.ContainerRestarted": "container started again[ ({reason})]",
+    "lifecycle.ContainerStarted": "container started[: {container_id}]",
     "lifecycle.PodAdmitted": "admitted",
     "lifecycle.PodConfigChanged": "{operation} from {source}",
     "lifecycle.PodEvicted": "evicted for {resource}: {message}",
     "lifecycle.PodListed": "listed by {listed_by}",
-    "lifecycle.PodRejected": "refused ({reason}): {message}",
+    "lifecycle.PodRejected": "refused[ ({reason})][: {message}]",
     "lifecycle.PodTerminated": "terminated",
     "lifecycle.ReasonReported": "{type} {reason}: {message}",
     "lifecycle.RestartBackedOff": "restart put off for {back_off_s} s",
     "node.ClockStepped": "the clock went back",
-    "node.KubeletStarted": "kubelet {kubelet_version} started, process {pid}",
+    "node.KubeletStarted": "kubelet[ {kubelet_version}] started[, process {pid}]",
     "node.NodeObserved": "{cpus} CPUs, {memory_capacity_bytes} bytes of memory",
     "node.SettingsObserved": "{settings#} settings",
     "preemption.PodPreempted": "preempted for {preemptor_namespace}/{preemptor_pod}",
@@ -60,13 +62,14 @@ TEMPLATES: Mapping[str, str] = {
     "prober.ProbeCountersRead": (
         "{probe_type}: {successful} successful, {failed} failed, {unknown} unknown so far"
     ),
-    "prober.ProbeExecuted": "{probe_type} {result}: {output}",
+    "prober.ProbeExecuted": "{probe_type} {result}[: {output}]",
     "prober.ProbeTransitioned": "{probe_type} {from_result} -> {to_result}",
     "topologymanager.AffinityDecided": "merged hint on policy {policy}",
     "topologymanager.HintsGenerated": "hints for {hints}",
 }
-"""kind -> template; ``{field#}`` is how many the field holds."""
+"""kind -> template; ``{field#}`` is how many the field holds, ``[...]`` only said when known."""
 
+_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _SUBJECTS: tuple[tuple[str, ...], ...] = (
     ("namespace", "pod", "container"),
     ("victim_namespace", "victim_pod"),
@@ -90,8 +93,14 @@ def summary_of(kind: str, body: Mapping[str, Any]) -> str:
     template = TEMPLATES.get(kind)
     if template is None:
         return ""
-    text = _Words().vformat(template, (), body)
+    told = _OPTIONAL.sub(lambda part: part[1] if _is_known(part[1], body) else "", template)
+    text = _Words().vformat(told, (), body)
     return " ".join(text.removesuffix(": ?").split())
+
+
+def _is_known(template: str, body: Mapping[str, Any]) -> bool:
+    fields = (name for _, name, _, _ in Formatter().parse(template) if name)
+    return all(body.get(name.removesuffix("#")) is not None for name in fields)
 
 
 def subject_of(body: Mapping[str, Any]) -> str:

@@ -99,7 +99,11 @@ def test_every_kind_has_a_template_over_its_own_fields() -> None:
             "liveness success",
         ),
         ("images.ImagesDetected", {"images": [{}, {}]}, "2 images listed"),
-        ("images.ImageDeleted", {"image_id": "i", "size_bytes": None}, "i deleted, ? bytes"),
+        ("images.ImageDeleted", {"image_id": "i", "size_bytes": None}, "i deleted"),
+        ("lifecycle.ContainerDied", {"exit_code": None}, "container died"),
+        ("lifecycle.ContainerDied", {"exit_code": 137}, "container died, exit code 137"),
+        ("preemption.PreemptionFailed", {"error": None}, "no victims found"),
+        ("lifecycle.RestartBackedOff", {"back_off_s": None}, "restart put off for ? s"),
         ("unknown.Kind", {}, ""),
     ],
 )

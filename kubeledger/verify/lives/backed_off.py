@@ -8,7 +8,7 @@ from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Verdict
 from kubeledger.verify.lives.common import at, seconds, subject_of
-from kubeledger.verify.lives.life import Instance, Life
+from kubeledger.verify.lives.life import Entry, Instance, Life
 
 __all__ = ["RULE", "judge_backed_off"]
 
@@ -36,13 +36,10 @@ def judge_backed_off(
     allowed = possible if entry is None else entry
     missing = _missing(record, body, entry, possible)
     if missing is not None:
-        life.entry.values, life.entry.raised_ns = (value_ns,), None
+        life.entry.tell(value_ns)
         bench.unverifiable(record, subject=subject_of(body), missing=[missing], rule=RULE)
         return
-    why = (
-        f"container {body.container} had been started again so often that its back-off was "
-        f"{_list(allowed)}"
-    )
+    why = f"{_history(body, life.entry)} its back-off was {_list(allowed)}"
     over = _is_over(record, body, life)
     verdict: Verdict = "match" if len(allowed) == 1 else "admissible"
     if value_ns not in allowed:
@@ -52,6 +49,8 @@ def judge_backed_off(
         verdict, why = "impossible", over
     else:
         life.entry.values = (value_ns,)
+    if verdict != "impossible":
+        why += _passed(record, life)
     bench.find(
         record,
         verdict,
@@ -109,6 +108,30 @@ def _is_verbose(record: Record) -> bool:
     """Whether the runtime manager's own line is there, so that events are logged, too."""
     texts = [evidence.text or "" for evidence in record.evidence]
     return not texts or any("Error syncing pod" not in text for text in texts)
+
+
+def _history(body: RestartBackedOff, entry: Entry) -> str:
+    """How the back-off came to be, up to "its back-off was"."""
+    name = f"container {body.container}"
+    if not entry.raises or entry.first_ns is None or entry.raised_ns is None:
+        return f"{name} had been started again so often that"
+    if entry.raises == 1:
+        return f"{name} had been started again once, at {at(entry.first_ns)}, so"
+    return (
+        f"{name} had been started again {entry.raises} times from {at(entry.first_ns)} to "
+        f"{at(entry.raised_ns)}, so"
+    )
+
+
+def _passed(record: Record, life: Life) -> str:
+    """How much of the back-off was over."""
+    ended = _ended(life)
+    if ended is None or ended.died_ns is None or record.ts_ns - ended.died_ns < NS_PER_S // 10:
+        return ""
+    return (
+        f", of which {seconds(record.ts_ns - ended.died_ns)} had passed since it was seen to "
+        f"have ended at {at(ended.died_ns)}"
+    )
 
 
 def _ends(ended: Instance | None) -> tuple[int | None, ...]:

@@ -104,9 +104,15 @@ class Counters:
 
     def total_at(self, ts_ns: int) -> Counts:
         """Ticks recorded until then."""
-        later = [result for at_ns, result in self._recent if at_ns > ts_ns]
-        good = later.count("success")
-        return (self.total[0] - good, self.total[1] - len(later) + good)
+        good, bad = self.total
+        for at_ns, result in reversed(self._recent):
+            if at_ns <= ts_ns:
+                break
+            if result == "success":
+                good -= 1
+            else:
+                bad -= 1
+        return (good, bad)
 
     def off(self, reading: Reading, at_ns: int, *, successes_logged: bool) -> Counts:
         """How many more were counted than recorded (negative: fewer)."""
@@ -122,21 +128,23 @@ class Counters:
     ) -> Mismatch | None:
         """Compare at the instants that were found, and go on from this reading."""
         self.read_ts_ns = reading.ts_ns
-        offs = {
-            ns: self.off(reading, ns, successes_logged=successes_logged)
-            for at_ns in instants
-            for ns in (at_ns, at_ns - _NEAR_NS, at_ns + _NEAR_NS)
-        }
+        near = [ns for at in instants for ns in (at, at - _NEAR_NS, at + _NEAR_NS)]
         base = self._base
         if base is None:
             # Only a reading that counts the same whenever it was served can be built upon.
-            totals = {self.total_at(ns) for ns in offs}
+            totals = {self.total_at(ns) for ns in near}
             first_ns = reading.ts_ns if self._first_ns is None else self._first_ns
             if len(totals) == 1 and first_ns <= reading.ts_ns - EARLY_NS:
                 self._base = (reading, instants[0], reading.counts, totals.pop())
             return None
-        fits = next((ns for ns, off in offs.items() if off == (0, 0)), None)
-        if fits is None:
+        offs: dict[int, Counts] = {}
+        fits = None
+        for ns in near:
+            offs[ns] = self.off(reading, ns, successes_logged=successes_logged)
+            if offs[ns] == (0, 0):
+                fits = ns
+                break
+        else:
             # The readings agree with each other when it is the same tick again.
             fits = next((ns for ns, off in offs.items() if off == self._doubted), None)
         if fits is not None:

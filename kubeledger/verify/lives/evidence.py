@@ -293,6 +293,8 @@ class ProbeEvidence:
 
     def pass_time(self, now_ns: int) -> None:
         """Every failed probe leaves an event in a log that holds events."""
+        if self._readings:
+            self.settle_counts(now_ns)
         self._now_ns = now_ns
         while self._unconfirmed and self._unconfirmed[0][0].ts_ns < now_ns - _EVENT_WITHIN_NS:
             record, worker = self._unconfirmed.popleft()

@@ -72,10 +72,13 @@ class Entry(msgspec.Struct):
     Attributes:
         values: (n,) nanoseconds it may be, 0 for no entry; None when nothing is known.
         raised_ns: when it was last raised; None: not known.
+        raises: how often since there was none; None when not known. ``first_ns``: when first.
     """
 
     values: tuple[int, ...] | None = None
     raised_ns: int | None = None
+    raises: int | None = None
+    first_ns: int | None = None
 
     def at(self, now_ns: int) -> tuple[int, ...] | None:
         """What it may be then: one that is old enough is forgotten."""
@@ -90,15 +93,29 @@ class Entry(msgspec.Struct):
         """One more start that follows an exited instance; or perhaps none did."""
         values = self.at(now_ns)
         if values is None:
-            self.raised_ns = now_ns
+            self.raised_ns, self.raises = now_ns, None
             return
+        self._count(now_ns, is_first=values == (0,), surely=surely)
         raised = tuple(next_back_off(policy, value) for value in values)
         self.values = _union(raised) if surely else _union(values, raised)
         self.raised_ns = now_ns
 
+    def _count(self, now_ns: int, *, is_first: bool, surely: bool) -> None:
+        if not surely:
+            self.raises = None
+        elif is_first:
+            self.raises, self.first_ns = 1, now_ns
+        elif self.raises is not None:
+            self.raises += 1
+
+    def tell(self, value_ns: int) -> None:
+        """A record says what it is, and not how it came to be."""
+        self.values, self.raised_ns, self.raises = (value_ns,), None, None
+
     def may_have_risen(self, policy: BackOffPolicy) -> None:
         """Starts that failed raised it, nobody knows how often."""
         if self.values is not None:
+            self.raises = None
             least = min(self.values)
             self.values = _union(self.values, tuple(v for v in series(policy) if v > least))
 
@@ -181,6 +198,7 @@ class Lives:
             for life in lives.values():
                 life.entry.values = life.entry.raised_ns = None
                 life.in_other_process = True
+                life.is_sure = False  # until this process tells of it
                 life.held_back = life.failed_start = False
 
     def pod_added(self, key: str) -> None:
@@ -209,6 +227,7 @@ class Lives:
         life = self.of(key, body.container)
         if life.newest is None or life.newest.container_id != body.container_id:
             life.start(Instance(body.container_id, record.ts_ns, record.seq))
+        life.is_sure = True
 
     def died(self, record: Record, body: ContainerDied, key: str) -> None:
         """An instance ended."""

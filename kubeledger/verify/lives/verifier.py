@@ -106,14 +106,16 @@ class LivesVerifier(Verifier):
         if not self._began:
             self._began = True
             self._evidence.tell_disagreements(self._book)
-        if self._seen_ns is not None and record.ts_ns - self._seen_ns > _GAP_NS:
+        now_ns = record.ts_ns
+        if self._seen_ns == now_ns:
+            return
+        if self._seen_ns is not None and now_ns - self._seen_ns > _GAP_NS:
             self._lose()
-        self._seen_ns = record.ts_ns
-        self._evidence.settle_counts(record.ts_ns)
-        self._evidence.pass_time(record.ts_ns)
-        self._transitions.pass_time(record.ts_ns)
-        self._reasons.pass_time(record.ts_ns)
-        self._holding.release(record.ts_ns)
+        self._seen_ns = now_ns
+        self._evidence.pass_time(now_ns)
+        self._transitions.pass_time(now_ns)
+        self._reasons.pass_time(now_ns)
+        self._holding.release(now_ns)
 
     # -- the kubelet and its pods ------------------------------------------------------------
 

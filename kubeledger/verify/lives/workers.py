@@ -30,6 +30,8 @@ WorkerKey = tuple[str, ProbeType]
 
 KILLING_PROBES: dict[str, ProbeType] = {"liveness_probe": "liveness", "startup_probe": "startup"}
 """Reason of a kill -> the probe that failed."""
+_SUCCESS_LEVEL = 3
+"""Verbosity at which a probe's success has its line."""
 _RESTART_GRACE_NS = 10 * NS_PER_S
 _TOLD_ENOUGH = 3
 _BLOCKED_NS = 120 * NS_PER_S
@@ -118,7 +120,7 @@ class Workers:
             profile = self._bench.profile
             if profile is not None:
                 # Where successes are left out, a first tick that comes late is no wonder.
-                late = self.successes_logged and self._begins_late(worker, ts_ns)
+                late = self._logs_all() and self._begins_late(worker, ts_ns)
                 fresh = key in self._added and not late
                 worker.begin(profile.prober, self._kubelet_started_ns, fresh=fresh)
                 self._follow(worker, None, ts_ns)
@@ -160,7 +162,7 @@ class Workers:
             followed = True
         last = worker.last
         if worker.probe is not None and last is None:
-            if self.successes_logged and self._begins_late(worker, record.ts_ns):
+            if self._logs_all() and self._begins_late(worker, record.ts_ns):
                 self._on_gap()
         elif worker.probe is not None and last is not None:
             missed = record.ts_ns - last.ts_ns > worker.break_ns
@@ -180,6 +182,13 @@ class Workers:
         if result is not None:
             worker.counters.tick(record.ts_ns, result)
         return stepped
+
+    def _logs_all(self) -> bool:
+        """Whether successful ticks are logged: one was seen, or the verbosity says so."""
+        if self.successes_logged:
+            return True
+        level = self._bench.settings.get("--v")
+        return isinstance(level, str) and level.isdigit() and int(level) >= _SUCCESS_LEVEL
 
     def _begins_late(self, worker: RebuiltWorker, ts_ns: int) -> bool:
         """Whether the container was not seen to start, or ticks since then must be missing."""
