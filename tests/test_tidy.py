@@ -18,7 +18,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"devicemanager", "images", "prober", "lifecycle", "preemption", "cgroups"}),
     frozenset({"node"}),
     frozenset({"cases"}),
-    frozenset({"verify"}),
+    frozenset({"simulate", "verify"}),
     frozenset({"wire"}),
     frozenset({"ledger"}),
     frozenset({"replay"}),
