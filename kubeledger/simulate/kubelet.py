@@ -64,4 +64,5 @@ class Kubelet:
 
     def stop(self) -> None:
         """The process ends; containers go on."""
+        self.probes.flush()
         self.alive = False

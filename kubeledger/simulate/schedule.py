@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-__all__ = ["Schedule", "Timer"]
+__all__ = ["Action", "Schedule", "Timer"]
 
 Action = Callable[[], None]
 

@@ -12,6 +12,7 @@ import msgspec
 
 from kubeledger.kube.pod import Pod as ApiPod
 from kubeledger.prober.objects import Pod as ProbedPod
+from kubeledger.simulate.cgroup_values import CgroupValues
 
 __all__ = ["Disk", "SimContainer", "SimImage", "SimPod", "World"]
 
@@ -144,6 +145,7 @@ class World(msgspec.Struct, kw_only=True):
     Attributes:
         pods: UID -> pod that the kubelet knows, in the order it was told.
         images: name -> image, in the runtime's order.
+        cgroups: path below the controllers -> values.
         disk: of the kubelet (and of images, unless ``image_disk``).
         image_disk: of images and containers; None when they share ``disk``.
         memory_bytes, cpus: the machine.
@@ -157,6 +159,7 @@ class World(msgspec.Struct, kw_only=True):
     image_disk: Disk | None = None
     pods: dict[str, SimPod] = {}
     images: dict[str, SimImage] = {}
+    cgroups: dict[str, CgroupValues] = {}
 
     def image_fs(self) -> Disk:
         """The file system that images are on."""
