@@ -31,7 +31,7 @@ class Scenario(Model):
     duration: Span
     """How long the simulation goes on."""
     node: Node = Node()
-    """The machine."""
+    """What the node is and has."""
     config: dict[str, Any] | None = None
     """A KubeletConfiguration as it is; fields that it leaves out have the defaults of the
     version."""
