@@ -32,9 +32,12 @@ class DiskSpace(NamedTuple):
 
 def container_usage(sim: Sim, pod: SimPod) -> dict[str, Usage]:
     """What each container of a pod uses now; memory only while it runs."""
-    since_ns = sim.schedule.now_ns - sim.plan.start_ns
-    found: dict[str, Usage] = {}
     scripts = sim.plan.pods[pod.index].scripts
+    found: dict[str, Usage] = {}
+    if not any(script.usage for script in scripts.values()):
+        # Most pods are silent about it, and this is asked every ten seconds.
+        return {c.name: _NOTHING for c in pod.containers if c.instances}
+    since_ns = sim.schedule.now_ns - sim.plan.start_ns
     for container in pod.containers:
         script = scripts.get(container.name)
         usage = _NOTHING

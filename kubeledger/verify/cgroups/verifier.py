@@ -30,7 +30,7 @@ from kubeledger.machine import Body, Decision, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeExecuted
+from kubeledger.prober.records import ProbeExecuted, ProbeTicksFolded
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.levels import Levels
@@ -101,6 +101,7 @@ class CgroupVerifier(Verifier):
             PodTerminated: self._terminated,
             EvictionSignalObserved: lambda record, body, state: self.judge.alive(record.ts_ns),
             ProbeExecuted: lambda record, body, state: None,
+            ProbeTicksFolded: lambda record, body, state: None,
             ReasonReported: lambda record, body, state: None,
             QOSCgroupsUpdated: self._written,
             QOSReserveComputed: lambda record, body, state: self.judge.reserve(record, body),
