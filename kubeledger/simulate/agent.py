@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Agent", "node_observed"]
 
-_OFFSET_NS = 700_000_000
-"""It does not look at the very instants at which everything else happens."""
+_OFFSET_NS = 900_000_000
+"""The first look is behind the start of the kubelet's loops, and between two relists."""
 _COUNTERS_NS = 300 * NS_PER_S
 """While ticks are folded, counters are read only so often: they change all the time."""
 
@@ -57,9 +57,12 @@ class Agent:
         period_ns = self._sim.plan.snapshot_ns
         self._sim.schedule.every(period_ns, self.snapshot, first_ns=_OFFSET_NS)
 
-    def node_seen(self, body: NodeObserved) -> None:
-        """What the kubelet itself told of the node when it started."""
+    def node_seen(self, body: NodeObserved, kubelet: Kubelet) -> None:
+        """What a kubelet told of the node when it started; newer ones tell of the disk as well."""
         self._node = body
+        self._disk = None
+        if kubelet.images.stats_ready:
+            self._look_at_disk()
 
     def container_made(self, container_id: str, name: str | None) -> None:
         """The runtime made a container: its name is told by the lists, or by the runtime."""

@@ -43,7 +43,11 @@ _NO_STATS_UNTIL_MINOR = 20
 
 
 class ImageLoop:
-    """Detects and collects images; what it removes is gone from the world."""
+    """Detects and collects images; what it removes is gone from the world.
+
+    Attributes:
+        stats_ready: the statistics of the disk can be read.
+    """
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
@@ -65,7 +69,7 @@ class ImageLoop:
             sandbox_image="" if image is None else image.image_id,
             began_ns=kubelet.started_ns,
         )
-        self._stats_ready = sim.profile.version.minor > _NO_STATS_UNTIL_MINOR
+        self.stats_ready = sim.profile.version.minor > _NO_STATS_UNTIL_MINOR
 
     def start(self) -> None:
         """Both loops begin."""
@@ -94,7 +98,7 @@ class ImageLoop:
     def _collect(self) -> None:
         observed = self._observe()
         done, before = self._pass("garbageCollect", observed)
-        self._stats_ready = True
+        self.stats_ready = True
         usage = None if observed.image_fs is None else read_usage(observed.image_fs)
         start: int | None = None
         if self._facts.detects_before_disk_check:
@@ -119,7 +123,7 @@ class ImageLoop:
 
     def _observe(self) -> Observed:
         space = disk_space(self._sim, self._sim.world.image_fs())
-        ready = self._stats_ready
+        ready = self.stats_ready
         return Observed(
             now_ns=self._sim.schedule.now_ns,
             images=tuple(

@@ -43,14 +43,17 @@ class Pleg:
         self._phase_ns = kubelet.sim.schedule.now_ns
         self._due = False
 
-    def start(self) -> None:
-        """List everything that is there for the first time, and then every second."""
+    def start(self) -> list[Changes]:
+        """List everything that is there for the first time, and then every second.
+
+        Returns:
+            what there is; it is not told, since the sync loop does not run yet.
+        """
         runtime = self._kubelet.sim.runtime
         self._phase_ns = self._kubelet.sim.schedule.now_ns
         runtime.on_change = self._notice
         self._changed = dict.fromkeys(runtime.pods())
-        if self._changed:
-            self._relist()
+        return self._list()
 
     def instances(self, uid: str) -> tuple[Instance, ...]:
         """What was listed of a pod, oldest first."""
@@ -90,6 +93,11 @@ class Pleg:
 
     def _relist(self) -> None:
         self._due = False
+        found = self._list()
+        if found:
+            self._tell(found)
+
+    def _list(self) -> list[Changes]:
         changed, self._changed = self._changed, {}
         runtime = self._kubelet.sim.runtime
         found: list[Changes] = []
@@ -106,5 +114,4 @@ class Pleg:
             started = tuple(i for i in fresh if i.running and i.container_id not in before)
             if died or started:
                 found.append(Changes(uid, died, started))
-        if found:
-            self._tell(found)
+        return found

@@ -74,6 +74,7 @@ class PodLoop:
     def start(self) -> None:
         """Begin: the pods that are there come in one turn a source, the rest one by one."""
         self._started = True
+        found = self.pleg.start()
         world = self._kubelet.sim.world
         known = [pod for pod in self._kubelet.sim.offered.values() if pod.uid in world.pods]
         new = [pod for pod in self._kubelet.sim.offered.values() if pod.uid not in world.pods]
@@ -82,6 +83,8 @@ class PodLoop:
             if pods:
                 self.loop.put(lambda pods=pods: self._add(pods))
         self.loop.put(self._get_ready)
+        if found:
+            self._tell(found)
         for pod in new:
             self.arrive(pod)
         for pod in known:
@@ -149,7 +152,6 @@ class PodLoop:
 
     def _get_ready(self) -> Steps:
         self.sources_ready = True
-        self.pleg.start()
         yield from ()
 
     def _add(self, pods: Sequence[SimPod]) -> Steps:

@@ -151,7 +151,7 @@ class Sim:
     def _tell_node(self, kubelet: Kubelet) -> None:
         body = node_observed(self, kubelet)
         self.journal.write(body)
-        self.agent.node_seen(body)
+        self.agent.node_seen(body, kubelet)
 
     def _start_loops(self, kubelet: Kubelet) -> None:
         self._loops_run = True

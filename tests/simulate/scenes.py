@@ -82,14 +82,14 @@ def planned(
     **spec: Any,  # noqa: ANN401 # any field of the API
 ) -> PlannedPod:
     """A pod that comes at a time."""
-    number = sum(map(ord, name))
+    digits = name.encode().hex().rjust(20, "0")
     return PlannedPod(
         place=f"pods.{name}",
         manifest={
             "metadata": {
                 "name": name,
                 "namespace": "default",
-                "uid": f"{number:08x}-0000-4000-8000-{len(name):012x}",
+                "uid": f"{digits[:8]}-0000-4000-8000-{digits[8:]}",
             },
             "spec": {
                 "restartPolicy": "Always",

@@ -48,6 +48,7 @@ from kubeledger.verify.verifier import Foresee, See, Verifier
 
 __all__ = ["CgroupVerifier"]
 
+_UNWATCHED: Final = "whether a kubelet still ran then"
 _REMOVAL_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
 _STARTING_NS: Final = 60 * NS_PER_S
 _MANY: Final = 3
@@ -197,9 +198,11 @@ class CgroupVerifier(Verifier):
 
     def _hold_removal(self, record: Record, removal: Removal) -> None:
         doubtful = Removal("unverifiable", missing=(WHOLE_LOG,))
+        unwatched = Removal("unverifiable", missing=(_UNWATCHED,))
         self.judge.hold(
             sure=lambda: self._find_removal(record, removal),
             doubtful=lambda: self._find_removal(record, doubtful),
+            unwatched=(record.ts_ns, lambda: self._find_removal(record, unwatched)),
         )
 
     def _find_removal(self, record: Record, removal: Removal) -> None:
