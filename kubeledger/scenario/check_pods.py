@@ -49,11 +49,11 @@ def _check_twice(entries: dict[int, Pods], groups: list[PodGroup], problems: Pro
                 key = name_key(names[0], names[1] + suffix)
                 begin = pods.arrives + number * pods.every
                 lives.setdefault(key, []).append((begin, pods.deleted, (*path, "metadata", "name")))
-            uid = manifest["metadata"].get("uid")
+            uid = str(manifest["metadata"].get("uid") or "")
             if uid and (uid in uids or pods.replicas > 1):
                 advice = "leave the UID out: it is drawn from the seed"
                 problems.add((*path, "metadata", "uid"), f"UID {uid} is there twice", advice)
-            uids.setdefault(str(uid), path)
+            uids.setdefault(uid, path)
     for key, found in lives.items():
         found.sort(key=lambda life: life[0])
         for (_, gone, first), (begin, _, path) in pairwise(found):

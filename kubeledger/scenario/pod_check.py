@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -124,7 +124,8 @@ def _check_spec(pod: dict[str, Any], path: Path, problems: Problems) -> None:
             "write 0 or more",
         )
     priority_class = spec.get("priorityClassName")
-    if priority_class and priority_class not in PRIORITY_CLASSES and "priority" not in spec:
+    is_known = isinstance(priority_class, str) and priority_class in PRIORITY_CLASSES
+    if priority_class and not is_known and "priority" not in spec:
         problems.add(
             (*at, "priorityClassName"),
             f"the priority of class {priority_class!r} is not known",
@@ -188,10 +189,10 @@ def _amount(name: str, amount: object, at: Path, problems: Problems) -> int | No
         problems.add(at, "is no name of a resource", "e.g. cpu, memory, nvidia.com/gpu")
         return None
     try:
-        nanos = None if isinstance(amount, bool) else nanos_of(amount)
+        nanos = nanos_of(amount) if _is_amount(amount) else None
     except QuantityError:
         nanos = None
-    if nanos is None or amount is None:
+    if nanos is None:
         problems.add(at, f"{amount!r} is no quantity", "write e.g. 250m or 128Mi")
     elif nanos < 0:
         problems.add(at, f"{amount} is less than nothing", "write 0 or more")
@@ -200,6 +201,10 @@ def _amount(name: str, amount: object, at: Path, problems: Problems) -> int | No
     else:
         return nanos
     return None
+
+
+def _is_amount(value: object) -> TypeGuard[str | int | float]:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
 
 
 def _check_probe(key: str, probe: object, at: Path, problems: Problems) -> None:
