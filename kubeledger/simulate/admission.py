@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kubeledger.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Taint
+from kubeledger.kube.requests import ResourceList
 from kubeledger.lifecycle import decider as lifecycle
 from kubeledger.lifecycle.decider import PodAdmitResult
 from kubeledger.lifecycle.nodeinfo import NodeInfo
@@ -49,7 +50,7 @@ def counted_pods(kubelet: Kubelet, pod: SimPod) -> list[SimPod]:
 def node_object(kubelet: Kubelet) -> Node:
     """The node as the kubelet's own status tells it, devices in use included."""
     sim = kubelet.sim
-    allocatable = {**sim.machine.allocatable, **kubelet.devices.listed()}
+    allocatable: ResourceList = {**sim.machine.allocatable, **kubelet.devices.listed()}
     return Node(
         metadata=ObjectMeta(name=sim.plan.node.name, labels=dict(sim.machine.labels)),
         status=NodeStatus(allocatable=allocatable),

@@ -17,7 +17,7 @@ from kubeledger.devicemanager.records import DevicesReported
 from kubeledger.images.records import ImageFsObserved
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.node.records import NodeObserved
-from kubeledger.prober.records import ProbeCountersRead
+from kubeledger.prober.records import ProbeCountersRead, ProbeType
 from kubeledger.simulate.cgroup_values import CgroupValues
 from kubeledger.simulate.disks import disk_space
 from kubeledger.simulate.newpod import created_ns
@@ -46,7 +46,7 @@ class Agent:
         self._pods: dict[str, tuple[SimPod, tuple[Any, ...]]] = {}
         self._cgroups: dict[str, CgroupValues] = {}
         self._checkpoint: DeviceCheckpoint | None = None
-        self._counters: dict[tuple[str | None, str, str], ProbeCountersRead] = {}
+        self._counters: dict[tuple[str | None, str, ProbeType], ProbeCountersRead] = {}
         self._counted_ns: int | None = None
         self._disk: ImageFsObserved | None = None
         self._node: NodeObserved | None = None

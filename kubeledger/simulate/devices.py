@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -103,9 +104,7 @@ class DeviceLoop:
         }
         for plugin in self._sim.plugins:
             if plugin.up:
-                self._kubelet.after(
-                    _REGISTERS_AFTER_NS, lambda plugin=plugin: self._register_if_up(plugin)
-                )
+                self._kubelet.after(_REGISTERS_AFTER_NS, partial(self._register_if_up, plugin))
         self._update_status()
         period_ns = duration_ns(self._sim.settings, "nodeStatusUpdateFrequency", "10s")
         self._kubelet.every(max(period_ns, NS_PER_S), self._update_status)
@@ -269,7 +268,7 @@ class DeviceLoop:
 
     def _write_served(self, pod: SimPod, served: Served) -> None:
         request, journal, cause = served.request, self._sim.journal, None
-        whose = {
+        whose: dict[str, Any] = {
             "namespace": pod.namespace,
             "pod": pod.name,
             "pod_uid": pod.uid,

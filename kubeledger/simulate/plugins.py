@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kubeledger.devicemanager.manager import Device, NoContainers, RpcError
@@ -31,7 +32,7 @@ class SimPlugin:
         self._script = script
         self._unhealthy: set[str] = set()
         for step in script.steps:
-            sim.schedule.at(sim.plan.start_ns + step.at_ns, lambda step=step: self._do(step))
+            sim.schedule.at(sim.plan.start_ns + step.at_ns, partial(self._do, step))
 
     def devices(self) -> tuple[Device, ...]:
         """Its list as it would send it now."""

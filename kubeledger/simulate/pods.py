@@ -5,14 +5,12 @@ All of it goes through the sync loop, one thing after the other; an ADD takes a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from kubeledger.lifecycle.backoff import BackOffPolicy, back_off_policy
 from kubeledger.lifecycle.records import (
-    ContainerDied,
-    ContainerRestarted,
-    ContainerStarted,
     PodAdmitted,
     PodConfigChanged,
     PodEvicted,
@@ -24,8 +22,8 @@ from kubeledger.preemption.records import PodPreempted, PreemptionFailed
 from kubeledger.simulate.admission import Answer, predicates
 from kubeledger.simulate.newpod import created_ns
 from kubeledger.simulate.pleg import Changes, Pleg
-from kubeledger.simulate.routine import Resume, Steps, SyncLoop, first_of
-from kubeledger.simulate.runtime import Instance
+from kubeledger.simulate.pleg_records import write_changes
+from kubeledger.simulate.routine import Resume, Steps, SyncLoop, Waiting, first_of
 from kubeledger.simulate.worker import Ending, PodWorker
 from kubeledger.simulate.world import SimPod
 from kubeledger.units import NS_PER_S
@@ -81,7 +79,7 @@ class PodLoop:
         for source in ("file", "api"):
             pods = [pod for pod in known if pod.source == source]
             if pods:
-                self.loop.put(lambda pods=pods: self._add(pods))
+                self.loop.put(partial(self._add, pods))
         self.loop.put(self._get_ready)
         if found:
             self._tell(found)
@@ -197,11 +195,12 @@ class PodLoop:
             worker.end(Ending(reason="pod_deleted", cause=seq))
         else:
             pod.terminated = True
-        worker.when_ended(lambda: self._kubelet.after(_REMOVED_NS, lambda: self._remove(pod)))
+        worker.when_ended(partial(self._remove, pod))
         yield from ()
 
     def _remove(self, pod: SimPod) -> None:
-        self.loop.put(lambda: self._removed(pod))
+        """The API server is told a little later that nothing of the pod is left."""
+        self._kubelet.after(_REMOVED_NS, lambda: self.loop.put(partial(self._removed, pod)))
 
     def _removed(self, pod: SimPod) -> Steps:
         sim = self._kubelet.sim
@@ -282,7 +281,9 @@ class PodLoop:
             cause=added,
         )
 
-    def _preempt(self, pod: SimPod, answer: Answer, added: int) -> Steps:
+    def _preempt(
+        self, pod: SimPod, answer: Answer, added: int
+    ) -> Generator[int | Waiting, None, int]:
         """Kill the victims one after the other; admission stands still meanwhile.
 
         A victim is down within its grace, which is less than the wait, so no kill fails.
@@ -337,67 +338,13 @@ class PodLoop:
             if pod is None:
                 continue
             worker = self._worker(pod)
-            for instance in changes.died:
-                self._died(pod, worker, instance)
-            for instance in changes.started:
-                self._has_started(pod, worker, instance)
+            write_changes(self._kubelet, pod, worker, changes)
             self._kubelet.sim.runtime.forget(pod.uid, keep=2)
             if pod.terminated and not self._kubelet.sim.runtime.running(pod.uid):
                 worker.tell_terminated()
             elif pod.admitted:
                 worker.wake()
         yield from ()
-
-    def _died(self, pod: SimPod, worker: PodWorker, instance: Instance) -> None:
-        killed = worker.killed.get(instance.container_id)
-        worker.died[instance.container_id] = self._kubelet.sim.journal.write(
-            ContainerDied(
-                namespace=pod.namespace,
-                pod=pod.name,
-                pod_uid=pod.uid,
-                container=instance.container,
-                container_id=instance.container_id,
-                sandbox=instance.container is None,
-                exit_code=instance.exit_code if instance.container is not None else None,
-            ),
-            cause=None if killed is None else killed.seq,
-            source=None if killed is not None else self._kubelet.sim.plan.pods[pod.index].place,
-        )
-
-    def _has_started(self, pod: SimPod, worker: PodWorker, instance: Instance) -> None:
-        journal = self._kubelet.sim.journal
-        journal.write(
-            ContainerStarted(
-                namespace=pod.namespace,
-                pod=pod.name,
-                pod_uid=pod.uid,
-                container=instance.container,
-                container_id=instance.container_id,
-                sandbox=instance.container is None,
-            )
-        )
-        if instance.container is None:
-            return
-        if instance.previous_id and instance.container_id in worker.started:
-            killed, died = (
-                worker.killed.pop(instance.previous_id, None),
-                worker.died.pop(instance.previous_id, None),
-            )
-            journal.write(
-                ContainerRestarted(
-                    namespace=pod.namespace,
-                    pod=pod.name,
-                    pod_uid=pod.uid,
-                    container=instance.container,
-                    container_id=instance.container_id,
-                    previous_container_id=instance.previous_id,
-                    reason="exited" if killed is None else killed.reason,
-                    restart_count=instance.restarts,
-                ),
-                cause=died if killed is None else killed.seq,
-            )
-        if pod.admitted and not pod.terminated:
-            self._kubelet.probes.container_started(pod, pod.container(instance.container))
 
 
 class _Timeout:

@@ -237,11 +237,10 @@ def _world(plan: Plan) -> World:
         image_disk = Disk(
             capacity_bytes=node.image_disk_bytes, base_bytes=node.image_disk_used_bytes
         )
-    world = World(
+    return World(
         cpus=node.cpus,
         memory_bytes=node.memory_bytes,
         numa_nodes=node.numa_nodes,
         disk=Disk(capacity_bytes=node.disk_bytes, base_bytes=node.disk_used_bytes),
         image_disk=image_disk,
     )
-    return world
