@@ -78,6 +78,7 @@ class SimWorker:
         timer: of what it does next; None while nothing happens before something changes.
         folding: ticks up to now are not in any record yet.
         wanted: it is to run at once.
+        late_ns: how long after it is woken it runs.
         successful, failed: ticks so far, as the kubelet counts them.
     """
 
@@ -102,6 +103,7 @@ class SimWorker:
         self.timer: Timer | None = None
         self.folding = False
         self.wanted = False
+        self.late_ns = 0
         self.successful = 0
         self.failed = 0
         self._steps = steps

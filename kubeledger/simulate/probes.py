@@ -45,12 +45,8 @@ from kubeledger.units import format_ts
 __all__ = ["ProbeLoop"]
 
 _SAYS: dict[Result, ProbeResult] = {SUCCESS: "success", FAILURE: "failure", UNKNOWN: "unknown"}
-_ABSENT: dict[ProbeType, ProbeResult] = {
-    "liveness": "success",
-    "readiness": "unknown",
-    "startup": "unknown",
-}
-"""What nothing cached counts as."""
+_ABSENT: dict[ProbeType, ProbeResult] = dict.fromkeys(("readiness", "startup"), "unknown")
+"""What nothing cached counts as, but for liveness: that is a success."""
 _ATTEMPTS: dict[TickResult, tuple[TickResult, ...]] = {
     "success": ("success",),
     "warning": ("warning",),
@@ -58,6 +54,8 @@ _ATTEMPTS: dict[TickResult, tuple[TickResult, ...]] = {
     "unknown": ("unknown",),
     "error": ("error", "error", "error"),
 }
+_LATE_NS = 1_000_000
+"""Within this time a goroutine runs; no two workers do at the same instant."""
 _UNTIL_CHANGE = (CONTAINER_NOT_FOUND, NO_STATUS, NOT_RUNNING, NOT_STARTED, ON_HOLD, STARTED)
 """A step that ended so will end so again until the pod's status is another."""
 
@@ -118,10 +116,12 @@ class ProbeLoop:
         Source: v1.36.2 pkg/kubelet/prober/worker.go run; v1.20.2 waits always
         """
         age_ns = self._sim.schedule.now_ns - self._kubelet.started_ns
-        if self._facts.jitter_ends_with_first_period and worker.period_ns <= age_ns:
-            return 0
         uid, name, probe_type = worker.key
-        return self._draws.stream(f"{uid}/{name}/{probe_type}").below(worker.period_ns)
+        draws = self._draws.stream(f"{uid}/{name}/{probe_type}")
+        worker.late_ns = 1 + draws.below(_LATE_NS)
+        if self._facts.jitter_ends_with_first_period and worker.period_ns <= age_ns:
+            return worker.late_ns
+        return worker.late_ns + draws.below(worker.period_ns)
 
     def stop_liveness_and_startup(self, pod: SimPod) -> None:
         """The pod begins to be terminated."""
@@ -252,7 +252,7 @@ class ProbeLoop:
     def _wait(self, worker: SimWorker) -> None:
         worker.cancel()
         now_ns = self._sim.schedule.now_ns
-        at_ns = now_ns if worker.wanted else worker.next_ns
+        at_ns = now_ns + worker.late_ns if worker.wanted else worker.next_ns
         worker.timer = self._kubelet.after(at_ns - now_ns, lambda: self._tick(worker))
 
     def _begin(self, worker: SimWorker) -> Action:
@@ -361,7 +361,7 @@ class ProbeLoop:
     ) -> int | None:
         """Record a change of what is cached; ``was``: None when nothing was."""
         after, probe_type = _SAYS[update.result], worker.probe_type
-        from_result = _ABSENT[probe_type] if was is None else _SAYS[was]
+        from_result = _ABSENT.get(probe_type, "success") if was is None else _SAYS[was]
         if from_result == after:
             return None
         run = None
