@@ -86,13 +86,17 @@ class Sim:
     def run(self) -> Iterator[Record]:
         """Everything that the node writes down, in order; can be called once."""
         plan = self.plan
+        for image in plan.images:
+            if not image.at_ns:  # in the store before a kubelet looks for its sandbox image
+                self._image_arrival(image)()
         self._start_kubelet()
         for index, planned in enumerate(plan.pods):
             self._at(planned.arrives_ns, self._arrival(index, planned))
             if planned.deleted_ns is not None:
                 self._at(planned.deleted_ns, self._deletion(planned))
         for image in plan.images:
-            self._at(image.at_ns, self._image_arrival(image))
+            if image.at_ns:
+                self._at(image.at_ns, self._image_arrival(image))
         for change in plan.disk_changes:
             self._at(change.at_ns, self._disk_change(change))
         for restart in plan.kubelet_restarts:

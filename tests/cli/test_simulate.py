@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ from click.testing import CliRunner, Result
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
+from kubeledger.machine import Record
 from kubeledger.simulate.sim import Sim
 
 SCENARIOS = Path(__file__).parents[2] / "recordings" / "scenarios"
@@ -91,8 +93,10 @@ def test_a_run_that_was_killed_is_continued(
     assert file.read_bytes() == b"".join(lines)
 
 
-def _interrupted(method):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  (Sim.run's own)
-    def run_some(sim):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  (as above)
+def _interrupted(method: Callable[[Sim], Iterator[Record]]) -> Callable[[Sim], Iterator[Record]]:
+    """As a run that is stopped after a hundred records."""
+
+    def run_some(sim: Sim) -> Iterator[Record]:
         for record in method(sim):
             if record.seq > 100:
                 raise KeyboardInterrupt

@@ -474,7 +474,7 @@ SOUND = {
     "diskChanges": [{"at": "1m", "perHour": "1Gi"}],
     "kubeletRestarts": [{"at": "2m"}],
 }
-ODD = [
+ODD: list[Any] = [
     None,
     True,
     -1,

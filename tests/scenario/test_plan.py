@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,11 +11,11 @@ from kubeledger.units import NS_PER_S
 SCENARIOS = sorted((Path(__file__).parents[2] / "recordings" / "scenarios").glob("*.yaml"))
 
 
-def plan_of(tmp_path: Path, text: str, **options: Any) -> Plan:
+def plan_of(tmp_path: Path, text: str, seed: int | None = None, node: str | None = None) -> Plan:
     """The plan of a scenario of ten minutes."""
     file = tmp_path / "s.yaml"
     file.write_text(f"kubeletVersion: v1.36.2\nduration: 10m\n{text}", encoding="utf-8")
-    return to_plan(load_scenario(file), **options)
+    return to_plan(load_scenario(file), seed=seed, node=node)
 
 
 @pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.stem)
@@ -69,7 +68,8 @@ pods:
 
 def test_a_static_pod_is_the_nodes(tmp_path: Path) -> None:
     """Its name ends with the node's, its UID is a hash, nothing of an API server is in it."""
-    text = "pods: [{source: file, pod: {metadata: {name: s}, spec: {containers: [{name: a, image: i}]}}}]"
+    spec = "spec: {containers: [{name: a, image: i}]}"
+    text = f"pods: [{{source: file, pod: {{metadata: {{name: s}}, {spec}}}}}]"
     (pod,) = plan_of(tmp_path, text).pods
     meta = pod.manifest["metadata"]
     assert pod.source == "file"
@@ -82,7 +82,8 @@ def test_a_static_pod_is_the_nodes(tmp_path: Path) -> None:
     assert {"operator": "Exists", "effect": "NoExecute"} in pod.manifest["spec"]["tolerations"]
 
 
-POD = "pod: {metadata: {name: p}, spec: {containers: [{name: a, image: i, livenessProbe: {exec: {}}}]}}"
+CONTAINER = "{name: a, image: i, livenessProbe: {exec: {}}}"
+POD = f"pod: {{metadata: {{name: p}}, spec: {{containers: [{CONTAINER}]}}}}"
 
 
 def test_replicas_come_one_after_the_other(tmp_path: Path) -> None:
