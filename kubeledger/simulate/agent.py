@@ -68,12 +68,17 @@ class Agent:
         """The runtime made a container: its name is told by the lists, or by the runtime."""
         self._containers[container_id] = (name, name is None)
 
+    def last_look(self, pod: SimPod) -> None:
+        """A pod is about to go; one that no list has shown yet is listed from a watch."""
+        kubelet = self._sim.running_kubelet()
+        if pod.uid not in self._pods and kubelet is not None:
+            self._list_pod(kubelet, pod)
+
     def snapshot(self) -> None:
         """Look at everything once."""
         kubelet = self._sim.running_kubelet()
         if kubelet is not None and kubelet.pods.sources_ready:
             self._list_pods(kubelet)
-            self._look_at_node(kubelet)
             self._look_at_disk()
             self._count_ticks(kubelet)
         self._look_at_cgroups()
@@ -99,19 +104,23 @@ class Agent:
             if before is not None and before[1] == shown:
                 continue
             self._pods[uid] = (pod, shown)
-            self._sim.journal.write(
-                PodListed(
-                    namespace=pod.namespace,
-                    pod=pod.name,
-                    pod_uid=uid,
-                    labels=pod.labels,
-                    annotations=pod.annotations,
-                    created_ts_ns=created_ns(pod),
-                    spec=pod.spec,
-                    status=status_of(pod, instances, pleg.view(uid)),
-                    listed_by="kubelet",
-                )
+            self._list_pod(kubelet, pod)
+
+    def _list_pod(self, kubelet: Kubelet, pod: SimPod) -> None:
+        pleg = kubelet.pods.pleg
+        self._sim.journal.write(
+            PodListed(
+                namespace=pod.namespace,
+                pod=pod.name,
+                pod_uid=pod.uid,
+                labels=pod.labels,
+                annotations=pod.annotations,
+                created_ts_ns=created_ns(pod),
+                spec=pod.spec,
+                status=status_of(pod, pleg.instances(pod.uid), pleg.view(pod.uid)),
+                listed_by="kubelet",
             )
+        )
 
     def _listed_no_more(self, pod: SimPod) -> None:
         gone = PodListed(
@@ -125,7 +134,8 @@ class Agent:
         )
         self._sim.journal.write(gone)
 
-    def _look_at_node(self, kubelet: Kubelet) -> None:
+    def look_at_node(self, kubelet: Kubelet) -> None:
+        """The kubelet wrote its node's status, which a watch shows at once."""
         body = node_observed(self._sim, kubelet)
         if body != self._node:
             self._node = body

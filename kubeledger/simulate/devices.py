@@ -188,6 +188,7 @@ class DeviceLoop:
         self._listed = {**self._listed, **gone, **_texts(found.allocatable)}
         if found.deleted:
             self._write_checkpoint()
+        self._sim.agent.look_at_node(self._kubelet)
 
     # -- admission -------------------------------------------------------------------------
 

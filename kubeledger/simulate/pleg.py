@@ -25,10 +25,16 @@ View = Mapping[str, Instance]
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What a relist found of one pod: instances that ended, and new ones that run."""
+    """What a relist found of one pod.
+
+    Attributes:
+        died: instances that ended; ``unseen``: those of them that were not listed before.
+        started: new ones that run.
+    """
 
     uid: str
     died: tuple[Instance, ...]
+    unseen: tuple[Instance, ...]
     started: tuple[Instance, ...]
 
 
@@ -110,8 +116,8 @@ class Pleg:
                 self._listed.pop(uid, None)
             fresh = [i for key, i in now.items() if before.get(key) != i]
             died = tuple(i for i in fresh if not i.running)
-            # One that was made and ended between two relists was never seen to run.
+            unseen = tuple(i for i in died if i.container_id not in before)
             started = tuple(i for i in fresh if i.running and i.container_id not in before)
             if died or started:
-                found.append(Changes(uid, died, started))
+                found.append(Changes(uid, died, unseen, started))
         return found

@@ -18,15 +18,21 @@ __all__ = ["write_changes"]
 
 def write_changes(kubelet: Kubelet, pod: SimPod, worker: PodWorker, changes: Changes) -> None:
     """Write down deaths and starts; a start by this process after another is a restart."""
+    runtime = kubelet.sim.runtime
     for instance in changes.died:
-        _died(kubelet, pod, worker, instance)
+        if instance.container_id in runtime.died:
+            continue  # the process before told of it
+        if instance.container_id in worker.started and instance in changes.unseen:
+            # It ran for less than a second: the event of its start tells of it.
+            _started(kubelet, pod, worker, instance)
+        _died(kubelet, pod, instance)
     for instance in changes.started:
         _started(kubelet, pod, worker, instance)
 
 
-def _died(kubelet: Kubelet, pod: SimPod, worker: PodWorker, instance: Instance) -> None:
-    killed = worker.killed.get(instance.container_id)
-    worker.died[instance.container_id] = kubelet.sim.journal.write(
+def _died(kubelet: Kubelet, pod: SimPod, instance: Instance) -> None:
+    killed = kubelet.sim.runtime.killed.get(instance.container_id)
+    kubelet.sim.runtime.died[instance.container_id] = kubelet.sim.journal.write(
         ContainerDied(
             namespace=pod.namespace,
             pod=pod.name,
@@ -57,8 +63,8 @@ def _started(kubelet: Kubelet, pod: SimPod, worker: PodWorker, instance: Instanc
         return
     if instance.previous_id and instance.container_id in worker.started:
         killed, died = (
-            worker.killed.pop(instance.previous_id, None),
-            worker.died.pop(instance.previous_id, None),
+            kubelet.sim.runtime.killed.get(instance.previous_id),
+            kubelet.sim.runtime.died.get(instance.previous_id),
         )
         journal.write(
             ContainerRestarted(
@@ -73,5 +79,5 @@ def _started(kubelet: Kubelet, pod: SimPod, worker: PodWorker, instance: Instanc
             ),
             cause=died if killed is None else killed.seq,
         )
-    if pod.admitted and not pod.terminated:
+    if pod.admitted and not pod.terminated and instance.running:
         kubelet.probes.container_started(pod, pod.container(instance.container))

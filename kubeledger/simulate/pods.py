@@ -206,6 +206,7 @@ class PodLoop:
         sim = self._kubelet.sim
         if pod.uid not in sim.world.pods:
             return
+        sim.agent.last_look(pod)
         if pod.source == "api":
             self._config(pod, "REMOVE")
         sim.offered.pop(pod.uid, None)

@@ -20,7 +20,7 @@ from kubeledger.units import NS_PER_S
 if TYPE_CHECKING:
     from kubeledger.simulate.sim import Sim
 
-__all__ = ["Instance", "Runtime"]
+__all__ = ["End", "Instance", "Runtime"]
 
 _TERMINATED = 143
 _KILLED = 137
@@ -52,10 +52,19 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         return self.finished_ns is None
 
 
+class End(msgspec.Struct, frozen=True):
+    """The record of a kill, and its reason as a restart that follows names it."""
+
+    seq: int
+    reason: str
+
+
 class Runtime:
-    """All instances, by pod.
+    """All instances, by pod, and which records tell of their ends.
 
     Attributes:
+        killed: container ID -> its kill; ``died``: container ID -> record of its death. A
+            reader of all logs knows of both after a kubelet's restart, too.
         on_change: told of each pod of which an instance began or ended.
     """
 
@@ -63,6 +72,8 @@ class Runtime:
         self._sim = sim
         self._pods: dict[str, dict[str, Instance]] = {}
         self._ends: dict[str, Timer] = {}
+        self.killed: dict[str, End] = {}
+        self.died: dict[str, int] = {}
         self.on_change: Callable[[str], None] = lambda _uid: None
 
     def instances(self, uid: str) -> tuple[Instance, ...]:
@@ -128,6 +139,8 @@ class Runtime:
             seen[instance.container] = seen.get(instance.container, 0) + 1
             if seen[instance.container] > keep:
                 del listed[instance.container_id]
+                self.killed.pop(instance.container_id, None)
+                self.died.pop(instance.container_id, None)
         if not listed:
             del self._pods[uid]
 

@@ -24,7 +24,7 @@ from kubeledger.simulate.actions import PlannedKill, actions_of
 from kubeledger.simulate.backoffs import held_back, raise_entry
 from kubeledger.simulate.podphase import phase_of
 from kubeledger.simulate.routine import Resume, Steps, run
-from kubeledger.simulate.runtime import Instance
+from kubeledger.simulate.runtime import End, Instance
 from kubeledger.simulate.schedule import Timer
 from kubeledger.simulate.world import SimContainer, SimPod
 from kubeledger.units import NS_PER_S
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kubeledger.simulate.kubelet import Kubelet
     from kubeledger.simulate.pleg import Pleg
 
-__all__ = ["End", "Ending", "PodWorker"]
+__all__ = ["Ending", "PodWorker"]
 
 SANDBOX_NS = 50_000_000
 CONTAINER_NS = 50_000_000
@@ -61,19 +61,11 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     status_message: str = ""
 
 
-class End(msgspec.Struct, frozen=True):
-    """How an instance ended: the record that tells, and why its container starts again."""
-
-    seq: int
-    reason: str
-
-
 class PodWorker:
     """Syncs one pod in this kubelet process.
 
     Attributes:
         ending: why it is taken down; None while it is to run.
-        killed: container ID -> its kill; ``died``: container ID -> record of its death.
         started: IDs of containers that this process started.
         told_terminated: the pod's end is on record.
     """
@@ -81,8 +73,6 @@ class PodWorker:
     def __init__(self, kubelet: Kubelet, pleg: Pleg, pod: SimPod, policy: BackOffPolicy) -> None:
         self.pod = pod
         self.ending: Ending | None = None
-        self.killed: dict[str, End] = {}
-        self.died: dict[str, int] = {}
         self.started: set[str] = set()
         self.told_terminated = False
         self._kubelet = kubelet
@@ -175,7 +165,8 @@ class PodWorker:
         for kill in actions.kills:
             yield from self._kill(kill, whole_pod=actions.nothing_left)
         if actions.nothing_left:
-            self.ending = self.ending or Ending()
+            # The runtime manager stops the rest; the pod is taken down when that was seen.
+            yield from self._stop_sandbox_with(self.ending or Ending())
             return
         if not any(i.container is None for i in kubelet.sim.runtime.running(pod.uid)):
             yield SANDBOX_NS
@@ -227,7 +218,7 @@ class PodWorker:
             ),
             cause=cause,
         )
-        self.killed[instance.container_id] = End(seq, reason or "exited")
+        self._kubelet.sim.runtime.killed[instance.container_id] = End(seq, reason or "exited")
         return self._kubelet.sim.runtime.stop(self.pod, instance, grace_s * NS_PER_S)
 
     def _start(self, container: SimContainer, exited: Instance | None) -> Steps:
@@ -247,8 +238,8 @@ class PodWorker:
             self.started.add(sim.runtime.start(self.pod, container).container_id)
 
     def _back_off(self, container: SimContainer, wait_ns: int) -> None:
-        newest = container.container_id
-        died, killed = self.died.get(newest), self.killed.get(newest)
+        newest, runtime = container.container_id, self._kubelet.sim.runtime
+        died, killed = runtime.died.get(newest), runtime.killed.get(newest)
         self._kubelet.sim.journal.write(
             RestartBackedOff(
                 namespace=self.pod.namespace,
@@ -301,6 +292,21 @@ class PodWorker:
         keeps_phase = kubelet.sim.profile.admission.terminating_pods_count
         if not keeps_phase:
             self._settle(ending)
+        yield from self._stop_sandbox_with(ending)
+        kubelet.cgroups.pod_killed(pod, ending.cause)
+        self._settle(ending)
+        pod.terminated = True
+        kubelet.probes.remove_pod(pod)
+        kubelet.cgroups.pod_gone(pod)
+        if not self._pleg.instances(pod.uid) and not kubelet.sim.runtime.instances(pod.uid):
+            self.tell_terminated()
+
+    def _stop_sandbox_with(self, ending: Ending) -> Steps:
+        """Stop all containers, sidecars last, and the sandbox.
+
+        Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go killPodWithSyncResult
+        """
+        kubelet, pod = self._kubelet, self.pod
         sidecars = {c.name for c in pod.containers if c.sidecar}
         running = [i for i in kubelet.sim.runtime.running(pod.uid) if i.container is not None]
         last = [i for i in running if i.container in sidecars]
@@ -313,13 +319,6 @@ class PodWorker:
             yield SANDBOX_NS
             kubelet.sim.runtime.stop(pod, instance, 0)
             yield 0
-        kubelet.cgroups.pod_killed(pod, ending.cause)
-        self._settle(ending)
-        pod.terminated = True
-        kubelet.probes.remove_pod(pod)
-        kubelet.cgroups.pod_gone(pod)
-        if not self._pleg.instances(pod.uid) and not kubelet.sim.runtime.instances(pod.uid):
-            self.tell_terminated()
 
     def _stop_all(self, instances: Iterable[Instance], ending: Ending) -> Steps:
         """Stop containers at the same time, and wait for all."""
