@@ -87,14 +87,15 @@ class Agent:
     # -- the kubelet's own lists ---------------------------------------------------------------
 
     def _list_pods(self, kubelet: Kubelet) -> None:
-        pods, pleg = self._sim.world.pods, kubelet.pods.pleg
+        pods = self._sim.world.pods
         for uid in [uid for uid in self._pods if uid not in pods]:
             self._listed_no_more(self._pods.pop(uid)[0])
         for uid, pod in pods.items():
-            instances = pleg.instances(uid)
+            instances = kubelet.pods.published(pod)
             shown = (
                 pod.phase,
                 pod.reason,
+                pod.message,
                 pod.admitted,
                 bool(pod.sandbox_id),
                 instances,
@@ -107,7 +108,6 @@ class Agent:
             self._list_pod(kubelet, pod)
 
     def _list_pod(self, kubelet: Kubelet, pod: SimPod) -> None:
-        pleg = kubelet.pods.pleg
         self._sim.journal.write(
             PodListed(
                 namespace=pod.namespace,
@@ -117,7 +117,7 @@ class Agent:
                 annotations=pod.annotations,
                 created_ts_ns=created_ns(pod),
                 spec=pod.spec,
-                status=status_of(pod, pleg.instances(pod.uid), pleg.view(pod.uid)),
+                status=status_of(pod, kubelet.pods.published(pod)),
                 listed_by="kubelet",
             )
         )

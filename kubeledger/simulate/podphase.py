@@ -50,14 +50,14 @@ def phase_of(pod: SimPod, view: View) -> Phase:
     return "Failed" if policy == "Never" else "Running"
 
 
-def status_of(pod: SimPod, instances: tuple[Instance, ...], view: View) -> dict[str, Any]:
+def status_of(pod: SimPod, instances: tuple[Instance, ...]) -> dict[str, Any]:
     """The status as the kubelet's own list of pods shows it.
 
     Args:
         pod: its readiness is as the prober published.
-        instances: all of it that was listed, oldest first.
-        view: the newest of each container.
+        instances: all of it that the last sync saw, oldest first.
     """
+    view = {i.container: i for i in instances if i.container is not None}
     groups: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for container in pod.containers:
         groups[container.init].append(_container(pod, container, instances, view))

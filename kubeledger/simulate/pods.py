@@ -24,6 +24,7 @@ from kubeledger.simulate.newpod import created_ns
 from kubeledger.simulate.pleg import Changes, Pleg
 from kubeledger.simulate.pleg_records import write_changes
 from kubeledger.simulate.routine import Resume, Steps, SyncLoop, Waiting, first_of
+from kubeledger.simulate.runtime import Instance
 from kubeledger.simulate.worker import Ending, PodWorker
 from kubeledger.simulate.world import SimPod
 from kubeledger.units import NS_PER_S
@@ -104,6 +105,11 @@ class PodLoop:
         worker = self._workers.get(pod.uid)
         if worker is not None:
             self.loop.put(lambda: self._wake(worker, cause))
+
+    def published(self, pod: SimPod) -> tuple[Instance, ...]:
+        """Containers of a pod as its status shows them, oldest first."""
+        worker = self._workers.get(pod.uid)
+        return () if worker is None else worker.published
 
     def evict(
         self,

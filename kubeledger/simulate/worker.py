@@ -2,7 +2,8 @@
 
 Between two syncs the runtime is listed once, so a sync always sees what the one before did.
 Latencies are those of small containers on a quiet machine, and always the same: 50 ms for a
-sandbox, 50 ms for a container, 50 ms to stop a sandbox.
+sandbox, 50 ms for a container, 50 ms to stop a sandbox, 100 ms for volumes and cgroups of a
+pod that is down.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ __all__ = ["Ending", "PodWorker"]
 
 SANDBOX_NS = 50_000_000
 CONTAINER_NS = 50_000_000
+_CLEAN_UP_NS = 100_000_000
 _RESYNC_NS = 60 * NS_PER_S
 _RETRY_NS = 10 * NS_PER_S
 _PERMILLE = 1000
@@ -68,6 +70,7 @@ class PodWorker:
         ending: why it is taken down; None while it is to run.
         started: IDs of containers that this process started.
         told_terminated: the pod's end is on record.
+        published: its containers as its status shows them: as the last sync saw them.
     """
 
     def __init__(self, kubelet: Kubelet, pleg: Pleg, pod: SimPod, policy: BackOffPolicy) -> None:
@@ -75,6 +78,7 @@ class PodWorker:
         self.ending: Ending | None = None
         self.started: set[str] = set()
         self.told_terminated = False
+        self.published: tuple[Instance, ...] = ()
         self._kubelet = kubelet
         self._pleg = pleg
         self._policy = policy
@@ -153,6 +157,7 @@ class PodWorker:
         kubelet, pod = self._kubelet, self.pod
         view = self._pleg.view(pod.uid)
         exited = {c.name: self._pleg.exited(pod.uid, c.name) for c in pod.containers}
+        self.published = self._pleg.instances(pod.uid)
         kubelet.probes.update_status(pod)
         pod.phase = phase_of(pod, view)
         if pod.phase in ("Succeeded", "Failed"):
@@ -294,7 +299,9 @@ class PodWorker:
             self._settle(ending)
         yield from self._stop_sandbox_with(ending)
         kubelet.cgroups.pod_killed(pod, ending.cause)
+        yield _CLEAN_UP_NS
         self._settle(ending)
+        self.published = kubelet.sim.runtime.instances(pod.uid)
         pod.terminated = True
         kubelet.probes.remove_pod(pod)
         kubelet.cgroups.pod_gone(pod)

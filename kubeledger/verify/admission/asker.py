@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -247,6 +247,7 @@ class Asker:
             # The node object lags behind the device manager.
             tables.append(amounts)
             tables.append({**amounts, **{r: str(UNCOUNTED) for r in devices}})
+            tables.append({**amounts, **_lagging(wanted, state.devicemanager, written)})
         if self._before is not None and self._before.amounts != allocatable.amounts:
             before = {n: q.canonical() for n, q in self._before.amounts.items()}
             tables.append({**before, **devices})
@@ -352,19 +353,40 @@ def _devices(
     amounts: dict[str, str] = {}
     for resource in resources:
         plugin = manager.resources.get(resource)
-        held = {
-            device
-            for containers in manager.pods.values()
-            for by_resource in containers.values()
-            if resource in by_resource
-            for device in by_resource[resource].device_ids
-        }
+        held = _held(resource, manager)
         if plugin is not None or held:
             healthy = plugin.healthy if plugin is not None else 0
             amounts[resource] = str(UNCOUNTED if healthy is None else max(healthy, len(held)))
         elif resource in written:
             amounts[resource] = written[resource]
     return amounts
+
+
+def _lagging(
+    resources: Iterable[str], manager: DeviceManagerState, written: Mapping[str, str]
+) -> dict[str, str]:
+    """The same by the node object, which is written every ten seconds; at least what is in use.
+
+    Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go sanitizeNodeAllocatable
+    """
+    amounts: dict[str, str] = {}
+    for resource in resources:
+        held, shown = len(_held(resource, manager)), written.get(resource)
+        if held or shown is not None:
+            listed = int(shown) if shown is not None and shown.isdecimal() else 0
+            amounts[resource] = str(max(listed, held))
+    return amounts
+
+
+def _held(resource: str, manager: DeviceManagerState) -> set[str]:
+    """Devices of a resource that containers hold."""
+    return {
+        device
+        for containers in manager.pods.values()
+        for by_resource in containers.values()
+        if resource in by_resource
+        for device in by_resource[resource].device_ids
+    }
 
 
 def _taints(body: NodeObserved) -> tuple[Taint, ...]:
