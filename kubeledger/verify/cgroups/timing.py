@@ -49,9 +49,7 @@ class WriteJudge:
         self._started_ns: int | None = None
         self._alive_ns: int | None = None
 
-    def hold(
-        self, *, sure: Say, doubtful: Say, unwatched: tuple[int, Say] | None = None
-    ) -> None:
+    def hold(self, *, sure: Say, doubtful: Say, unwatched: tuple[int, Say] | None = None) -> None:
         """Something cannot be as it is told: say so at the next beat, if that is in time.
 
         A beat that is not there shows that a piece of the log is not, either. What a snapshot
