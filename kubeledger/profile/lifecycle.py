@@ -119,7 +119,6 @@ FACTS: tuple[Fact, ...] = (
         says="the status of a refused pod begins with `Pod was rejected: `; before, with `Pod `",
         source="pkg/kubelet/kubelet.go rejectPod",
         proof="source",
-        recorded=True,
     ),
 )
 """(n,) one per field of ``LifecycleFacts``."""
