@@ -145,6 +145,10 @@ class Workers:
             worker.counters.tick(record.ts_ns, result)
         return stepped
 
+    def take_up(self, worker: RebuiltWorker, container_id: str, ts_ns: int) -> None:
+        """A worker looks at that container, without a tick."""
+        self._follow(worker, container_id, ts_ns)
+
     def _was_killed(self, worker: RebuiltWorker) -> bool:
         life = self._lives.running(worker.key, worker.container)
         last = worker.last
