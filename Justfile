@@ -32,9 +32,10 @@ test *args:
 nightly:
     {{python}} -m pytest -n 2 -m nightly
 
-# rewrite schemas/ from the record types
+# rewrite schemas/ from the record types and the scenario's models
 schemas:
     {{python}} -m kubeledger.wire.schema schemas
+    {{python}} -m kubeledger.scenario.schema schemas
 
 # rewrite docs/sql.md from the views' column comments, docs/parity.md from the version profile
 docs:

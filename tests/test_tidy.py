@@ -18,13 +18,13 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"devicemanager", "images", "prober", "lifecycle", "preemption", "cgroups"}),
     frozenset({"node"}),
     frozenset({"cases"}),
-    frozenset({"verify"}),
+    frozenset({"simulate", "verify"}),
     frozenset({"wire"}),
     frozenset({"ledger"}),
     frozenset({"replay"}),
     frozenset({"query"}),
     frozenset({"completeness", "diff", "explain", "importers", "whatif"}),
-    frozenset({"api", "testing"}),
+    frozenset({"api", "scenario", "testing"}),
     frozenset({"cli"}),
 )
 """A module imports only from rows above its own, and from its own package."""

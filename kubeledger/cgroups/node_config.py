@@ -27,6 +27,7 @@ __all__ = [
     "Quantities",
     "ReservationSettings",
     "eviction_signals",
+    "eviction_threshold",
     "hard_eviction_reservation",
     "kubepods_resources",
     "node_allocatable",
@@ -91,7 +92,7 @@ def hard_eviction_reservation(
     """
     reservation: dict[str, Quantity] = {}
     for signal, text in eviction_hard.items():
-        threshold = _threshold(signal, text, facts)
+        threshold = eviction_threshold(signal, text, facts)
         resource = _RESOURCE_OF_SIGNAL.get(signal)
         if resource is None or threshold is None:
             continue
@@ -193,8 +194,11 @@ def over_reservation_message(
     return f'Resource "{name}" has an allocatable of {reserved}, capacity of {has.sub(reserved)}'
 
 
-def _threshold(signal: str, text: str, facts: CgroupFacts) -> Quantity | float | None:
+def eviction_threshold(signal: str, text: str, facts: CgroupFacts) -> Quantity | float | None:
     """A quantity, or a fraction of the capacity; None for the two that mean no threshold.
+
+    Raises:
+        EvictionThresholdError: it is refused.
 
     Source: v1.20.2 pkg/kubelet/eviction/helpers.go parseThresholdStatement
     """

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
     "why": ("kubeledger.cli.why:why", "Say why, in one sentence with its evidence."),
     "whatif": ("kubeledger.cli.whatif:whatif", "Decide again under other settings or versions."),
+    "simulate": ("kubeledger.cli.simulate:simulate", "Run a node that you do not have."),
     "completeness": (
         "kubeledger.cli.completeness:completeness",
         "Tell what evidence there is, and what is missing.",

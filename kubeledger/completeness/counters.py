@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
 import msgspec
 
 from kubeledger.completeness.span import Span
 from kubeledger.kube.keys import pod_key
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted
-from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted
+from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted, ProbeTicksFolded
 from kubeledger.units import NS_PER_S
 
 __all__ = ["CounterPart", "WorkerCount"]
@@ -20,6 +18,8 @@ _LATE_NS = 5 * NS_PER_S
 """A reading is dated by its snapshot's name, and was taken around that second."""
 
 _Worker = tuple[str, str, str]
+_Run = tuple[int, int, int]
+"""Time of the first tick, period in nanoseconds, number of ticks."""
 
 
 class WorkerCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class CounterPart:
 
     def __init__(self, span: Span) -> None:
         self._span = span
-        self._ticks: dict[tuple[_Worker, str], list[int]] = {}
+        self._ticks: dict[tuple[_Worker, str], list[_Run]] = {}
         self._readings: dict[_Worker, _Reading] = {}
         self._counts: list[WorkerCount] = []
 
@@ -71,13 +71,18 @@ class CounterPart:
         if isinstance(body, KubeletStarted):
             self._settle()
         elif isinstance(body, ProbeExecuted):
-            # A warning counts as a success, and an error is not counted at all.
-            result = "success" if body.result == "warning" else body.result
-            self._ticks.setdefault((_worker(body), result), []).append(record.ts_ns)
+            self._ticked(body, (record.ts_ns, 1, 1))
+        elif isinstance(body, ProbeTicksFolded):
+            self._ticked(body.tick(), (body.first_ts_ns, max(body.period_ns, 1), body.count))
         elif isinstance(body, ProbeCountersRead) and self._span.holds(record.ts_ns):
             before = self._readings.get(_worker(body))
             number = before.number + 1 if before is not None else 1
             self._readings[_worker(body)] = _Reading(record.seq, record.ts_ns, body, number)
+
+    def _ticked(self, body: ProbeExecuted, run: _Run) -> None:
+        # A warning counts as a success, and an error is not counted at all.
+        result = "success" if body.result == "warning" else body.result
+        self._ticks.setdefault((_worker(body), result), []).append(run)
 
     def _settle(self) -> None:
         """The process is over: its counters start from nothing again."""
@@ -91,9 +96,9 @@ class CounterPart:
         recorded = []
         for result, counted in (("success", body.successful), ("failure", body.failed)):
             ticks = self._ticks.get((worker, result), [])
-            missing += max(0, counted - bisect_right(ticks, ts_ns + _LATE_NS))
-            too_many += max(0, bisect_right(ticks, ts_ns - _EARLY_NS) - counted)
-            recorded.append(bisect_right(ticks, ts_ns))
+            missing += max(0, counted - _until(ticks, ts_ns + _LATE_NS))
+            too_many += max(0, _until(ticks, ts_ns - _EARLY_NS) - counted)
+            recorded.append(_until(ticks, ts_ns))
         return WorkerCount(
             namespace=body.namespace,
             pod=body.pod,
@@ -114,6 +119,15 @@ class CounterPart:
         """One entry a worker and process, in the order of their first readings."""
         self._settle()
         return self._counts
+
+
+def _until(runs: list[_Run], ts_ns: int) -> int:
+    """How many ticks there were by then."""
+    return sum(
+        min(count, (ts_ns - first_ns) // period_ns + 1)
+        for first_ns, period_ns, count in runs
+        if first_ns <= ts_ns
+    )
 
 
 def _worker(body: ProbeExecuted | ProbeCountersRead) -> _Worker:

@@ -15,7 +15,7 @@ from kubeledger.lifecycle.records import (
     PodTerminated,
 )
 from kubeledger.machine import Record
-from kubeledger.prober.records import ProbeExecuted
+from kubeledger.prober.records import ProbeExecuted, ProbeTicksFolded
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.pods import PodRegister
 
@@ -78,7 +78,9 @@ class ProbeBeats:
         """Take in one record."""
         match record.body:
             case ProbeExecuted() as tick:
-                self._tick(record, tick)
+                self._tick(tick, record.ts_ns, record.ts_ns)
+            case ProbeTicksFolded() as ticks:
+                self._tick(ticks.tick(), ticks.first_ts_ns, ticks.last_ts_ns)
             case ContainerStarted() | ContainerDied() | ContainerKilled() | ContainerRestarted():
                 body = record.body
                 key = pod_key(body.pod_uid, body.namespace, body.pod)
@@ -90,21 +92,22 @@ class ProbeBeats:
             case _:
                 pass
 
-    def _tick(self, record: Record, tick: ProbeExecuted) -> None:
+    def _tick(self, tick: ProbeExecuted, first_ns: int, last_ns: int) -> None:
+        """One tick, or several in their time, of a worker."""
         key = pod_key(tick.pod_uid, tick.namespace, tick.pod) or ""
         worker = (key, tick.container, tick.probe_type)
         self._successes |= tick.result == "success"
         self.workers.add(worker)
         last = self._last.pop(worker, None)
         if last is not None and last.container_id == tick.container_id:
-            self._compare(last, record.ts_ns)
-        periods = self._periods(record.ts_ns, tick)
+            self._compare(last, first_ns)
+        periods = self._periods(last_ns, tick)
         if periods is None:
             self.without_spec.add(f"{tick.namespace}/{tick.pod}")
         elif not (tick.probe_type == "startup" and tick.result == "success"):
             # A startup probe that succeeded is asked no more.
             self._last[worker] = _Last(
-                record.ts_ns,
+                last_ns,
                 f"{tick.probe_type} probe of {tick.namespace}/{tick.pod}/{tick.container}",
                 *periods,
                 tick.container_id,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeledger.devicemanager.records import (
@@ -20,7 +21,12 @@ from kubeledger.devicemanager.records import (
 )
 from kubeledger.kube.gospew import byte_list, fnv1a32, plain_list, plain_map, struct, typed
 
-__all__ = ["MalformedCheckpointError", "read_checkpoint", "read_cpu_manager_state"]
+__all__ = [
+    "MalformedCheckpointError",
+    "checkpoint_document",
+    "read_checkpoint",
+    "read_cpu_manager_state",
+]
 
 
 class MalformedCheckpointError(ValueError):
@@ -51,6 +57,33 @@ def read_checkpoint(data: object) -> CheckpointRead:
         checksum=checksum,
         checksum_ok=fnv1a32(_checkpoint_text(entries, registered)) == checksum,
     )
+
+
+def checkpoint_document(
+    entries: Iterable[CheckpointEntry], registered: Mapping[str, tuple[str, ...]]
+) -> dict[str, Any]:
+    """The JSON of a ``kubelet_internal_checkpoint`` with this content, and its checksum.
+
+    Source: v1.20.2 pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go:31 checkpointData
+    Differs: lists are in the order given, where the kubelet's is that of Go maps.
+    """
+    written = [
+        {
+            "PodUID": entry.pod_uid,
+            "ContainerName": entry.container,
+            "ResourceName": entry.resource,
+            "DeviceIDs": list(entry.numa[""])
+            if "" in entry.numa
+            else {node: list(ids) for node, ids in entry.numa.items()},
+            "AllocResp": entry.alloc_response_b64,
+        }
+        for entry in entries
+    ] or None
+    lists = {resource: list(ids) for resource, ids in registered.items()}
+    return {
+        "Data": {"PodDeviceEntries": written, "RegisteredDevices": lists},
+        "Checksum": fnv1a32(_checkpoint_text(written, lists)),
+    }
 
 
 def read_cpu_manager_state(data: object) -> CpuManagerStateRead:

@@ -10,7 +10,8 @@ remains open (devices that leaked) it hands on as several possible managers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +24,22 @@ from kubeledger.devicemanager.refute import difference, misfit, refute
 from kubeledger.devicemanager.reuse import keep_or_pass_on, reusable_devices
 from kubeledger.profile.devices import DeviceFacts
 
-__all__ = ["AllocateCall", "Claim", "Found", "admissible", "decide"]
+__all__ = ["AllocateCall", "Claim", "Found", "Served", "admissible", "decide"]
+
+
+class Served(NamedTuple):
+    """One limit that was served.
+
+    Attributes:
+        needed: False where the container holds what it asks for, so nothing was to do.
+        devices: granted just now; none after an error.
+        error: the kubelet's text, empty for success.
+    """
+
+    request: Request
+    needed: bool
+    devices: frozenset[str]
+    error: str
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -38,11 +54,16 @@ class Found(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-def decide(manager: ManagerImpl, call: AllocateCall, facts: DeviceFacts) -> str:
+def decide(
+    manager: ManagerImpl,
+    call: AllocateCall,
+    facts: DeviceFacts,
+    told: Callable[[Served], None] | None = None,
+) -> str:
     """Allocate for one container, changing ``manager``; the error, or empty.
 
     Limits are served in the order given; the first error ends the call, and what was
-    granted before it stays.
+    granted before it stays. ``told`` hears of each limit as it is served.
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go Allocate,
         allocateContainerResources
@@ -58,12 +79,19 @@ def decide(manager: ManagerImpl, call: AllocateCall, facts: DeviceFacts) -> str:
             collected = True
         request = request_of(manager, call, resource)
         plan = next(plans(manager, request, facts, runs_already=call.runs_already))
+        devices: frozenset[str] = frozenset()
         if isinstance(plan, Refusal):
-            return refuse(manager, request, plan)
-        if plan.size:
+            error = refuse(manager, request, plan)
+        elif plan.size:
             devices = take(plan, manager.all_devices.get(resource, ()))
-            if error := grant(manager, request, devices, facts):
-                return error
+            error = grant(manager, request, devices, facts)
+        else:
+            error = ""
+        if told is not None:
+            needed = isinstance(plan, Refusal) or plan.size > 0
+            told(Served(request, needed, frozenset() if error else devices, error))
+        if error:
+            return error
     _settle_reuse(manager, call, facts)
     return ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-__all__ = ["NODES_MAX", "load_yaml"]
+__all__ = ["NODES_MAX", "compose_yaml", "load_yaml", "scalar_of"]
 
 NODES_MAX = 1_000_000
 """Nodes of a document with its aliases written out; a cluster's pods have fewer."""
@@ -55,6 +55,44 @@ def load_yaml(data: bytes) -> list[object]:
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def compose_yaml(data: bytes) -> list[yaml.Node]:
+    """The documents of a file as nodes, each of which knows its place; empty ones are left out.
+
+    Raises:
+        ValueError: as :func:`load_yaml`.
+        yaml.YAMLError: the bytes are no YAML; its ``problem_mark`` tells where.
+    """
+    loader = _Loader(data)
+    try:
+        documents = []
+        while loader.check_node():
+            node = loader.get_node()
+            _measure(node)
+            if node is not None:
+                documents.append(node)
+        return documents
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    finally:
+        loader.dispose()
+
+
+def scalar_of(node: yaml.ScalarNode) -> object:
+    """The value of a scalar; times stay texts.
+
+    Raises:
+        ValueError: it cannot be read, such as a number of thousands of digits.
+    """
+    loader = _Loader(b"")
+    try:
+        value: object = loader.construct_object(node)
+        return value
+    except (ValueError, OverflowError, yaml.YAMLError):
+        raise ValueError("a value cannot be read") from None
+    finally:
+        loader.dispose()
 
 
 def _measure(root: yaml.Node | None) -> None:

@@ -40,7 +40,12 @@ from kubeledger.node.state import NodeState
 from kubeledger.preemption import reducer as preemption
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.prober import reducer as prober
-from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted, ProbeTransitioned
+from kubeledger.prober.records import (
+    ProbeCountersRead,
+    ProbeExecuted,
+    ProbeTicksFolded,
+    ProbeTransitioned,
+)
 from kubeledger.topologymanager import reducer as topologymanager
 from kubeledger.topologymanager.records import AffinityDecided
 
@@ -49,7 +54,12 @@ __all__ = ["evolve"]
 Step = Callable[[NodeState, int, Any], None]
 Handler = Callable[[Any, int, Any], None]
 PodBound = (
-    DevicesAllocated | AffinityDecided | ProbeCountersRead | ProbeExecuted | ProbeTransitioned
+    DevicesAllocated
+    | AffinityDecided
+    | ProbeCountersRead
+    | ProbeExecuted
+    | ProbeTicksFolded
+    | ProbeTransitioned
 )
 """Bodies that count only while their pod is on the node and has not ended."""
 

@@ -10,6 +10,7 @@ __all__ = [
     "ProbeCountersRead",
     "ProbeExecuted",
     "ProbeResult",
+    "ProbeTicksFolded",
     "ProbeTransitioned",
     "ProbeType",
     "TickResult",
@@ -41,6 +42,52 @@ class ProbeExecuted(Observation, frozen=True, kw_only=True, forbid_unknown_field
     result: TickResult
     output: str | None
     handler: Literal["exec", "http", "tcp", "grpc"] | None = None
+
+
+class ProbeTicksFolded(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ticks of one worker that all found the same and changed nothing, as one record.
+
+    Only simulations write it. It stands for ``count`` ticks at ``first_ts_ns``, ``first_ts_ns +
+    period_ns`` and so on, and is written at the last of them, or when it became known that it
+    was the last: less than a period later. A tick that led to a change, or that is on its
+    way to one, is a ``ProbeExecuted`` of its own.
+
+    Attributes:
+        container_id: the container probed.
+        result, output, handler: as of ``ProbeExecuted``.
+        count: how many ticks, 1 or more.
+        first_ts_ns, last_ts_ns: of the first and the last.
+        period_ns: between two; also where there is one tick only.
+    """
+
+    kind: ClassVar[str] = "prober.ProbeTicksFolded"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    container: str
+    container_id: str | None
+    probe_type: ProbeType
+    result: TickResult
+    output: str | None
+    handler: Literal["exec", "http", "tcp", "grpc"] | None = None
+    count: int
+    first_ts_ns: int
+    last_ts_ns: int
+    period_ns: int
+
+    def tick(self) -> ProbeExecuted:
+        """What each of the ticks would have been recorded as."""
+        return ProbeExecuted(
+            namespace=self.namespace,
+            pod=self.pod,
+            pod_uid=self.pod_uid,
+            container=self.container,
+            container_id=self.container_id,
+            probe_type=self.probe_type,
+            result=self.result,
+            output=self.output,
+            handler=self.handler,
+        )
 
 
 class ProbeCountersRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):

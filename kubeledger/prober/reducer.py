@@ -16,6 +16,7 @@ from kubeledger.prober.records import (
     ProbeCountersRead,
     ProbeExecuted,
     ProbeResult,
+    ProbeTicksFolded,
     ProbeTransitioned,
     ProbeType,
     TickResult,
@@ -73,7 +74,7 @@ def rename_pod(state: ProberState, old: str, new: str) -> None:
 
 def _worker(
     state: ProberState,
-    body: ProbeExecuted | ProbeTransitioned | ProbeCountersRead,
+    body: ProbeExecuted | ProbeTicksFolded | ProbeTransitioned | ProbeCountersRead,
     container_id: str | None,
 ) -> WorkerState:
     """The worker that the record is about; made when it is the first to tell of it."""
@@ -97,20 +98,26 @@ def _take_up(worker: WorkerState, probe_type: ProbeType, container_id: str) -> N
 
 
 def _probe_executed(state: ProberState, ts_ns: int, body: ProbeExecuted) -> None:
-    worker = _worker(state, body, body.container_id)
-    result = body.result
+    _count(_worker(state, body, body.container_id), ts_ns, body.result, 1)
+
+
+def _ticks_folded(state: ProberState, ts_ns: int, body: ProbeTicksFolded) -> None:
+    _count(_worker(state, body, body.container_id), body.last_ts_ns, body.result, body.count)
+
+
+def _count(worker: WorkerState, ts_ns: int, result: TickResult, count: int) -> None:
     worker.last_tick_ts_ns = ts_ns
-    worker.ticks[result] = worker.ticks.get(result, 0) + 1
+    worker.ticks[result] = worker.ticks.get(result, 0) + count
     counted = _COUNTED.get(result)
     if counted is None:
         return
     # The kubelet does not probe while on hold: a tick shows that it has ended.
     worker.on_hold = False
     if counted == worker.last_result:
-        worker.run += 1
+        worker.run += count
     else:
         worker.last_result = counted
-        worker.run = 1
+        worker.run = count
 
 
 def _probe_transitioned(state: ProberState, ts_ns: int, body: ProbeTransitioned) -> None:
@@ -137,6 +144,7 @@ def _probe_counters_read(state: ProberState, ts_ns: int, body: ProbeCountersRead
 HANDLERS: Mapping[type[Body], Callable[[ProberState, int, Any], None]] = {
     ProbeCountersRead: _probe_counters_read,
     ProbeExecuted: _probe_executed,
+    ProbeTicksFolded: _ticks_folded,
     ProbeTransitioned: _probe_transitioned,
 }
 """Body type -> what it does to the state."""

@@ -27,6 +27,10 @@ class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
     split_disk_known: bool
     split_disk_gate_on: bool
     containerfs_reclaims: bool
+    reclaim_must_reach_minimum: bool
+    eviction_message_names_threshold: bool
+    immediate_eviction_grants_a_second: bool
+    soft_eviction_grace_at_most_the_pods: bool
 
 
 _MANAGER = "pkg/kubelet/images/image_gc_manager.go"
@@ -151,6 +155,36 @@ FACTS: tuple[Fact, ...] = (
         says="pressure on containerfs reclaims as its disk does; before, it evicted pods at once",
         source="pkg/kubelet/eviction/helpers.go buildSignalToNodeReclaimFuncs: v1.31.0 and "
         "v1.32.0 differ",
+        proof="source",
+    ),
+    Fact(
+        name="reclaim_must_reach_minimum",
+        since=22,
+        says="pods are spared after a reclaim only if evictionMinimumReclaim is there on top of "
+        "the thresholds",
+        source="pkg/kubelet/eviction/eviction_manager.go reclaimNodeLevelResources",
+        proof="source",
+    ),
+    Fact(
+        name="eviction_message_names_threshold",
+        since=26,
+        says="the message of an eviction names the threshold and what was available, and words "
+        "the consumption of containers otherwise",
+        source="pkg/kubelet/eviction/helpers.go evictionMessage",
+        proof="source",
+    ),
+    Fact(
+        name="immediate_eviction_grants_a_second",
+        since=31,
+        says="a pod that is evicted at once has a grace period of 1 s; before, of 0 s",
+        source="pkg/kubelet/eviction/eviction_manager.go immediateEvictionGracePeriodSeconds",
+        proof="source",
+    ),
+    Fact(
+        name="soft_eviction_grace_at_most_the_pods",
+        since=32,
+        says="a soft eviction gives a pod at most its own grace period",
+        source="pkg/kubelet/eviction/eviction_manager.go synchronize",
         proof="source",
     ),
 )

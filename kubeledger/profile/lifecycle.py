@@ -22,6 +22,8 @@ class LifecycleFacts(msgspec.Struct, frozen=True, kw_only=True):
     restart_max_gate: bool
     restart_max_configurable: bool
     restart_decay_gate: bool
+    retried_when_back_off_ends: bool
+    status_says_rejected: bool
 
 
 _CONTAINER = "pkg/kubelet/kuberuntime/kuberuntime_container.go"
@@ -101,6 +103,21 @@ FACTS: tuple[Fact, ...] = (
         says="the gate ReduceDefaultCrashLoopBackOffDecay makes back-off begin at 1 s and end "
         "at 60 s; it is off by default",
         source="pkg/kubelet/kubelet.go newCrashLoopBackOff",
+        proof="source",
+    ),
+    Fact(
+        name="retried_when_back_off_ends",
+        since=35,
+        says="a pod with a container in back-off is synced again when the back-off ends; before, "
+        "after 10 to 15 s",
+        source="pkg/kubelet/pod_workers.go completeWork, MinBackoffExpiration",
+        proof="source",
+    ),
+    Fact(
+        name="status_says_rejected",
+        since=26,
+        says="the status of a refused pod begins with `Pod was rejected: `; before, with `Pod `",
+        source="pkg/kubelet/kubelet.go rejectPod",
         proof="source",
     ),
 )

@@ -29,6 +29,8 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
     changed_sidecar_is_killed: bool
     cached_readiness_is_final: bool
     unready_triggers_probe: bool
+    jitter_ends_with_first_period: bool
+    manual_run_resets_period: bool
     exec_timeout_fails: bool
     exec_timeout_told: bool
     redirect_told: bool
@@ -172,6 +174,21 @@ FACTS: tuple[Fact, ...] = (
         says="A started container that is not ready gets its readiness probe run at once.",
         source="prober_manager.go UpdatePodStatus (#98376)",
         proof="conformance",
+    ),
+    Fact(
+        name="jitter_ends_with_first_period",
+        since=21,
+        says="A worker waits for a random part of its period only while the kubelet is younger "
+        "than the period; before, always.",
+        source="worker.go run",
+        proof="source",
+    ),
+    Fact(
+        name="manual_run_resets_period",
+        since=32,
+        says="A readiness probe that is run at once begins its period anew.",
+        source="worker.go run",
+        proof="source",
     ),
     Fact(
         name="exec_timeout_fails",

@@ -63,6 +63,7 @@ TEMPLATES: Mapping[str, str] = {
         "{probe_type}: {successful} successful, {failed} failed, {unknown} unknown so far"
     ),
     "prober.ProbeExecuted": "{probe_type} {result}[: {output}]",
+    "prober.ProbeTicksFolded": "{probe_type} {result}, {count} times[: {output}]",
     "prober.ProbeTransitioned": "{probe_type} {from_result} -> {to_result}",
     "topologymanager.AffinityDecided": "merged hint on policy {policy}",
     "topologymanager.HintsGenerated": "hints for {hints}",

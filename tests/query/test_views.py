@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from kubeledger.cli.output import write_rows
-from kubeledger.query.api import Queryable
+from kubeledger.prober.records import ProbeTicksFolded
+from kubeledger.query.api import Queryable, connect
 from kubeledger.query.views import load_views
+from kubeledger.units import NS_PER_S
 from kubeledger.wire.catalogue import BODY_TYPES
+from tests.query.fixture_ledger import START_NS, Story, write_ledger
 
 EXPECTED = Path(__file__).parent / "expected"
 VIEWS = load_views()
@@ -91,3 +95,18 @@ def test_rows(database: Queryable, name: str) -> None:
     got = as_csv(database, f"SELECT * FROM {name} ORDER BY {', '.join(order)}")
     assert got == (EXPECTED / f"view_{name}.csv").read_text("utf-8")
     assert got.count("\n") > 1, "the fixture holds no row for this view"
+
+
+def test_folded_ticks(tmp_path: Path) -> None:
+    """One row for all ticks of a record, with the times of the first and the last."""
+    story = Story("node-a")
+    body = ProbeTicksFolded(
+        namespace="default", pod="web", pod_uid="u-web", container="app", container_id="c1",
+        probe_type="liveness", result="success", output=None, handler="http", count=61,
+        first_ts_ns=START_NS, last_ts_ns=START_NS + 600 * NS_PER_S, period_ns=10 * NS_PER_S,
+    )  # fmt: skip
+    story.add(body)
+    with connect(write_ledger(tmp_path, story.records)) as opened:
+        query = "SELECT count, last_ts - first_ts, result FROM probe_tick_runs"
+        assert opened.sql(query).fetchall() == [(61, timedelta(minutes=10), "success")]
+        assert opened.sql("SELECT count(*) FROM probe_ticks").fetchall() == [(0,)]

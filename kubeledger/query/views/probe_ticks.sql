@@ -1,4 +1,4 @@
--- Probes that ran, one row a tick.
+-- Probes that ran, one row a tick; ticks that a simulation folded are in `probe_tick_runs`.
 -- kinds: prober.ProbeExecuted
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1

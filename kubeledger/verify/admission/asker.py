@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -262,16 +262,20 @@ class Asker:
         own, unsized = asked
         wanted = dict.fromkeys([*own, *(r for other in others for r in other.extended)])
         devices = dict.fromkeys(unsized, str(UNSIZED))
+        written: Mapping[str, str] = {}
         if wanted:
             shown = self.nodes.last(ts_ns, "allocatable")
             written = (shown.body.allocatable or {}) if shown is not None else {}
             devices |= _devices(wanted, state.devicemanager, written)
-        lags = any(resource in devices for resource in own)
+        lagging: dict[str, str] | None = None
+        if any(resource in devices for resource in own):
+            lagging = _lagging(wanted, state.devicemanager, written)
         names = self._names(pod)
         labels, taints = marks.labels, marks.taints
-        key = (allocatable, self._before, names, tuple(devices.items()), lags, labels, taints)
+        late = None if lagging is None else tuple(lagging.items())
+        key = (allocatable, self._before, names, tuple(devices.items()), late, labels, taints)
         if self._nodes_for[0] != key:
-            tables = self._tables(allocatable, devices, lags=lags)
+            tables = self._tables(allocatable, devices, lagging)
             nodes = tuple(node_of(n, table, labels, taints) for n in names for table in tables)
             self._nodes_for = (key, nodes)
         return self._nodes_for[1]
@@ -285,15 +289,16 @@ class Asker:
         return (bound,) if told in (None, bound) else (told, bound)
 
     def _tables(
-        self, allocatable: Allocatable, devices: dict[str, str], *, lags: bool
+        self, allocatable: Allocatable, devices: dict[str, str], lagging: dict[str, str] | None
     ) -> list[dict[str, str]]:
         """What the node may list, the likeliest first."""
         amounts = {n: q.canonical() for n, q in allocatable.amounts.items()}
         tables = [{**amounts, **devices}]
-        if lags:
+        if lagging is not None:
             # The node object lags behind the device manager.
             tables.append(amounts)
             tables.append({**amounts, **{r: str(UNCOUNTED) for r in devices}})
+            tables.append({**amounts, **lagging})
         if self._before is not None and self._before.amounts != allocatable.amounts:
             before = {n: q.canonical() for n, q in self._before.amounts.items()}
             tables.append({**before, **devices})
@@ -333,16 +338,37 @@ def _devices(
     amounts: dict[str, str] = {}
     for resource in resources:
         plugin = manager.resources.get(resource)
-        held = {
-            device
-            for containers in manager.pods.values()
-            for by_resource in containers.values()
-            if resource in by_resource
-            for device in by_resource[resource].device_ids
-        }
+        held = _held(resource, manager)
         if plugin is not None or held:
             healthy = plugin.healthy if plugin is not None else 0
             amounts[resource] = str(UNCOUNTED if healthy is None else max(healthy, len(held)))
         elif resource in written:
             amounts[resource] = written[resource]
     return amounts
+
+
+def _lagging(
+    resources: Iterable[str], manager: DeviceManagerState, written: Mapping[str, str]
+) -> dict[str, str]:
+    """The same by the node object, which is written every ten seconds; at least what is in use.
+
+    Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go sanitizeNodeAllocatable
+    """
+    amounts: dict[str, str] = {}
+    for resource in resources:
+        held, shown = len(_held(resource, manager)), written.get(resource)
+        if held or shown is not None:
+            listed = int(shown) if shown is not None and shown.isdecimal() else 0
+            amounts[resource] = str(max(listed, held))
+    return amounts
+
+
+def _held(resource: str, manager: DeviceManagerState) -> set[str]:
+    """Devices of a resource that containers hold."""
+    return {
+        device
+        for containers in manager.pods.values()
+        for by_resource in containers.values()
+        if resource in by_resource
+        for device in by_resource[resource].device_ids
+    }

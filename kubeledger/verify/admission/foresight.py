@@ -48,7 +48,8 @@ class ListedFacts(msgspec.Struct):
             that shows it so; None while no list does.
         since_ns: the first list that shows it.
         node: the node it is bound to; None when no list tells.
-        rejection: reason and message of its status, and the list's record, if it failed.
+        rejections: time and record of a list, reason and message of the status it shows, where
+            that had failed and was another before. A static pod may fail once a process.
     """
 
     created_ns: int | None = None
@@ -56,7 +57,12 @@ class ListedFacts(msgspec.Struct):
     ended_ns: int | None = None
     since_ns: int = 0
     node: str | None = None
-    rejection: tuple[str, str, int] | None = None
+    rejections: list[tuple[int, int, str, str]] = []
+
+    def rejection(self, ts_ns: int) -> tuple[int, str, str] | None:
+        """Record, reason and message of the list that shows a refusal of that time."""
+        shown = [entry for entry in self.rejections if entry[0] >= ts_ns] or self.rejections[-1:]
+        return shown[0][1:] if shown else None
 
 
 class Foresight:
@@ -182,8 +188,11 @@ def _note_status(facts: ListedFacts, status: dict[str, Any], record: Record) -> 
     ended_ns = max(_times(status), default=record.ts_ns)
     facts.ended_ns = ended_ns if facts.ended_ns is None else min(facts.ended_ns, ended_ns)
     reason, message = status.get("reason"), status.get("message")
-    if status.get("phase") == "Failed" and isinstance(reason, str) and isinstance(message, str):
-        facts.rejection = (reason, message, record.seq)
+    if status.get("phase") != "Failed" or not isinstance(reason, str):
+        return
+    last = facts.rejections[-1][2:] if facts.rejections else None
+    if isinstance(message, str) and last != (reason, message):
+        facts.rejections.append((record.ts_ns, record.seq, reason, message))
 
 
 def _times(status: dict[str, Any]) -> Iterator[int]:

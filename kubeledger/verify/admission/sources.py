@@ -46,8 +46,9 @@ def compare_refusal(
 ) -> None:
     """The pod's status and all lines about the refusal say the same."""
     subject = f"pod/{body.namespace}/{body.pod}"
-    if listed is not None and listed.rejection is not None:
-        reason, message, seq = listed.rejection
+    shown = None if listed is None else listed.rejection(record.ts_ns)
+    if shown is not None:
+        seq, reason, message = shown
         bare = {message.removeprefix(prefix) for prefix in (*_STATUS_PREFIXES, "")}
         if reason != body.reason or body.message.rstrip() not in {b.rstrip() for b in bare}:
             bench.contradict(

@@ -51,18 +51,20 @@ class WriteJudge:
         self._odd: list[Write] = []
         self._spans: dict[int, None] = {}
         self._began_with_pods = False
-        self._held: list[tuple[Say, Say]] = []
+        self._held: list[tuple[Say, Say, tuple[int, Say] | None]] = []
         self._on_hole = on_hole
         self._started_ns: int | None = None
         self._alive_ns: int | None = None
 
-    def hold(self, *, sure: Say, doubtful: Say) -> None:
+    def hold(self, *, sure: Say, doubtful: Say, unwatched: tuple[int, Say] | None = None) -> None:
         """Something cannot be as it is told: say so at the next beat, if that is in time.
 
-        A beat that is not there shows that a piece of the log is not, either.
+        A beat that is not there shows that a piece of the log is not, either. What a snapshot
+        shows may have happened while no kubelet ran: ``unwatched`` is its time, and what to
+        say then.
         """
         if self.writes.timer.beats:
-            self._held.append((sure, doubtful))
+            self._held.append((sure, doubtful, unwatched))
         else:
             sure()
 
@@ -72,7 +74,7 @@ class WriteJudge:
 
     def _release(self, *, whole: bool) -> None:
         held, self._held = self._held, []
-        for sure, doubtful in held:
+        for sure, doubtful, _ in held:
             (sure if whole else doubtful)()
 
     def active(self, ts_ns: int) -> None:
@@ -101,11 +103,23 @@ class WriteJudge:
     def kubelet_started(self) -> None:
         """The log of a process begins, which has a timer of its own."""
         self._give_up()
+        self._release_unwatched()
         self._release(whole=True)
         self._reserves.clear()
         self._alive_ns = None
         self._began_with_pods = next(self._lives.all(), None) is not None
         self.writes.kubelet_started()
+
+    def _release_unwatched(self) -> None:
+        """What a snapshot showed after the last sign of a process."""
+        if self._alive_ns is None:
+            return
+        held, self._held = self._held, []
+        for sure, doubtful, unwatched in held:
+            if unwatched is not None and unwatched[0] > self._alive_ns:
+                unwatched[1]()
+            else:
+                self._held.append((sure, doubtful, unwatched))
 
     def start_seen(self, ts_ns: int) -> None:
         """It begins with the start of the process."""

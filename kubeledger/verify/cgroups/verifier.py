@@ -29,7 +29,7 @@ from kubeledger.machine import Body, Decision, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeExecuted
+from kubeledger.prober.records import ProbeExecuted, ProbeTicksFolded
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.coverage import Coverage
@@ -48,6 +48,7 @@ from kubeledger.verify.verifier import Foresee, See, Verifier
 
 __all__ = ["CgroupVerifier"]
 
+_UNWATCHED: Final = "whether a kubelet still ran then"
 _REMOVAL_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
 _STARTING_NS: Final = 60 * NS_PER_S
 _MANY: Final = 3
@@ -119,6 +120,7 @@ class CgroupVerifier(Verifier):
             PodTerminated: self._terminated,
             EvictionSignalObserved: lambda record, body, state: self.judge.alive(record.ts_ns),
             ProbeExecuted: lambda record, body, state: None,
+            ProbeTicksFolded: lambda record, body, state: None,
             QOSCgroupsUpdated: self._written,
             QOSReserveComputed: lambda record, body, state: self.judge.reserve(record, body),
             SettingsObserved: self._settings_observed,
@@ -220,9 +222,11 @@ class CgroupVerifier(Verifier):
 
     def _hold_removal(self, record: Record, removal: Removal) -> None:
         doubtful = Removal("unverifiable", missing=(WHOLE_LOG,))
+        unwatched = Removal("unverifiable", missing=(_UNWATCHED,))
         self.judge.hold(
             sure=lambda: self._find_removal(record, removal),
             doubtful=lambda: self._find_removal(record, doubtful),
+            unwatched=(record.ts_ns, lambda: self._find_removal(record, unwatched)),
         )
 
     def _find_removal(self, record: Record, removal: Removal) -> None:

@@ -98,6 +98,11 @@ class Counters:
             step = 1 if result == "success" else -1
             self.total = (self.total[0] + step, self.total[1] - step)
 
+    def repeat(self, result: ProbeResult, ticks: int) -> None:
+        """Further ticks of that result, all of them too old to matter one by one."""
+        good, bad = self.total
+        self.total = (good + ticks, bad) if result == "success" else (good, bad + ticks)
+
     def instants(self, from_ns: int, to_ns: int) -> Iterator[int]:
         """Times of ticks in that span."""
         return (ts_ns for ts_ns, _ in self._recent if from_ns <= ts_ns <= to_ns)

@@ -228,8 +228,11 @@ class TransitionJudge:
 
     def _judge_told(self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker) -> None:
         """No tick is known to have led to the change."""
-        cached, cache_is_sure = worker.cached, worker.cache_is_sure
         stopped = body.to_result == "failure" and self._has_stopped(worker)
+        if stopped and body.container_id is not None:
+            # It may have seen nothing of this container before.
+            self._workers.take_up(worker, body.container_id, record.ts_ns)
+        cached, cache_is_sure = worker.cached, worker.cache_is_sure
         if stopped:
             verdict: Verdict = "match"
             missing: list[str] = []

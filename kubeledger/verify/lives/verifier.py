@@ -20,16 +20,23 @@ from kubeledger.machine import Body, Record
 from kubeledger.node.records import ClockStepped, KubeletStarted
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted, ProbeTransitioned
+from kubeledger.prober.records import (
+    ProbeCountersRead,
+    ProbeExecuted,
+    ProbeTicksFolded,
+    ProbeTransitioned,
+)
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.common import Causes, Holding, key_for
 from kubeledger.verify.lives.evidence import ProbeEvidence
+from kubeledger.verify.lives.folded import Folded, ticks_of
 from kubeledger.verify.lives.kills import KillJudge
 from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.reasons import KillReasons
 from kubeledger.verify.lives.restarts import RestartJudge
 from kubeledger.verify.lives.specs import SpecBook
+from kubeledger.verify.lives.steps import counts_as
 from kubeledger.verify.lives.transitions import TransitionJudge
 from kubeledger.verify.lives.workers import Workers
 from kubeledger.verify.verifier import Foresee, See, Verifier
@@ -66,6 +73,7 @@ class LivesVerifier(Verifier):
         self._workers.on_gap(self._lose)
         self._began = False
         self._seen_ns: int | None = None
+        self._folded = Folded()
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Pod lists, and for which pods thresholds were known."""
@@ -74,6 +82,7 @@ class LivesVerifier(Verifier):
             ProbeTransitioned: self._workers.foresee,
             PodEvicted: self._reasons.foresee,
             ReasonReported: self._reasons.foresee,
+            ProbeTicksFolded: self._folded.foresee,
         }
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -89,6 +98,7 @@ class LivesVerifier(Verifier):
             ContainerStarted: self._container_started,
             ContainerDied: self._container_died,
             ProbeExecuted: self._ticked,
+            ProbeTicksFolded: self._ticks_folded,
             ProbeCountersRead: self._counted,
             ReasonReported: self._reported,
             ProbeTransitioned: self._transitioned,
@@ -106,10 +116,11 @@ class LivesVerifier(Verifier):
         if not self._began:
             self._began = True
             self._evidence.tell_disagreements(self._book)
-        now_ns = record.ts_ns
-        if self._seen_ns == now_ns:
+        now_ns, seen_ns = record.ts_ns, self._seen_ns
+        if seen_ns == now_ns:
             return
-        if self._seen_ns is not None and now_ns - self._seen_ns > _GAP_NS:
+        silent = seen_ns is not None and now_ns - seen_ns > _GAP_NS
+        if silent and seen_ns is not None and not self._folded.covers(seen_ns, now_ns):
             self._lose()
         self._seen_ns = now_ns
         self._evidence.pass_time(now_ns)
@@ -193,10 +204,23 @@ class LivesVerifier(Verifier):
 
     # -- probes ------------------------------------------------------------------------------
 
-    def _ticked(self, record: Record, body: ProbeExecuted, state: NodeState) -> None:
+    def _ticks_folded(self, record: Record, body: ProbeTicksFolded, state: NodeState) -> None:
         self._pass_time(record)
         if self.bench.profile is None:
             return
+        worker = self._workers.find(body.tick(), state, body.first_ts_ns)
+        for tick, repeated in ticks_of(record, body, worker):
+            if repeated:
+                worker.repeat(tick, counts_as(body.result), repeated)
+            else:
+                self._tick(tick, body.tick(), state)
+
+    def _ticked(self, record: Record, body: ProbeExecuted, state: NodeState) -> None:
+        self._pass_time(record)
+        if self.bench.profile is not None:
+            self._tick(record, body, state)
+
+    def _tick(self, record: Record, body: ProbeExecuted, state: NodeState) -> None:
         worker = self._workers.find(body, state, record.ts_ns)
         self._transitions.before_tick(worker)
         stepped = self._workers.tick(worker, record, body)

@@ -281,6 +281,21 @@ class RebuiltWorker:
         self.change = None
         self._take(step, status, record, result, self._cached())
 
+    def repeats(self, result: ProbeResult | None) -> bool:
+        """Whether further ticks of that result change nothing but the length of the run."""
+        if result is None or self._step is None:
+            return True
+        steady = self.last_result == result and self.run >= self.threshold(result)
+        return steady and self.change is None and self.unanswered is None and not self.on_hold
+
+    def repeat(self, record: Record, result: ProbeResult | None, ticks: int) -> None:
+        """Take further ticks of that result; ``record``: of the last of them."""
+        self.last = record
+        if result is not None:
+            if self._step is not None:
+                self._step.result_run += ticks
+            self.counters.repeat(result, ticks)
+
     def _stored(self, record: Record, before: Result, result: Result, run: int) -> None:
         """The step stored a result: note the change, if it is one."""
         was_sure = self.cache_is_sure

@@ -198,6 +198,10 @@ class Workers:
         began_ns = max(running.started_ns, self._kubelet_started_ns)
         return ts_ns - began_ns > worker.begins_within_ns + _UNSEEN_NS
 
+    def take_up(self, worker: RebuiltWorker, container_id: str, ts_ns: int) -> None:
+        """A worker looks at that container, without a tick."""
+        self._follow(worker, container_id, ts_ns)
+
     def _was_killed(self, worker: RebuiltWorker) -> bool:
         life = self._lives.running(worker.key, worker.container)
         last = worker.last

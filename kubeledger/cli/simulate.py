@@ -1,0 +1,252 @@
+"""``kubeledger simulate``: a node that is not there, on a virtual clock, into a ledger."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from kubeledger.cli.options import ledger_option, output_option, reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.machine import Record
+    from kubeledger.scenario.load import Loaded
+    from kubeledger.simulate.plan import Plan
+
+__all__ = ["simulate"]
+
+_BAD_INPUT = 3
+
+
+@click.command(
+    epilog="Example: kubeledger simulate node.yaml && kubeledger sql --run restarts_by_cause"
+)
+@click.argument("scenario", required=False, metavar="[SCENARIO]", type=click.Path(path_type=Path))
+@ledger_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write this *.ledger.jsonl[.zst] (in place of a ledger, unless --ledger is given too).",
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Another seed.")
+@click.option("--duration", metavar="D", help="Another duration, e.g. 30m or 24h.")
+@click.option("--node", metavar="NAME", help="Another name; with --openb, which node.")
+@click.option("--every-tick", is_flag=True, help="Write each probe tick; else equal ones fold.")
+@click.option("--check", is_flag=True, help="Only check the scenario.")
+@click.option(
+    "--openb",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="NODES.csv PODS.csv",
+    help="A node of the Alibaba GPU trace 2023 in place of a scenario.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only the totals.")
+@output_option("table", "json")
+@click.pass_context
+@reports_errors
+def simulate(
+    context: click.Context,
+    scenario: Path | None,
+    ledger: Path,
+    out: Path | None,
+    seed: int | None,
+    duration: str | None,
+    node: str | None,
+    every_tick: bool,
+    check: bool,
+    openb: tuple[Path, Path] | None,
+    quiet: bool,
+    output: str,
+) -> None:
+    """Run a scenario, and write what its node does as records like a real node's.
+
+    The same scenario and seed give the same records on any machine. A run that was killed is
+    continued: what the ledger holds already is compared and not written again.
+    """
+    from kubeledger.scenario.plan import to_plan
+
+    duration_ns = _duration(duration)
+    loaded = _loaded(scenario, openb, node)
+    plan = to_plan(
+        loaded,
+        seed=seed,
+        duration_ns=duration_ns,
+        node=None if openb else node,
+        every_tick=every_tick or None,
+    )
+    if check:
+        click.echo(_contents(plan))
+        return
+    given = context.get_parameter_source("ledger") is ParameterSource.COMMANDLINE
+    directory = ledger if given or out is None else None
+    counts, added = _run(plan, directory, out)
+    _print(plan, counts, added, quiet=quiet, output=output)
+    for place in (directory, out):
+        if place is not None and output == "table":
+            held = sum(counts.values())
+            what = f"{added:,} records added to" if place is directory else f"{held:,} records in"
+            click.echo(f"{what} {place}")
+
+
+def _duration(text: str | None) -> int | None:
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.units import parse_go_duration
+
+    if text is None:
+        return None
+    try:
+        ns = parse_go_duration(text)
+    except ValueError:
+        ns = 0
+    if not 0 < ns < 2**63:
+        raise BadQuestionError(f"{text!r} is no duration", advice="write e.g. 90s, 30m or 24h")
+    return ns
+
+
+def _loaded(scenario: Path | None, openb: tuple[Path, Path] | None, node: str | None) -> Loaded:
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.scenario.load import load_scenario
+    from kubeledger.scenario.openb import load_openb
+    from kubeledger.scenario.problems import ScenarioError
+
+    if (scenario is None) == (openb is None):
+        raise BadQuestionError("what is to be simulated?", advice="give a SCENARIO, or --openb")
+    try:
+        if openb is not None:
+            return load_openb(*openb, node)
+        assert scenario is not None
+        return load_scenario(scenario)
+    except ScenarioError as error:
+        _show(error)
+        sys.exit(_BAD_INPUT)
+
+
+def _show(error: Exception) -> None:
+    from kubeledger.cli.output import printable
+    from kubeledger.scenario.problems import ScenarioError
+
+    assert isinstance(error, ScenarioError)
+    for problem in error.problems:
+        where = f"{problem.path}: " if problem.path else ""
+        click.echo(printable(f"error: {problem.place}: {where}{problem.message}"), err=True)
+        if problem.advice:
+            click.echo(printable(f"  hint: {problem.advice}"), err=True)
+    count = len(error.problems)
+    click.echo(f"{count} {'problem' if count == 1 else 'problems'}: nothing was run", err=True)
+
+
+def _contents(plan: Plan) -> str:
+    from kubeledger.units import format_go_duration
+
+    parts = [
+        f"kubelet {plan.kubelet_version}",
+        f"{len(plan.pods)} pods",
+        f"{len(plan.images)} images",
+        f"{len(plan.plugins)} device plugins",
+    ]
+    end = format_go_duration(plan.duration_ns)
+    return f"{plan.node.name}: {', '.join(parts)}, {end}: the scenario is sound"
+
+
+def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[str], int]:
+    """Records by kind, and how many were new to the ledger."""
+    from kubeledger.cli.simulate_ledger import into_ledger
+    from kubeledger.ledger.standalone import write_recording
+    from kubeledger.simulate.sim import Sim
+
+    counts: Counter[str] = Counter()
+    added = [0]
+    with _progress(plan) as seen:
+        records = _counted(Sim(plan).run(), counts, seen)
+        if directory is not None:
+            records = into_ledger(records, directory, plan.node.name, added)
+        if out is not None:
+            write_recording(out, records)
+        else:
+            for _ in records:
+                pass
+    return counts, added[0]
+
+
+def _counted(
+    records: Iterator[Record], counts: Counter[str], seen: Callable[[int], None]
+) -> Iterator[Record]:
+    for record in records:
+        counts[record.kind] += 1
+        seen(record.ts_ns)
+        yield record
+
+
+@contextmanager
+def _progress(plan: Plan) -> Iterator[Callable[[int], None]]:
+    """A progress bar on a terminal's stderr; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("simulating"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    step_ns = max(plan.duration_ns // 1000, 1)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("simulating", total=plan.duration_ns)
+        last = [0]
+
+        def seen(ts_ns: int) -> None:
+            done = ts_ns - plan.start_ns
+            if done - last[0] >= step_ns:  # drawing takes longer than simulating
+                last[0] = done
+                bar.update(task, completed=done)
+
+        yield seen
+
+
+_HAPPENED = {
+    "lifecycle.PodAdmitted": "pods admitted",
+    "lifecycle.PodRejected": "pods refused",
+    "preemption.PodPreempted": "pods preempted",
+    "lifecycle.PodEvicted": "pods evicted",
+    "lifecycle.PodTerminated": "pods ended",
+    "lifecycle.ContainerKilled": "containers killed",
+    "lifecycle.ContainerRestarted": "containers restarted",
+    "images.ImageDeleted": "images removed",
+    "devicemanager.DevicesAllocated": "device allocations",
+}
+
+
+def _print(plan: Plan, counts: Counter[str], added: int, *, quiet: bool, output: str) -> None:
+    from kubeledger.cli.output import write_rows
+
+    happened = {name: counts[kind] for kind, name in _HAPPENED.items()}
+    if output == "json":
+        import msgspec
+
+        data = {
+            "node": plan.node.name,
+            "seed": plan.seed,
+            "records": counts.total(),
+            "added": added,
+            "kinds": dict(sorted(counts.items())),
+            "happened": happened,
+        }
+        click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+        return
+    if not quiet:
+        write_rows(("kind", "records"), sorted(counts.items()), "table", sys.stdout)
+        click.echo()
+        rows = [(name, count) for name, count in happened.items() if count]
+        write_rows(("what happened", "times"), rows, "table", sys.stdout)
+        click.echo()

@@ -1,0 +1,252 @@
+"""A checked scenario as what the engine runs: defaults filled in, UIDs and IDs drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubeledger.prober.records import ProbeType
+from kubeledger.scenario.check_pods import replica_suffixes
+from kubeledger.scenario.load import Loaded, Manifest
+from kubeledger.scenario.models_node import Node, Plugin
+from kubeledger.scenario.models_pods import Container, Pods
+from kubeledger.scenario.pod_check import containers_of
+from kubeledger.scenario.pod_defaults import defaulted, drawn_hash
+from kubeledger.scenario.rules import probe_steps
+from kubeledger.simulate.draws import Draws
+from kubeledger.simulate.plan import (
+    ContainerScript,
+    DeviceScript,
+    DiskChange,
+    ExitStep,
+    ImageArrival,
+    KubeletRestart,
+    NodePlan,
+    Plan,
+    PlannedPod,
+    PluginScript,
+    PluginStep,
+    Usage,
+)
+
+__all__ = ["to_plan"]
+
+_IMAGE_BYTES = 100 << 20
+_INIT_NS = 1_000_000_000
+
+
+def to_plan(
+    loaded: Loaded,
+    *,
+    seed: int | None = None,
+    duration_ns: int | None = None,
+    node: str | None = None,
+    every_tick: bool | None = None,
+) -> Plan:
+    """What the engine runs.
+
+    Args:
+        loaded: the scenario.
+        seed: in place of the scenario's.
+        duration_ns: in place of the scenario's.
+        node: its name, in place of the scenario's.
+        every_tick: in place of the scenario's.
+    """
+    scenario = loaded.scenario
+    chosen_seed = scenario.seed if seed is None else seed
+    end_ns = scenario.duration if duration_ns is None else duration_ns
+    node_plan = _node(scenario.node, node)
+    draws = Draws(chosen_seed, "scenario")
+    return Plan(
+        kubelet_version=scenario.kubelet_version.removeprefix("v"),
+        seed=chosen_seed,
+        start_ns=scenario.start,
+        duration_ns=end_ns,
+        node=node_plan,
+        settings=loaded.settings,
+        plugins=tuple(_plugin(plugin) for plugin in scenario.plugins),
+        images=_images(loaded, draws.stream("images")),
+        pods=_pods(loaded, node_plan.name, draws.stream("pods")),
+        disk_changes=_disk_changes(loaded),
+        kubelet_restarts=tuple(
+            KubeletRestart(at_ns=r.at, down_ns=r.down, kubelet_version=_bare(r.kubelet_version))
+            for r in scenario.kubelet_restarts
+        ),
+        snapshot_ns=scenario.snapshot_every,
+        every_tick=scenario.every_tick if every_tick is None else every_tick,
+        shuffle=scenario.shuffle,
+    )
+
+
+def _bare(version: str | None) -> str | None:
+    return version.removeprefix("v") if version else None
+
+
+def _node(node: Node, name: str | None) -> NodePlan:
+    image_disk = node.image_disk
+    return NodePlan(
+        name=name or node.name,
+        cpus=node.cpus,
+        memory_bytes=node.memory,
+        numa_nodes=tuple(sorted(node.numa_nodes)),
+        cgroup_version=node.cgroup_version,
+        disk_bytes=node.disk.size,
+        disk_used_bytes=node.disk.used,
+        image_disk_bytes=image_disk.size if image_disk else None,
+        image_disk_used_bytes=image_disk.used if image_disk else 0,
+        labels=node.labels,
+        taints=tuple(taint.model_dump() for taint in node.taints),
+    )
+
+
+def _plugin(plugin: Plugin) -> PluginScript:
+    steps = [PluginStep(at_ns=plugin.registers, does="register")]
+    for event in plugin.events:
+        if event.unhealthy:
+            step = PluginStep(at_ns=event.at, does="unhealthy", devices=tuple(event.unhealthy))
+        elif event.healthy:
+            step = PluginStep(at_ns=event.at, does="healthy", devices=tuple(event.healthy))
+        else:
+            step = PluginStep(at_ns=event.at, does="crash" if event.crash else "register")
+        steps.append(step)
+    return PluginScript(
+        resource=plugin.resource,
+        devices=tuple(
+            DeviceScript(id=device.id, numa=_numa(device.numa)) for device in plugin.devices
+        ),
+        preferred=plugin.preferred,
+        steps=tuple(steps),
+    )
+
+
+def _numa(numa: int | list[int] | None) -> tuple[int, ...] | None:
+    if numa is None:
+        return None
+    return (numa,) if isinstance(numa, int) else tuple(sorted(set(numa)))
+
+
+def _images(loaded: Loaded, draws: Draws) -> tuple[ImageArrival, ...]:
+    images = loaded.scenario.images
+    if images is None:
+        named = dict.fromkeys(
+            container["image"]
+            for group in loaded.manifests
+            for manifest in group
+            for container, _, _ in containers_of(manifest.data)
+        )
+        return tuple(
+            ImageArrival(name=name, image_id=_image_id(name, draws), size_bytes=_IMAGE_BYTES)
+            for name in named
+        )
+    return tuple(
+        ImageArrival(
+            name=image.name,
+            image_id=f"sha256:{image.id.removeprefix('sha256:')}"
+            if image.id
+            else _image_id(image.name, draws),
+            size_bytes=image.size,
+            pinned=image.pinned,
+            at_ns=image.at,
+        )
+        for image in images
+    )
+
+
+def _image_id(name: str, draws: Draws) -> str:
+    return f"sha256:{drawn_hash(draws.stream(name), 64)}"
+
+
+def _pods(loaded: Loaded, node: str, draws: Draws) -> tuple[PlannedPod, ...]:
+    found: list[PlannedPod] = []
+    groups = zip(loaded.scenario.pods, loaded.manifests, strict=True)
+    for index, (pods, manifests) in enumerate(groups):
+        where = f"pods[{index}]"
+        for manifest in manifests:
+            found += _replicas(loaded, pods, manifest, where, node, draws)
+    # Stable: of one instant, in the order of the file.
+    return tuple(sorted(found, key=lambda pod: pod.arrives_ns))
+
+
+def _replicas(
+    loaded: Loaded, pods: Pods, manifest: Manifest, where: str, node: str, draws: Draws
+) -> list[PlannedPod]:
+    scripts = _scripts(pods.containers, manifest.data, loaded.scenario.duration)
+    found = []
+    for number, suffix in enumerate(replica_suffixes(pods)):
+        arrives_ns = pods.arrives + number * pods.every
+        meta = manifest.data["metadata"]
+        name = f"{meta.get('namespace') or 'default'}/{meta['name']}{suffix}@{arrives_ns}"
+        found.append(
+            PlannedPod(
+                place=where,
+                manifest=defaulted(
+                    manifest.data,
+                    node=node,
+                    source=pods.source,
+                    created_ns=loaded.scenario.start + arrives_ns,
+                    draws=draws.stream(name),
+                    suffix=suffix,
+                ),
+                source=pods.source,
+                arrives_ns=arrives_ns,
+                deleted_ns=pods.deleted,
+                scripts=scripts,
+            )
+        )
+    return found
+
+
+def _scripts(
+    containers: dict[str, Container], manifest: dict[str, Any], end_ns: int
+) -> dict[str, ContainerScript]:
+    scripts: dict[str, ContainerScript] = {}
+    for container, _, init in containers_of(manifest):
+        name = container["name"]
+        script = _script(containers[name], end_ns) if name in containers else ContainerScript()
+        ends = init and container.get("restartPolicy") != "Always"
+        if ends and not script.exits:
+            # Else it would run for ever, and hold back all that is behind it.
+            done = (ExitStep(after_ns=_INIT_NS, code=0),)
+            script = _with_exits(script, done)
+        if name in containers or ends:
+            scripts[name] = script
+    return scripts
+
+
+def _with_exits(script: ContainerScript, exits: tuple[ExitStep, ...]) -> ContainerScript:
+    return ContainerScript(
+        exits=exits,
+        exits_repeat=True,
+        probes=script.probes,
+        usage=script.usage,
+        stop_ns=script.stop_ns,
+    )
+
+
+def _script(container: Container, end_ns: int) -> ContainerScript:
+    probes: dict[ProbeType, Any] = {}
+    kinds: tuple[ProbeType, ...] = ("liveness", "readiness", "startup")
+    for kind in kinds:
+        if (probe := getattr(container.probes, kind)) is not None:
+            probes[kind] = probe_steps(probe, end_ns)
+    return ContainerScript(
+        exits=tuple(ExitStep(after_ns=each.after, code=each.code) for each in container.exits),
+        exits_repeat=container.exits_repeat,
+        probes=probes,
+        usage=tuple(
+            Usage(from_ns=each.from_, memory_bytes=each.memory, disk_bytes=each.disk)
+            for each in container.usage
+        ),
+        stop_ns=container.stops_after,
+    )
+
+
+def _disk_changes(loaded: Loaded) -> tuple[DiskChange, ...]:
+    found: list[DiskChange] = []
+    for change in loaded.scenario.disk_changes:
+        if change.bytes:
+            found.append(DiskChange(at_ns=change.at, disk=change.disk, bytes=change.bytes))
+        if change.per_hour:
+            found.append(
+                DiskChange(at_ns=change.at, disk=change.disk, bytes_per_hour=change.per_hour)
+            )
+    return tuple(found)

@@ -1,0 +1,73 @@
+"""What is used: of the file systems by images and containers, of memory by containers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kubeledger.simulate.plan import Usage
+from kubeledger.simulate.world import Disk, SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.sim import Sim
+
+__all__ = ["DiskSpace", "container_usage", "disk_space"]
+
+_BLOCK_BYTES = 4096
+_NOTHING = Usage(from_ns=0)
+
+
+class DiskSpace(NamedTuple):
+    """A file system in bytes, whole blocks, and inodes."""
+
+    capacity_bytes: int
+    available_bytes: int
+    inodes: int
+    inodes_free: int
+
+    @property
+    def used_bytes(self) -> int:
+        """What is not available."""
+        return self.capacity_bytes - self.available_bytes
+
+
+def container_usage(sim: Sim, pod: SimPod) -> dict[str, Usage]:
+    """What each container of a pod uses now; memory only while it runs."""
+    scripts = sim.plan.pods[pod.index].scripts
+    found: dict[str, Usage] = {}
+    if not any(script.usage for script in scripts.values()):
+        # Most pods are silent about it, and this is asked every ten seconds.
+        return {c.name: _NOTHING for c in pod.containers if c.instances}
+    since_ns = sim.schedule.now_ns - sim.plan.start_ns
+    for container in pod.containers:
+        script = scripts.get(container.name)
+        usage = _NOTHING
+        for step in script.usage if script is not None else ():
+            if step.from_ns > since_ns:
+                break
+            usage = step
+        if container.state == "running":
+            found[container.name] = usage
+        elif container.instances:
+            # Its files stay until the container is removed.
+            found[container.name] = Usage(from_ns=usage.from_ns, disk_bytes=usage.disk_bytes)
+    return found
+
+
+def disk_space(sim: Sim, disk: Disk) -> DiskSpace:
+    """How much of a file system is used: by what the scenario says, images, containers.
+
+    Containers are where images are.
+    """
+    world = sim.world
+    free_bytes = world.available_bytes(disk)
+    if disk is world.image_fs():
+        for pod in world.pods.values():
+            if not pod.terminated and pod.sandbox_id:
+                used = container_usage(sim, pod).values()
+                free_bytes -= sum(usage.disk_bytes for usage in used)
+    return DiskSpace(
+        disk.capacity_bytes // _BLOCK_BYTES * _BLOCK_BYTES,
+        max(free_bytes, 0) // _BLOCK_BYTES * _BLOCK_BYTES,
+        disk.inodes,
+        max(disk.inodes - disk.inodes_used, 0),
+    )

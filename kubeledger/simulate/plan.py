@@ -1,0 +1,210 @@
+"""What is to be simulated, checked and with all defaults: times from the start, sizes in bytes.
+
+A scenario (YAML, for people) becomes a plan (for the engine). Nothing in a plan contradicts itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from kubeledger.prober.records import ProbeType, TickResult
+
+__all__ = [
+    "ContainerScript",
+    "DeviceScript",
+    "DiskChange",
+    "ExitStep",
+    "ImageArrival",
+    "KubeletRestart",
+    "NodePlan",
+    "Plan",
+    "PlannedPod",
+    "PluginScript",
+    "PluginStep",
+    "ProbeStep",
+    "Usage",
+]
+
+
+class DeviceScript(msgspec.Struct, frozen=True, kw_only=True):
+    """A device that a plugin offers; ``numa`` None for one without topology."""
+
+    id: str
+    numa: tuple[int, ...] | None = None
+
+
+class PluginStep(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happens to a plugin.
+
+    Attributes:
+        at_ns: since the start of the simulation.
+        does: ``register`` (with its whole list), ``unhealthy`` or ``healthy`` (the devices
+            named), ``crash`` (its endpoint stops).
+    """
+
+    at_ns: int
+    does: Literal["register", "unhealthy", "healthy", "crash"]
+    devices: tuple[str, ...] = ()
+
+
+class PluginScript(msgspec.Struct, frozen=True, kw_only=True):
+    """A device plugin.
+
+    Attributes:
+        preferred: None: it offers no GetPreferredAllocation; ``first`` prefers the first of
+            its list, ``spread`` takes NUMA nodes in turn, ``packed`` as few as possible.
+    """
+
+    resource: str
+    devices: tuple[DeviceScript, ...]
+    preferred: Literal["first", "spread", "packed"] | None = None
+    steps: tuple[PluginStep, ...]
+
+
+class ProbeStep(msgspec.Struct, frozen=True, kw_only=True):
+    """What a probe finds from a time on.
+
+    Attributes:
+        from_ns: since the container's instance began to run (``since`` container) or since
+            the start of the simulation (``since`` start).
+        result: what each execution returns from then on.
+        output: what it says.
+    """
+
+    from_ns: int
+    since: Literal["container", "start"] = "container"
+    result: TickResult
+    output: str = ""
+
+
+class ExitStep(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance of a container ends by itself; the n-th step is for the n-th instance."""
+
+    after_ns: int
+    code: int
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container uses from a time after the start of the simulation on."""
+
+    from_ns: int
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+
+
+class ContainerScript(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container does.
+
+    Attributes:
+        exits: for its first instances; further ones do as the last if ``exits_repeat``.
+        probes: probe type -> steps in the order of time; without: every execution succeeds.
+        stop_ns: how long it takes to end when it is told to; longer than the grace it was
+            given: it is killed then.
+    """
+
+    exits: tuple[ExitStep, ...] = ()
+    exits_repeat: bool = False
+    probes: dict[ProbeType, tuple[ProbeStep, ...]] = {}
+    usage: tuple[Usage, ...] = ()
+    stop_ns: int = 0
+
+
+class PlannedPod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that comes, and what becomes of it.
+
+    Attributes:
+        place: in the scenario, e.g. ``pods[3]``.
+        manifest: the pod as the API server would show it: defaulted, with UID.
+        arrives_ns, deleted_ns: since the start; ``deleted_ns`` None: never.
+        scripts: container name -> what it does; without one it runs until it is stopped.
+    """
+
+    place: str
+    manifest: dict[str, Any]
+    source: Literal["api", "file"] = "api"
+    arrives_ns: int
+    deleted_ns: int | None = None
+    scripts: dict[str, ContainerScript] = {}
+
+
+class ImageArrival(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that is in the runtime's store from a time on; containers do not pull."""
+
+    name: str
+    image_id: str
+    size_bytes: int
+    pinned: bool = False
+    at_ns: int = 0
+
+
+class DiskChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes on a disk change at once (``per_hour`` 0) or grow from a time on."""
+
+    at_ns: int
+    disk: Literal["node", "image"]
+    bytes: int = 0
+    bytes_per_hour: int = 0
+
+
+class KubeletRestart(msgspec.Struct, frozen=True, kw_only=True):
+    """The kubelet's process ends, and another begins later, perhaps of another version."""
+
+    at_ns: int
+    down_ns: int
+    kubelet_version: str | None = None
+
+
+class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine.
+
+    Attributes:
+        numa_nodes: sorted.
+        cgroup_version: 1 or 2.
+        disk_bytes, disk_used_bytes: of the kubelet's file system.
+        image_disk_bytes: None: images are on the kubelet's.
+    """
+
+    name: str
+    cpus: int
+    memory_bytes: int
+    numa_nodes: tuple[int, ...] = (0,)
+    cgroup_version: Literal[1, 2] = 1
+    disk_bytes: int
+    disk_used_bytes: int
+    image_disk_bytes: int | None = None
+    image_disk_used_bytes: int = 0
+    labels: dict[str, str] = {}
+    taints: tuple[dict[str, str], ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a run needs.
+
+    Attributes:
+        kubelet_version: e.g. ``1.36.2``.
+        seed: of everything that is drawn.
+        start_ns: the simulation's first instant, nanoseconds since the epoch, UTC.
+        duration_ns: how long it goes on.
+        settings: effective KubeletConfiguration: field -> value, defaults of the version
+            included.
+        snapshot_ns: how often the agent reads files, lists and counters.
+        every_tick: write each probe tick instead of folding equal ones.
+        shuffle: draw where the kubelet is free (map order); otherwise sorted choices.
+    """
+
+    kubelet_version: str
+    seed: int
+    start_ns: int
+    duration_ns: int
+    node: NodePlan
+    settings: dict[str, Any]
+    plugins: tuple[PluginScript, ...] = ()
+    images: tuple[ImageArrival, ...] = ()
+    pods: tuple[PlannedPod, ...] = ()
+    disk_changes: tuple[DiskChange, ...] = ()
+    kubelet_restarts: tuple[KubeletRestart, ...] = ()
+    snapshot_ns: int = 15_000_000_000
+    every_tick: bool = False
+    shuffle: bool = False

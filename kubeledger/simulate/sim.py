@@ -1,0 +1,250 @@
+"""A whole node on a virtual clock: the world, kubelet processes, and what a scenario does.
+
+A kubelet's first line comes when its process starts, its settings 100 ms later, the node
+object after 300 ms, and its loops begin after 800 ms, as on a real machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from kubeledger.machine import Record
+from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
+from kubeledger.profile.resolve import KubeletProfile, resolve
+from kubeledger.simulate.agent import Agent, node_observed
+from kubeledger.simulate.cgroups import CgroupLoop
+from kubeledger.simulate.devices import DeviceCheckpoint, DeviceLoop
+from kubeledger.simulate.draws import Draws
+from kubeledger.simulate.eviction import EvictionLoop
+from kubeledger.simulate.images import ImageLoop
+from kubeledger.simulate.journal import Journal
+from kubeledger.simulate.kubelet import Kubelet
+from kubeledger.simulate.machine import Machine, machine_of
+from kubeledger.simulate.newpod import sim_pod
+from kubeledger.simulate.plan import DiskChange, ImageArrival, KubeletRestart, Plan, PlannedPod
+from kubeledger.simulate.plugins import SimPlugin
+from kubeledger.simulate.pods import PodLoop
+from kubeledger.simulate.probes import ProbeLoop
+from kubeledger.simulate.runtime import Runtime
+from kubeledger.simulate.schedule import Schedule
+from kubeledger.simulate.world import Disk, SimImage, SimPod, World
+from kubeledger.units import NS_PER_S
+
+__all__ = ["Sim"]
+
+_MS = 1_000_000
+_SETTINGS_NS, _NODE_NS, _LOOPS_NS = 100 * _MS, 300 * _MS, 800 * _MS
+_FIRST_PID = 1000
+_GROWTH_NS = 60 * NS_PER_S
+_GROWTHS_PER_HOUR = 60
+_FLAGS = {
+    "--maximum-dead-containers": "-1",
+    "--maximum-dead-containers-per-container": "1",
+}
+"""Flags without a field in the configuration that bear on what a kubelet decides."""
+
+
+class Sim:
+    """One run of a plan.
+
+    Attributes:
+        plan: what is to happen.
+        schedule, journal, draws, world, runtime: clock, records, numbers, and what is outside
+            of the kubelet.
+        settings: effective settings: field -> value.
+        profile: of the kubelet version that runs.
+        machine: what the node has for pods.
+        plugins: device plugins.
+        checkpoint: the device manager's file; None before the first write.
+        offered: UID -> pod that a config source has, whether or not a kubelet knows of it.
+        newest_kubelet: the last process that was started, perhaps not alive any more.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.schedule = Schedule(plan.start_ns)
+        self.journal = Journal(plan.node.name, lambda: self.schedule.now_ns)
+        self.draws = Draws(plan.seed, "sim")
+        self.settings: dict[str, Any] = {
+            **_FLAGS,
+            "--hostname-override": plan.node.name,
+            **plan.settings,
+        }
+        self._use_version(plan.kubelet_version)
+        self.world = _world(plan)
+        self.runtime = Runtime(self)
+        self.plugins = tuple(SimPlugin(self, script) for script in plan.plugins)
+        self.checkpoint: DeviceCheckpoint | None = None
+        self.offered: dict[str, SimPod] = {}
+        self.agent = Agent(self)
+        self._loops_run = False
+        self._run = -1
+
+    def run(self) -> Iterator[Record]:
+        """Everything that the node writes down, in order; can be called once."""
+        plan = self.plan
+        for image in plan.images:
+            if not image.at_ns:  # in the store before a kubelet looks for its sandbox image
+                self._image_arrival(image)()
+        self._start_kubelet()
+        for index, planned in enumerate(plan.pods):
+            self._at(planned.arrives_ns, self._arrival(index, planned))
+            if planned.deleted_ns is not None:
+                self._at(planned.deleted_ns, self._deletion(planned))
+        for image in plan.images:
+            if image.at_ns:
+                self._at(image.at_ns, self._image_arrival(image))
+        for change in plan.disk_changes:
+            self._at(change.at_ns, self._disk_change(change))
+        for restart in plan.kubelet_restarts:
+            self._at(restart.at_ns, self._restart(restart))
+        self.agent.start()
+        end_ns = plan.start_ns + plan.duration_ns
+        while self.schedule.run_next(end_ns):
+            yield from self.journal.take()
+        if self.newest_kubelet.alive and self._loops_run:
+            self.newest_kubelet.probes.flush()
+        yield from self.journal.take()
+
+    def setting(self, name: str) -> Any:  # noqa: ANN401 # any JSON value
+        """The value of a setting; None for one that is not set."""
+        return self.settings.get(name)
+
+    def running_kubelet(self) -> Kubelet | None:
+        """The kubelet, if its loops run."""
+        return self.newest_kubelet if self.newest_kubelet.alive and self._loops_run else None
+
+    # -- kubelet processes -----------------------------------------------------------------
+
+    def _use_version(self, version: str) -> None:
+        self._version = version
+        self.profile: KubeletProfile = resolve(version)
+        self.machine: Machine = machine_of(self.plan.node, self.settings, self.profile)
+
+    def _start_kubelet(self) -> None:
+        self._run += 1
+        kubelet = self.newest_kubelet = Kubelet(self, self._run)
+        self.journal.write(
+            KubeletStarted(
+                pid=_FIRST_PID + self._run,
+                kubelet_version=self._version,
+                version_source="option",
+                restart=self._run > 0,
+            )
+        )
+        kubelet.devices, kubelet.pods = DeviceLoop(kubelet), PodLoop(kubelet)
+        kubelet.probes, kubelet.images = ProbeLoop(kubelet), ImageLoop(kubelet)
+        kubelet.cgroups, kubelet.eviction = CgroupLoop(kubelet), EvictionLoop(kubelet)
+        kubelet.after(_SETTINGS_NS, self._tell_settings)
+        kubelet.after(_NODE_NS, lambda: self._tell_node(kubelet))
+        kubelet.after(_LOOPS_NS, lambda: self._start_loops(kubelet))
+
+    def _tell_settings(self) -> None:
+        told = {
+            name: Setting(
+                value=msgspec.json.encode(value, order="deterministic").decode(),
+                source="flag" if name.startswith("--") else "config",
+            )
+            for name, value in sorted(self.settings.items())
+        }
+        self.journal.write(SettingsObserved(settings=told))
+
+    def _tell_node(self, kubelet: Kubelet) -> None:
+        body = node_observed(self, kubelet)
+        self.journal.write(body)
+        self.agent.node_seen(body, kubelet)
+
+    def _start_loops(self, kubelet: Kubelet) -> None:
+        self._loops_run = True
+        kubelet.images.start()
+        kubelet.cgroups.start()
+        kubelet.devices.start()
+        kubelet.eviction.start()
+        kubelet.probes.start()
+        kubelet.pods.start()
+
+    def _restart(self, restart: KubeletRestart) -> Callable[[], None]:
+        def stop() -> None:
+            self.newest_kubelet.stop()
+            self._loops_run = False
+            self.schedule.after(restart.down_ns, start)
+
+        def start() -> None:
+            self._use_version(restart.kubelet_version or self._version)
+            self._start_kubelet()
+
+        return stop
+
+    # -- what a scenario does --------------------------------------------------------------
+
+    def _at(self, since_start_ns: int, action: Callable[[], None]) -> None:
+        self.schedule.at(self.plan.start_ns + since_start_ns, action)
+
+    def _arrival(self, index: int, planned: PlannedPod) -> Callable[[], None]:
+        def arrive() -> None:
+            pod = sim_pod(planned, index, self.schedule.now_ns, self.profile)
+            self.offered[pod.uid] = pod
+            self.tell_pods(lambda pods: pods.arrive(pod))
+
+        return arrive
+
+    def _deletion(self, planned: PlannedPod) -> Callable[[], None]:
+        def delete() -> None:
+            pod = self.offered.get(planned.manifest["metadata"]["uid"])
+            if pod is None:
+                return
+            pod.deleting = True
+            if pod.source == "file" and self.running_kubelet() is None:
+                self.offered.pop(pod.uid)
+            self.tell_pods(lambda pods: pods.delete(pod))
+
+        return delete
+
+    def tell_pods(self, action: Callable[[PodLoop], None]) -> None:
+        """Do something with the pods of the kubelet that runs, if there is one."""
+        kubelet = self.running_kubelet()
+        if kubelet is not None:
+            action(kubelet.pods)
+
+    def _image_arrival(self, image: ImageArrival) -> Callable[[], None]:
+        def arrive() -> None:
+            self.world.images[image.name] = SimImage(
+                name=image.name,
+                image_id=image.image_id,
+                size_bytes=image.size_bytes,
+                pinned=image.pinned,
+            )
+
+        return arrive
+
+    def _disk_change(self, change: DiskChange) -> Callable[[], None]:
+        disk = self.world.image_fs() if change.disk == "image" else self.world.disk
+
+        def grow() -> None:
+            disk.base_bytes += change.bytes_per_hour // _GROWTHS_PER_HOUR
+
+        def begin() -> None:
+            disk.base_bytes = max(disk.base_bytes + change.bytes, 0)
+            if change.bytes_per_hour:
+                self.schedule.every(_GROWTH_NS, grow)
+
+        return begin
+
+
+def _world(plan: Plan) -> World:
+    node = plan.node
+    image_disk = None
+    if node.image_disk_bytes is not None:
+        image_disk = Disk(
+            capacity_bytes=node.image_disk_bytes, base_bytes=node.image_disk_used_bytes
+        )
+    return World(
+        cpus=node.cpus,
+        memory_bytes=node.memory_bytes,
+        numa_nodes=node.numa_nodes,
+        disk=Disk(capacity_bytes=node.disk_bytes, base_bytes=node.disk_used_bytes),
+        image_disk=image_disk,
+    )

@@ -1,0 +1,365 @@
+"""One pod's worker: it syncs the pod, and in the end takes it down.
+
+Between two syncs the runtime is listed once, so a sync always sees what the one before did.
+Latencies are those of small containers on a quiet machine, and always the same: 50 ms for a
+sandbox, 50 ms for a container, 50 ms to stop a sandbox, 100 ms for volumes and cgroups of a
+pod that is down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from kubeledger.lifecycle.backoff import BackOffPolicy
+from kubeledger.lifecycle.graceperiod import container_grace_s, overridden_grace_s
+from kubeledger.lifecycle.records import (
+    ContainerKilled,
+    PodTerminated,
+    ReasonReported,
+    RestartBackedOff,
+)
+from kubeledger.simulate.actions import PlannedKill, actions_of
+from kubeledger.simulate.backoffs import held_back, raise_entry
+from kubeledger.simulate.podphase import phase_of
+from kubeledger.simulate.routine import Resume, Steps, run
+from kubeledger.simulate.runtime import End, Instance
+from kubeledger.simulate.schedule import Timer
+from kubeledger.simulate.world import SimContainer, SimPod
+from kubeledger.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.kubelet import Kubelet
+    from kubeledger.simulate.pleg import Pleg
+
+__all__ = ["Ending", "PodWorker"]
+
+SANDBOX_NS = 50_000_000
+CONTAINER_NS = 50_000_000
+_CLEAN_UP_NS = 100_000_000
+_RESYNC_NS = 60 * NS_PER_S
+_RETRY_NS = 10 * NS_PER_S
+_PERMILLE = 1000
+
+KillReason = Literal["preempted", "evicted", "pod_deleted"] | None
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a pod is taken down.
+
+    Attributes:
+        reason: as ``ContainerKilled`` names it; None when the pod is done by itself.
+        cause: record that led to it.
+        grace_s: given by whoever asks for it; None: what the pod's spec gives.
+        status_reason, status_message: the pod's status says so then; empty: it stays.
+    """
+
+    reason: KillReason = None
+    cause: int | None = None
+    grace_s: int | None = None
+    status_reason: str = ""
+    status_message: str = ""
+
+
+class PodWorker:
+    """Syncs one pod in this kubelet process.
+
+    Attributes:
+        ending: why it is taken down; None while it is to run.
+        started: IDs of containers that this process started.
+        told_terminated: the pod's end is on record.
+        published: its containers as its status shows them: as the last sync saw them.
+    """
+
+    def __init__(self, kubelet: Kubelet, pleg: Pleg, pod: SimPod, policy: BackOffPolicy) -> None:
+        self.pod = pod
+        self.ending: Ending | None = None
+        self.started: set[str] = set()
+        self.told_terminated = False
+        self.published: tuple[Instance, ...] = ()
+        self._kubelet = kubelet
+        self._pleg = pleg
+        self._policy = policy
+        self._busy = self._pending = self._synced = False
+        self._cause: int | None = None
+        self._last_end_ns: int | None = None
+        self._resync: Timer | None = None
+        self._waiting: list[Resume] = []
+        self._retry_ns: int | None = None
+        self._jitter = kubelet.sim.draws.stream(f"resync/{kubelet.run}/{pod.uid}")
+
+    def wake(self, cause: int | None = None) -> None:
+        """Sync the pod now, or as soon as the present sync is over."""
+        self._cause = cause
+        if self._busy:
+            self._pending = True
+        elif not self.pod.terminated:
+            self._begin()
+
+    def end(self, ending: Ending) -> None:
+        """Take the pod down; what asks for it first decides how."""
+        if self.ending is None:
+            self.ending = ending
+            self.wake(ending.cause)
+
+    def when_ended(self, resume: Resume) -> None:
+        """Call when the pod is down."""
+        if self.pod.terminated:
+            resume()
+        else:
+            self._waiting.append(resume)
+
+    # -- the loop ------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._busy, self._pending = True, False
+        if self._resync is not None:
+            self._resync.cancel()
+        run(self._kubelet, self._work(), self._finished)
+
+    def _finished(self) -> None:
+        now_ns = self._kubelet.sim.schedule.now_ns
+        self._busy, self._last_end_ns = False, now_ns
+        if self.pod.terminated:
+            waiting, self._waiting = self._waiting, []
+            for resume in waiting:
+                resume()
+        elif self._pending:
+            self._begin()
+        else:
+            wait_ns = _RESYNC_NS if self._retry_ns is None else self._retry_ns
+            wait_ns += wait_ns * self._jitter.below(_PERMILLE // 2) // _PERMILLE
+            self._resync = self._kubelet.after(self._to_tick(wait_ns), self.wake)
+
+    def _to_tick(self, wait_ns: int) -> int:
+        """The queue of syncs that are due is looked at once a second."""
+        since_ns = self._kubelet.sim.schedule.now_ns - self._kubelet.started_ns + wait_ns
+        return wait_ns + -since_ns % NS_PER_S
+
+    def _work(self) -> Steps:
+        self._retry_ns = None
+        if self._last_end_ns is not None:
+            # Only what was listed after the last sync shows what that did.
+            now_ns = self._kubelet.sim.schedule.now_ns
+            if self._pleg.listed_ns() <= self._last_end_ns:
+                yield self._pleg.next_relist_ns() - now_ns
+        if self.ending is None:
+            yield from self._sync()
+        if self.ending is not None:
+            yield from self._take_down(self.ending)
+
+    # -- syncs ---------------------------------------------------------------------------
+
+    def _sync(self) -> Steps:
+        """Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod."""
+        kubelet, pod = self._kubelet, self.pod
+        view = self._pleg.view(pod.uid)
+        exited = {c.name: self._pleg.exited(pod.uid, c.name) for c in pod.containers}
+        self.published = self._pleg.instances(pod.uid)
+        kubelet.probes.update_status(pod)
+        pod.phase = phase_of(pod, view)
+        if pod.phase in ("Succeeded", "Failed"):
+            self.ending = Ending()
+            return
+        if not self._synced:
+            self._synced = True
+            kubelet.cgroups.pod_synced(pod, self._cause)
+        actions = actions_of(pod, view, kubelet.probes.failed, kubelet.sim.profile.prober)
+        for kill in actions.kills:
+            yield from self._kill(kill, whole_pod=actions.nothing_left)
+        if actions.nothing_left:
+            # The runtime manager stops the rest; the pod is taken down when that was seen.
+            yield from self._stop_sandbox_with(self.ending or Ending())
+            return
+        if not any(i.container is None for i in kubelet.sim.runtime.running(pod.uid)):
+            yield SANDBOX_NS
+            if self.ending is not None:
+                return
+            kubelet.sim.runtime.start(pod, None)
+        for container in actions.starts:
+            if self.ending is not None:
+                return
+            yield from self._start(container, exited[container.name])
+
+    def _kill(self, kill: PlannedKill, *, whole_pod: bool) -> Steps:
+        """A container whose probe failed."""
+        pod, container = self.pod, kill.container
+        spec = next(
+            c
+            for c in (*(pod.spec.get("initContainers") or ()), *pod.spec["containers"])
+            if c["name"] == container.name
+        )
+        probe = spec.get(f"{kill.probe_type}Probe") or {}
+        gates = self._kubelet.sim.setting("featureGates") or {}
+        grace_s = container_grace_s(
+            self._kubelet.sim.profile.lifecycle,
+            pod.spec.get("terminationGracePeriodSeconds"),
+            None if whole_pod else probe.get("terminationGracePeriodSeconds"),
+            gate_is_on=gates.get("ProbeTerminationGracePeriod") is True,
+        )
+        for instance in self._kubelet.sim.runtime.running(pod.uid):
+            if instance.container_id == container.container_id:
+                reason = f"{kill.probe_type}_probe"
+                ends_ns = self._stop(instance, reason, kill.message, grace_s, kill.cause)
+                yield ends_ns - self._kubelet.sim.schedule.now_ns
+        yield 0
+
+    def _stop(
+        self, instance: Instance, reason: str | None, message: str, grace_s: int, cause: int | None
+    ) -> int:
+        """Write the kill down and tell the runtime; gives when the instance ends."""
+        seq = self._kubelet.sim.journal.write(
+            ContainerKilled(
+                namespace=self.pod.namespace,
+                pod=self.pod.name,
+                pod_uid=self.pod.uid,
+                container=instance.container,
+                container_id=instance.container_id,
+                reason=reason,
+                message=message,
+                grace_period_s=grace_s,
+            ),
+            cause=cause,
+        )
+        self._kubelet.sim.runtime.killed[instance.container_id] = End(seq, reason or "exited")
+        return self._kubelet.sim.runtime.stop(self.pod, instance, grace_s * NS_PER_S)
+
+    def _start(self, container: SimContainer, exited: Instance | None) -> Steps:
+        sim, now_ns = self._kubelet.sim, self._kubelet.sim.schedule.now_ns
+        if exited is not None:
+            wait_ns = held_back(self._policy, container, exited, now_ns)
+            if wait_ns:
+                self._back_off(container, wait_ns)
+                return
+            raise_entry(self._policy, container, exited, now_ns)
+        if self._image(container) not in sim.world.images:
+            self._report_missing(container)
+            self._retry_ns = _RETRY_NS
+            return
+        yield CONTAINER_NS
+        if self.ending is None:
+            self.started.add(sim.runtime.start(self.pod, container).container_id)
+
+    def _back_off(self, container: SimContainer, wait_ns: int) -> None:
+        newest, runtime = container.container_id, self._kubelet.sim.runtime
+        died, killed = runtime.died.get(newest), runtime.killed.get(newest)
+        self._kubelet.sim.journal.write(
+            RestartBackedOff(
+                namespace=self.pod.namespace,
+                pod=self.pod.name,
+                pod_uid=self.pod.uid,
+                container=container.name,
+                back_off_s=container.back_off_ns // NS_PER_S,
+            ),
+            cause=died if died is not None else None if killed is None else killed.seq,
+        )
+        retry_ns = _RETRY_NS
+        if self._kubelet.sim.profile.lifecycle.retried_when_back_off_ends:
+            retry_ns = min(wait_ns, _RESYNC_NS)
+        self._retry_ns = retry_ns if self._retry_ns is None else min(self._retry_ns, retry_ns)
+
+    def _image(self, container: SimContainer) -> str:
+        groups = (self.pod.spec.get("initContainers") or (), self.pod.spec["containers"])
+        specs = (c for group in groups for c in group)
+        return next(str(c.get("image", "")) for c in specs if c["name"] == container.name)
+
+    def _report_missing(self, container: SimContainer) -> None:
+        """An image that is not there counts as a failed start, as with policy Never."""
+        for reason, message in (
+            (
+                "ErrImageNeverPull",
+                f'Container image "{self._image(container)}" is not present with pull policy '
+                "of Never",
+            ),
+            ("Failed", "Error: ErrImageNeverPull"),
+        ):
+            self._kubelet.sim.journal.write(
+                ReasonReported(
+                    object_kind="Pod",
+                    namespace=self.pod.namespace,
+                    pod=self.pod.name,
+                    pod_uid=self.pod.uid,
+                    container=container.name,
+                    type="Warning",
+                    reason=reason,
+                    message=message,
+                )
+            )
+
+    # -- the end -------------------------------------------------------------------------
+
+    def _take_down(self, ending: Ending) -> Steps:
+        """Source: v1.36.2 pkg/kubelet/kubelet.go SyncTerminatingPod, SyncTerminatedPod."""
+        kubelet, pod = self._kubelet, self.pod
+        kubelet.probes.stop_liveness_and_startup(pod)
+        keeps_phase = kubelet.sim.profile.admission.terminating_pods_count
+        if not keeps_phase:
+            self._settle(ending)
+        yield from self._stop_sandbox_with(ending)
+        kubelet.cgroups.pod_killed(pod, ending.cause)
+        yield _CLEAN_UP_NS
+        self._settle(ending)
+        self.published = kubelet.sim.runtime.instances(pod.uid)
+        pod.terminated = True
+        kubelet.probes.remove_pod(pod)
+        kubelet.cgroups.pod_gone(pod)
+        if not self._pleg.instances(pod.uid) and not kubelet.sim.runtime.instances(pod.uid):
+            self.tell_terminated()
+
+    def _stop_sandbox_with(self, ending: Ending) -> Steps:
+        """Stop all containers, sidecars last, and the sandbox.
+
+        Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go killPodWithSyncResult
+        """
+        kubelet, pod = self._kubelet, self.pod
+        sidecars = {c.name for c in pod.containers if c.sidecar}
+        running = [i for i in kubelet.sim.runtime.running(pod.uid) if i.container is not None]
+        last = [i for i in running if i.container in sidecars]
+        ordered = kubelet.sim.profile.lifecycle.sidecars_end_in_order
+        first = [i for i in running if i not in last] if ordered else running
+        yield from self._stop_all(first, ending)
+        for instance in reversed(last if ordered else ()):
+            yield from self._stop_all([instance], ending)
+        for instance in kubelet.sim.runtime.running(pod.uid):
+            yield SANDBOX_NS
+            kubelet.sim.runtime.stop(pod, instance, 0)
+            yield 0
+
+    def _stop_all(self, instances: Iterable[Instance], ending: Ending) -> Steps:
+        """Stop containers at the same time, and wait for all."""
+        now_ns = self._kubelet.sim.schedule.now_ns
+        grace_s = self._grace_s(ending)
+        ends_ns = now_ns
+        for instance in instances:
+            told = f"Stopping container {instance.container}"
+            end_ns = self._stop(instance, ending.reason, told, grace_s, ending.cause)
+            ends_ns = max(ends_ns, end_ns)
+        yield ends_ns - now_ns
+        yield 0
+
+    def _grace_s(self, ending: Ending) -> int:
+        facts = self._kubelet.sim.profile.lifecycle
+        spec_s = self.pod.spec.get("terminationGracePeriodSeconds")
+        if ending.grace_s is not None:
+            return overridden_grace_s(facts, ending.grace_s)
+        if ending.reason is not None and facts.pod_worker_gives_grace:
+            return overridden_grace_s(facts, spec_s if spec_s is not None else 0)
+        return container_grace_s(facts, spec_s, None)
+
+    def _settle(self, ending: Ending) -> None:
+        if ending.status_reason:
+            self.pod.phase = "Failed"
+            self.pod.reason = ending.status_reason
+            self.pod.message = ending.status_message
+
+    def tell_terminated(self) -> None:
+        """Write down that the kubelet let the pod go, once."""
+        if self.told_terminated or not self.pod.terminated:
+            return
+        self.told_terminated = True
+        self._kubelet.sim.journal.write(
+            PodTerminated(namespace=self.pod.namespace, pod=self.pod.name, pod_uid=self.pod.uid),
+            cause=None if self.ending is None else self.ending.cause,
+        )

@@ -1,0 +1,241 @@
+"""Simulated pods: admission, starts, restarts, back-off, preemption, deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.machine import Record
+from kubeledger.simulate.plan import ContainerScript, ExitStep, KubeletRestart, ProbeStep
+from kubeledger.units import NS_PER_S
+from tests.simulate.scenes import VERSIONS, bad, container, of_kind, plan, planned, records, tally
+
+S = NS_PER_S
+CRASHES = ContainerScript(exits=(ExitStep(after_ns=3 * S, code=1),), exits_repeat=True)
+
+
+def seconds(found: list[Record], kind: str, pod: str = "a") -> list[float]:
+    """Seconds from the start of records of a kind about a pod."""
+    begin = found[0].ts_ns
+    return [
+        (r.ts_ns - begin) / S
+        for r in found
+        if r.kind == kind and getattr(r.body, "pod", None) == pod
+    ]
+
+
+def probe(**more: Any) -> dict[str, Any]:  # noqa: ANN401 # any field of the API
+    """An exec probe every five seconds."""
+    return {
+        "exec": {"command": ["cat", "/tmp/ok"]},
+        "periodSeconds": 5,
+        "timeoutSeconds": 1,
+        "successThreshold": 1,
+        "failureThreshold": 3,
+        **more,
+    }
+
+
+def clean(found: list[Record], unverifiable: int = 0) -> None:
+    """Verification has nothing against the records, and decides nearly all of them."""
+    assert bad(found) == []
+    assert tally(found)["unverifiable"] <= unverifiable
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_pod_starts(version: str) -> None:
+    """A pod starts."""
+    found = records(plan(planned("a", container(requests={"cpu": "500m"})), version=version))
+    kinds = [r.kind for r in found if getattr(r.body, "pod", None) == "a"]
+    assert kinds[:4] == [
+        "lifecycle.PodConfigChanged",
+        "lifecycle.PodAdmitted",
+        "lifecycle.ContainerStarted",
+        "lifecycle.ContainerStarted",
+    ]
+    assert seconds(found, "lifecycle.PodAdmitted") == [10.001]
+    # The sandbox and the container take 100 ms; the next relist tells of both.
+    assert seconds(found, "lifecycle.ContainerStarted") == [10.8, 10.8]
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_back_off_doubles_from_the_second_restart_on(version: str) -> None:
+    """Back off doubles from the second restart on."""
+    found = records(plan(planned("a", scripts={"app": CRASHES}), version=version, minutes=30))
+    held = of_kind(found, "lifecycle.RestartBackedOff")
+    assert list(dict.fromkeys(body.back_off_s for body in held)) == [10, 20, 40, 80, 160, 300]
+    restarts = of_kind(found, "lifecycle.ContainerRestarted")
+    assert [body.restart_count for body in restarts] == list(range(1, len(restarts) + 1))
+    assert {body.reason for body in restarts} == {"exited"}
+    clean(found)
+
+
+def test_a_back_off_ends_on_time_since_1_35_and_late_before() -> None:
+    """A back off ends on time since 1.35 and late before."""
+
+    def gap(version: str) -> float:
+        found = records(plan(planned("a", scripts={"app": CRASHES}), version=version))
+        died = seconds(found, "lifecycle.ContainerDied")
+        started = seconds(found, "lifecycle.ContainerStarted")
+        return started[3] - died[1]  # the sandbox and the first two instances came before
+
+    assert gap("1.34.0") >= gap("1.35.0") >= 10
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_failed_liveness_probe_kills_and_restarts(version: str) -> None:
+    """A failed liveness probe kills and restarts."""
+    script = ContainerScript(
+        stop_ns=99 * S,
+        probes={
+            "liveness": (
+                ProbeStep(from_ns=0, result="success"),
+                ProbeStep(from_ns=10 * S, result="failure", output="gone"),
+            )
+        },
+    )
+    pod = planned("a", container(livenessProbe=probe()), scripts={"app": script})
+    found = records(plan(pod, version=version, minutes=10))
+    by_seq = {r.seq: r for r in found}
+    kill = next(r for r in found if r.kind == "lifecycle.ContainerKilled")
+    assert kill.cause is not None
+    assert by_seq[kill.cause].kind == "prober.ProbeTransitioned"
+    body: Any = kill.body
+    assert body.message == "Container app failed liveness probe, will be restarted"
+    assert body.grace_period_s == 5
+    died = next(r for r in found if r.kind == "lifecycle.ContainerDied")
+    assert died.cause == kill.seq
+    # It did not end in its five seconds, so it was killed.
+    assert getattr(died.body, "exit_code", None) == 137
+    assert of_kind(found, "lifecycle.ContainerRestarted")[0].reason == "liveness_probe"
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_jobs_end(version: str) -> None:
+    """Jobs end."""
+    once = ContainerScript(exits=(ExitStep(after_ns=30 * S, code=0),))
+    twice = ContainerScript(
+        exits=(ExitStep(after_ns=9 * S, code=3), ExitStep(after_ns=9 * S, code=0))
+    )
+    found = records(
+        plan(
+            planned("a", restartPolicy="Never", scripts={"app": once}),
+            planned("b", restartPolicy="OnFailure", scripts={"app": twice}),
+            version=version,
+        )
+    )
+    ended = [body.pod for body in of_kind(found, "lifecycle.PodTerminated")]
+    assert sorted(ended) == ["a", "b"]
+    last = {b.pod: b.status["phase"] for b in of_kind(found, "lifecycle.PodListed") if b.status}
+    assert last == {"a": "Succeeded", "b": "Succeeded"}
+    assert len(of_kind(found, "lifecycle.ContainerRestarted")) == 1
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_init_containers_run_one_after_the_other(version: str) -> None:
+    """Init containers run one after the other."""
+    pod = planned("a", initContainers=[container("one"), container("two")])
+    found = records(plan(pod, version=version))
+    started = [b.container for b in of_kind(found, "lifecycle.ContainerStarted")]
+    assert started == [None, "one", "two", "app"]
+    clean(found)
+
+
+def test_a_sidecar_runs_beside_the_job_and_ends_after_it() -> None:
+    """A sidecar runs beside the job and ends after it."""
+    pod = planned(
+        "a",
+        restartPolicy="Never",
+        initContainers=[container("side", restartPolicy="Always")],
+        scripts={"app": ContainerScript(exits=(ExitStep(after_ns=20 * S, code=0),))},
+    )
+    found = records(plan(pod, version="1.36.2"))
+    died = [b.container for b in of_kind(found, "lifecycle.ContainerDied")]
+    assert died == ["app", "side", None] or died == ["app", None, "side"]
+    clean(found, unverifiable=1)  # no source tells why a sidecar is stopped
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_deleted_pod_goes_with_its_grace(version: str) -> None:
+    """A deleted pod goes with its grace."""
+    pod = planned("a", deleted_s=60, scripts={"app": ContainerScript(stop_ns=20 * S)})
+    found = records(plan(pod, version=version))
+    killed = of_kind(found, "lifecycle.ContainerKilled")
+    assert [(b.reason, b.grace_period_s) for b in killed] == [("pod_deleted", 5)]
+    operations = [b.operation for b in of_kind(found, "lifecycle.PodConfigChanged")]
+    assert operations == ["ADD", "DELETE", "REMOVE"]
+    assert of_kind(found, "lifecycle.PodListed")[-1].gone
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_full_node_refuses(version: str) -> None:
+    """A full node refuses."""
+    pods = [planned(f"p{n}", container(requests={"cpu": "1"})) for n in range(5)]
+    found = records(plan(*pods, planned("q", nodeSelector={"a": "b"}), version=version))
+    refused = {b.pod: b.reason for b in of_kind(found, "lifecycle.PodRejected")}
+    assert refused == {"p3": "OutOfcpu", "p4": "OutOfcpu", "q": "NodeAffinity"}
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_preemption_kills_one_by_one_and_holds_up_the_rest(version: str) -> None:
+    """Preemption kills one by one and holds up the rest."""
+    pods = [
+        planned(
+            f"p{n}",
+            container(requests={"cpu": f"{500 + 100 * n}m"}),
+            terminationGracePeriodSeconds=10,
+            scripts={"app": ContainerScript(stop_ns=(3 + n) * S)},
+        )
+        for n in range(4)
+    ]
+    critical = planned("crit", container(requests={"cpu": "2"}), at_s=60, priority=2_000_000_000)
+    hopeless = planned("big", container(requests={"cpu": "20"}), at_s=61, priority=2_000_000_000)
+    found = records(plan(*pods, critical, hopeless, planned("late", at_s=61), version=version))
+    victims = [b.victim_pod for b in of_kind(found, "preemption.PodPreempted")]
+    assert len(victims) == 2
+    killed = [b.pod for b in of_kind(found, "lifecycle.ContainerKilled")]
+    assert killed == victims
+    first, second = (r.ts_ns for r in found if r.kind == "lifecycle.ContainerKilled")
+    assert second - first > 3 * S
+    assert seconds(found, "lifecycle.PodAdmitted", "late") > seconds(
+        found, "lifecycle.PodAdmitted", "crit"
+    )
+    assert [b.preemptor_pod for b in of_kind(found, "preemption.PreemptionFailed")] == ["big"]
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -> None:
+    """A kubelet restart admits again and starts nothing twice."""
+    found = records(
+        plan(
+            planned("a"),
+            planned("b", scripts={"app": CRASHES}),
+            planned("new", at_s=123),
+            planned("gone", deleted_s=125),
+            kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
+            version=version,
+        )
+    )
+    assert len(seconds(found, "lifecycle.PodAdmitted")) == 2
+    ids = {b.container_id for b in of_kind(found, "lifecycle.ContainerStarted") if b.pod == "a"}
+    assert len(ids) == 2  # its sandbox and its container, each told by both processes
+    assert seconds(found, "lifecycle.PodAdmitted", "new")[0] > 130
+    assert "gone" in [b.pod for b in of_kind(found, "lifecycle.PodTerminated")]
+    clean(found, unverifiable=1)
+
+
+def test_an_image_that_is_missing_holds_up_the_start() -> None:
+    """An image that is missing holds up the start."""
+    image = planned("a", {**container(), "image": "registry.local/none:1"})
+    found = records(plan(image))
+    reasons = [b.reason for b in of_kind(found, "lifecycle.ReasonReported")]
+    assert reasons[:2] == ["ErrImageNeverPull", "Failed"]
+    assert [b.sandbox for b in of_kind(found, "lifecycle.ContainerStarted")] == [True]
+    clean(found)
