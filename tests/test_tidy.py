@@ -21,7 +21,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"verify"}),
     frozenset({"wire"}),
     frozenset({"ledger"}),
-    frozenset({"replay"}),
+    frozenset({"history", "replay"}),
     frozenset({"query"}),
     frozenset({"completeness", "diff", "explain", "importers", "whatif"}),
     frozenset({"api", "testing"}),
