@@ -74,6 +74,7 @@ class History:
         self._scratch = scratch
         self._roots = (ledger.path / HISTORY, scratch / HISTORY)
         self._links = {root: scratch / f"root{n}" for n, root in enumerate(self._roots)}
+        self._grown_below: Path | None = None
         self._proved: dict[Path, tuple[int, int, str]] = {}
 
     def cover(self, grow_bytes: int = GROW_BYTES) -> Coverage:
@@ -91,6 +92,7 @@ class History:
             for root in self._roots:
                 with suppress(OSError, Timeout, duckdb.IOException):
                     self._grow(root, grow_bytes)
+                    self._grown_below = root
                     break
             else:
                 raise LedgerUnavailableError(
@@ -104,6 +106,19 @@ class History:
              for f in item.part.files],
             {node: parts[-1].part.last_seq for node, parts in held.items() if parts},
         )  # fmt: skip
+
+    def require_kept(self) -> None:
+        """Make sure that what was made stands below the ledger.
+
+        Raises:
+            LedgerUnavailableError: it could be made only in a temporary directory.
+        """
+        if self._grown_below == self._roots[1]:
+            raise LedgerUnavailableError(
+                "cannot write the history",
+                advice="give this user write access to the ledger, or make space there",
+                file=str(self._roots[0]),
+            )
 
     def _name_of(self, root: Path, file: PartFile) -> str:
         # DuckDB takes a path for a pattern, and a ledger may stand anywhere: below a link.

@@ -70,8 +70,22 @@ def _scan(path: str | None, columns: list[str]) -> str:
     )
 
 
+_ABOUT = (
+    *("namespace", "victim_namespace", "preemptor_namespace", "pod", "victim_pod", "preemptor_pod"),
+    *("pod_uid", "victim_uid", "preemptor_uid", "container", "object_kind"),
+)
+"""Fields of bodies that tell whom a record is about."""
+
+
 def rows_sql(table: str) -> str:
-    """A query that gives the rows (``ROW_COLUMNS``) of a table of lines, in its order."""
+    """A query that gives the rows (``ROW_COLUMNS``) of a table of lines, in its order.
+
+    A preemption is about its victim, a failed preemption about the preemptor. A reason may
+    be about the node; then ``pod`` in the body holds the node's name.
+    """
+    # One call for all fields parses each body once.
+    paths = ", ".join(quoted(f"$.{name}") for name in _ABOUT)
+    field = {name: f"fields[{n}]" for n, name in enumerate(_ABOUT, 1)}
     return f"""
 SELECT
     node,
@@ -82,21 +96,19 @@ SELECT
     kind,
     v,
     cause AS cause_seq,
-    CASE WHEN about_pod
-        THEN coalesce(
-            body ->> 'namespace', body ->> 'victim_namespace', body ->> 'preemptor_namespace'
-        )
-    END AS namespace,
-    CASE WHEN about_pod
-        THEN coalesce(body ->> 'pod', body ->> 'victim_pod', body ->> 'preemptor_pod')
-    END AS pod,
+    CASE WHEN about_pod THEN coalesce(
+        {field["namespace"]}, {field["victim_namespace"]}, {field["preemptor_namespace"]}
+    ) END AS namespace,
+    CASE WHEN about_pod THEN coalesce(
+        {field["pod"]}, {field["victim_pod"]}, {field["preemptor_pod"]}
+    ) END AS pod,
     CASE
         WHEN NOT about_pod THEN NULL
-        WHEN kind = 'preemption.PodPreempted' THEN body ->> 'victim_uid'
-        WHEN kind = 'preemption.PreemptionFailed' THEN body ->> 'preemptor_uid'
-        ELSE body ->> 'pod_uid'
+        WHEN kind = 'preemption.PodPreempted' THEN {field["victim_uid"]}
+        WHEN kind = 'preemption.PreemptionFailed' THEN {field["preemptor_uid"]}
+        ELSE {field["pod_uid"]}
     END AS pod_uid,
-    body ->> 'container' AS container,
+    {field["container"]} AS container,
     evidence[1].file AS source_file,
     evidence[1].line AS source_line,
     evidence,
@@ -104,7 +116,6 @@ SELECT
 FROM (
     SELECT
         *,
-        -- A reason may be about the node; then `pod` in the body holds the node's name.
-        kind <> 'lifecycle.ReasonReported' OR (body ->> 'object_kind') = 'Pod' AS about_pod
-    FROM {table}
+        kind <> 'lifecycle.ReasonReported' OR {field["object_kind"]} = 'Pod' AS about_pod
+    FROM (SELECT *, json_extract_string(body, [{paths}]) AS fields FROM {table})
 )"""
