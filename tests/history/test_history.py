@@ -89,11 +89,15 @@ def test_other_engines_read_the_partitions(ledger: Ledger, tmp_path: Path) -> No
     cover(ledger, tmp_path / "a")
     copy = tmp_path / "copy"  # no pattern in its name
     shutil.copytree(ledger.path / HISTORY, copy)
-    rows = duckdb.sql(
-        f"SELECT node, date::VARCHAR, count(*), bool_and(ts::DATE = date)"
-        f" FROM read_parquet('{copy}/*/*/*.parquet', hive_partitioning = true)"
-        " GROUP BY ALL ORDER BY ALL"
-    ).fetchall()
+    rows = (
+        duckdb.connect(":memory:")
+        .execute(
+            f"SELECT node, date::VARCHAR, count(*), bool_and(ts::DATE = date)"
+            f" FROM read_parquet('{copy}/*/*/*.parquet', hive_partitioning = true)"
+            " GROUP BY ALL ORDER BY ALL"
+        )
+        .fetchall()
+    )
     assert [row[:2] for row in rows] == [("node-a", "2026-11-21"), ("node-a", "2026-11-22")]
     assert sum(row[2] for row in rows) == 92
     assert all(row[3] for row in rows)
