@@ -21,7 +21,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"simulate", "verify"}),
     frozenset({"wire"}),
     frozenset({"ledger"}),
-    frozenset({"replay"}),
+    frozenset({"history", "replay"}),
     frozenset({"query"}),
     frozenset({"completeness", "diff", "explain", "importers", "whatif"}),
     frozenset({"api", "scenario", "testing"}),

@@ -1,4 +1,4 @@
-"""``kubeledger audit``: is the ledger what was written?"""
+"""``kubeledger audit``: is the ledger what was written, and does what it holds fit together?"""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import click
 from kubeledger.cli.options import ledger_option, output_option, reports_errors
 
 if TYPE_CHECKING:
+    from kubeledger.cli.audit_contents import Contents
     from kubeledger.ledger.audit import AuditReport
 
 __all__ = ["audit"]
 
 _BROKEN = 1
-"""Exit code: the ledger is not as it was written."""
+"""Exit code: something is not as it was written, or as it should be."""
 
 
 @click.command(epilog="Example: kubeledger audit --expect node-a=1f0c… (from an earlier audit)")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
 @click.option(
     "--expect",
@@ -28,25 +30,52 @@ _BROKEN = 1
     metavar="[NODE=]DIGEST",
     help="Chain digest noted earlier; the ledger must still contain it. May be repeated.",
 )
+@click.option("--chain-only", is_flag=True, help="Leave checkpoints and cgroups out: much quicker.")
 @output_option("table", "json")
 @reports_errors
-def audit(ledger: Path, expected: tuple[str, ...], output: str) -> None:
-    """Check every CRC, the hash chain, the numbering and the manifest.
+def audit(
+    sources: tuple[str, ...],
+    ledger: Path,
+    expected: tuple[str, ...],
+    chain_only: bool,
+    output: str,
+) -> None:
+    """Check every CRC, the hash chain, the numbering and the manifest, then what is recorded.
+
+    That is: the checksums of the kubelet's checkpoints, and the values in cgroup files against
+    what the pods ask for. SOURCE is a ledger, a *.ledger.jsonl file, or a node's files, which
+    are imported for the while; without one the ledger is audited.
 
     Prints each node's chain digest: keep it elsewhere, and a later audit with --expect proves
-    that nothing up to then was rewritten. Exits with 1 when something is not as it was written.
+    that nothing up to then was rewritten. Exits with 1 when anything does not fit.
     """
+    from kubeledger.cli.audit_contents import contents_of
+    from kubeledger.cli.verify import histories_for
+    from kubeledger.importers.histories import is_ledger
+    from kubeledger.ledger.audit import AuditReport
     from kubeledger.ledger.audit import audit as run_audit
     from kubeledger.ledger.ledger import Ledger
 
-    opened = Ledger.open(ledger)
-    report = run_audit(opened)
-    missing = tuple(text for text in expected if not _contains(opened, text))
+    places = [Path(source) for source in sources] if sources else [ledger]
+    ledgers = [Ledger.open(path) for path in places if not sources or is_ledger(path)]
+    reports = [run_audit(opened) for opened in ledgers]
+    report = AuditReport(
+        nodes=tuple(node for one in reports for node in one.nodes),
+        findings=tuple(finding for one in reports for finding in one.findings),
+    )
+    missing = tuple(
+        text for text in expected if not any(_contains(opened, text) for opened in ledgers)
+    )
+    contents: Contents | None = None
+    # Records that are not as they were written prove nothing about a kubelet.
+    if not chain_only and not report.findings and (sources or report.nodes):
+        with histories_for(sources, ledger, None) as histories:
+            contents = contents_of(histories)
     if output == "json":
-        _print_json(report, missing)
+        _print_json(report, missing, contents)
     else:
-        _print_text(report, missing)
-    if report.findings or missing:
+        _print_text(report, missing, contents, any_ledger=bool(ledgers))
+    if report.findings or missing or (contents is not None and not contents.sound):
         sys.exit(_BROKEN)
 
 
@@ -58,7 +87,9 @@ def _contains(ledger: object, expected: str) -> bool:
 
     assert isinstance(ledger, Ledger)
     node, _, digest = expected.rpartition("=")
-    for name in [node] if node else ledger.nodes():
+    for name in ledger.nodes():
+        if node and name != node:
+            continue
         try:
             for raw in ledger.raw_lines(name, verify="crc"):
                 if chain_of(raw.line).hex() == digest.lower():
@@ -69,21 +100,28 @@ def _contains(ledger: object, expected: str) -> bool:
     return False
 
 
-def _print_json(report: AuditReport, missing: tuple[str, ...]) -> None:
+def _print_json(report: AuditReport, missing: tuple[str, ...], contents: Contents | None) -> None:
     import msgspec
 
     document = {**msgspec.to_builtins(report), "missing_digests": missing}
+    if contents is not None:
+        document |= msgspec.to_builtins(contents)
+        document["drifts"] = [
+            {"node": node, **msgspec.to_builtins(drift)} for node, drift in contents.drifts
+        ]
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
 
 
-def _print_text(report: AuditReport, missing: tuple[str, ...]) -> None:
+def _print_text(
+    report: AuditReport, missing: tuple[str, ...], contents: Contents | None, *, any_ledger: bool
+) -> None:
     from kubeledger.cli.output import printable
 
     for node in report.nodes:
         name = printable(node.node)
         click.echo(f"{name}: {node.records:,} records, seq 1 to {node.last_seq}")
         click.echo(f"  digest {name}={node.head}")
-    if not report.nodes:
+    if any_ledger and not report.nodes:
         click.echo("no node has records yet")
     for finding in report.findings:
         place = finding.file if finding.offset is None else f"{finding.file}@{finding.offset}"
@@ -91,5 +129,25 @@ def _print_text(report: AuditReport, missing: tuple[str, ...]) -> None:
         click.echo(f"{printable(place)}{record}: {printable(finding.problem)}")
     for text in missing:
         click.echo(f"no record has the expected digest {printable(text)}")
-    sound = not report.findings and not missing
-    click.echo("sound" if sound else f"{len(report.findings) + len(missing)} findings")
+    wrong = len(report.findings) + len(missing)
+    if contents is not None:
+        wrong += _print_contents(contents)
+    click.echo("sound" if not wrong else f"{wrong} findings")
+
+
+def _print_contents(contents: Contents) -> int:
+    """Print what was looked at and what does not fit; how much does not."""
+    from kubeledger.cli.output import printable
+
+    told = f", {contents.unchecked} without a checksum to compute" if contents.unchecked else ""
+    click.echo(f"{contents.checkpoints:,} checkpoints{told}")
+    told = f", {contents.unverifiable:,} unverifiable" if contents.unverifiable else ""
+    click.echo(f"{contents.cgroups:,} cgroups against what the pods ask for{told}")
+    for bad in contents.bad_checkpoints:
+        place = printable(f"{bad.node}: {bad.place}")
+        click.echo(f"{place} (record {bad.seq}): {bad.problem}")
+    for node, drift in contents.drifts:
+        place = printable(f"{node}: {drift.place}")
+        what = f"{drift.cgroup}: {drift.value} is {drift.found}, not {drift.expected}"
+        click.echo(f"{place} (record {drift.seq}): {printable(what)}: {printable(drift.why)}")
+    return len(contents.bad_checkpoints) + len(contents.drifts)

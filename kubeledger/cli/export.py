@@ -42,6 +42,17 @@ __all__ = ["export"]
 )
 @click.option("--since", metavar="TIME", help="First time: RFC 3339, now, or -2h.")
 @click.option("--until", metavar="TIME", help="Last time.")
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Put pseudonyms for names, IDs and addresses; leave log lines and outputs out.",
+)
+@click.option(
+    "--redact-key",
+    envvar="KUBELEDGER_REDACT_KEY",
+    metavar="SECRET",
+    help="Same secret, same pseudonyms (better as $KUBELEDGER_REDACT_KEY). Default: a random one.",
+)
 @reports_errors
 def export(
     format_: str,
@@ -52,6 +63,8 @@ def export(
     kinds: tuple[str, ...],
     since: str | None,
     until: str | None,
+    redact: bool,
+    redact_key: str | None,
 ) -> None:
     """Write records of the ledger to stdout, or to a file.
 
@@ -59,6 +72,9 @@ def export(
     what every reader needs is kept: starts of the kubelet, its settings, the node, and the
     lists of pods (of the pod asked for). An excerpt is less evidence: what `verify` misses in
     it may stand in the rest of the ledger.
+
+    With --redact the records are for other eyes: they verify as before, but whose they are only
+    the owner of the key can tell. Resources, numbers and times stay.
     """
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.standalone import write_lines
@@ -72,9 +88,24 @@ def export(
         since_ns=parse_time(since) if since is not None else None,
         until_ns=parse_time(until) if until is not None else None,
     )
-    lines = lines_of_excerpt(Ledger.open(ledger), wanted)
+    opened = Ledger.open(ledger)
+    lines = lines_of_excerpt(opened, wanted)
+    if redact:
+        from kubeledger.query.excerpt import records_of_excerpt
+        from kubeledger.query.redaction import redacted
+
+        lines = redacted(lambda: records_of_excerpt(opened, wanted), _key(redact_key))
     if out is None:
         sys.stdout.buffer.writelines(lines)
         return
     count = write_lines(out, lines)
     click.echo(f"{count} records in {out}", err=True)
+
+
+def _key(secret: str | None) -> bytes:
+    """The key that the user's secret gives, or one that nobody will ever know."""
+    import secrets
+
+    from kubeledger.query.pseudonyms import key_of_passphrase
+
+    return key_of_passphrase(secret) if secret else secrets.token_bytes(32)

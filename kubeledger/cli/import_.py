@@ -112,7 +112,7 @@ def _warn(report: ImportReport) -> None:
     from kubeledger.cli.output import printable
 
     for recovery in report.recovery:
-        click.echo(f"recovered: {printable(str(recovery))}", err=True)
+        click.echo(f"recovered: {printable(recovery.message)}", err=True)
     for bundle in report.bundles:
         for finding in bundle.findings:
             place = f"{finding.file}: " if finding.file else ""

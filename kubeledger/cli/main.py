@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("kubeledger.cli.show:show", "Show one record with its evidence, causes and effects."),
     "state": ("kubeledger.cli.state:state", "Rebuild the node's state at any instant."),
     "sql": ("kubeledger.cli.sql:sql", "Ask read-only SQL over the ledger, or run a shipped query."),
+    "index": ("kubeledger.cli.index:index", "Write records as Parquet, for SQL over long ledgers."),
     "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
     "why": ("kubeledger.cli.why:why", "Say why, in one sentence with its evidence."),
     "whatif": ("kubeledger.cli.whatif:whatif", "Decide again under other settings or versions."),

@@ -16,6 +16,7 @@ from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
 from kubeledger.ledger.sealing import file_crc
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
+from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.wire.codec import (
     GENESIS,
@@ -24,6 +25,7 @@ from kubeledger.wire.codec import (
     check_crc,
     decode_envelope,
     decode_line,
+    is_whole_but_for_its_end,
     next_digest,
 )
 
@@ -115,6 +117,8 @@ class _NodeAuditor:
         self.counted_crcs = {
             segment.first_seq: segment.stored_crc for segment in counted.segments if segment.sealed
         }
+        self.snapshots = SnapshotStore(directory.parent, node)
+        self.snapshot_chains: dict[int, str | None] = dict.fromkeys(self.snapshots.seqs())
         self.records = 0
         self.seq = 0
         self.digest = GENESIS
@@ -144,6 +148,7 @@ class _NodeAuditor:
                 f"records {self.seq + 1} to {self.counted.last_seq} were acknowledged and "
                 "are not there",
             )
+        self._snapshots()
         return NodeAudit(
             node=self.node, records=self.records, last_seq=self.seq, head=self.digest.hex()
         )
@@ -156,6 +161,8 @@ class _NodeAuditor:
                     self._line(file, offset, line)
                 elif not segment.open:
                     self._find(file, offset, self.seq + 1, "the segment ends inside a line")
+                elif is_whole_but_for_its_end(line):
+                    self._find(file, offset, self.seq + 1, "the newline of this record was changed")
         except DamagedLedgerError as error:
             self._find(file, error.offset, self.seq + 1, error.message)
         counted = self.counted_crcs.get(segment.first_seq)
@@ -187,6 +194,8 @@ class _NodeAuditor:
         bad = [stands or follows[0], follows[0]]
         self.previous = bad if problem is not None or stands is None else [stands]
         self.digest = stands or follows[0]
+        if self.seq in self.snapshot_chains:
+            self.snapshot_chains[self.seq] = self.digest.hex()
         head = self.heads.get(self.seq)
         if problem is None and head is not None and head != self.digest.hex():
             self._find(file, offset, seq, "the manifest counts another chain digest here")
@@ -205,6 +214,13 @@ class _NodeAuditor:
         if envelope.cause is not None and not 0 < envelope.cause < expected:
             return expected, f"its cause, record {envelope.cause}, is not before it"
         return expected, None
+
+    def _snapshots(self) -> None:
+        for seq, chain in self.snapshot_chains.items():
+            flaw = self.snapshots.flaw(seq, chain)
+            if flaw is not None:
+                problem = f"this snapshot is not used and may be removed: {flaw}"
+                self._find(str(self.snapshots.path(seq)), None, seq, problem)
 
     def _twin(self, segment: Segment, twin: Path) -> None:
         other = Segment(twin, segment.first_seq, open=False)

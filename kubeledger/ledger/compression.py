@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 import zstandard
 
@@ -34,7 +34,11 @@ class Frame(NamedTuple):
     offset: int
 
 
-def compress(source: BinaryIO, target: BinaryIO, level: int) -> int:
+class _Sink(Protocol):
+    def write(self, data: bytes, /) -> int: ...
+
+
+def compress(source: BinaryIO, target: _Sink, level: int) -> int:
     """Write ``source`` as frames and a seek table.
 
     Returns:

@@ -13,7 +13,14 @@ from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records
 from kubeledger.ledger.lock import writer_lock
 from kubeledger.ledger.manifest import Manifest, NodeInfo, load_manifest, save_manifest
-from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory, node_name
+from kubeledger.ledger.names import (
+    MANIFEST,
+    NODES,
+    SEGMENTS,
+    TEMPORARY_SUFFIX,
+    node_directory,
+    node_name,
+)
 from kubeledger.ledger.reader import NodeReader, RawLine, Verify
 from kubeledger.ledger.recovery import RecoveryReport, recover_node
 from kubeledger.ledger.runs import replay_runs
@@ -25,6 +32,9 @@ from kubeledger.machine import Body, Record
 from kubeledger.wire.codec import BadLineError, chain_of, decode_envelope, decode_line
 
 __all__ = ["Ledger"]
+
+_UNFINISHED = {MANIFEST + TEMPORARY_SUFFIX}
+"""What a crash leaves of a ledger that was being made; it may be made again there."""
 
 
 class Ledger:
@@ -64,7 +74,7 @@ class Ledger:
         with storage_errors("make the ledger", ledger.path):
             if ledger.path.exists() and not ledger.path.is_dir():
                 raise BadQuestionError(f"{path} is no directory")
-            if ledger.path.is_dir() and any(ledger.path.iterdir()):
+            if ledger.path.is_dir() and _names(ledger.path) - _UNFINISHED:
                 raise BadQuestionError(
                     f"{path} is not empty", advice="name a new directory with --ledger DIR"
                 )
@@ -257,6 +267,10 @@ def _count(info: NodeInfo, lines: list[RawLine], first_seqs: set[int]) -> None:
         facts.append((envelope.ts_ns, body))
     size_bytes = sum(len(raw.line) for raw in lines)
     note_records(info, facts, size_bytes, chain_of(lines[-1].line))
+
+
+def _names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
 
 
 def _differ(left: Manifest, right: Manifest) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from kubeledger.errors import LedgerBusyError
-from kubeledger.ledger.storage import storage_errors
+from kubeledger.ledger.storage import new_file, storage_errors
 
 __all__ = ["writer_lock"]
 
@@ -37,8 +37,9 @@ def writer_lock(directory: Path) -> Iterator[None]:
                 file=str(directory),
             ) from None
     try:
-        with storage_errors("write the ledger", directory / _HOLDER):
-            (directory / _HOLDER).write_text(f"{os.getpid()}\n")
+        holder = directory / _HOLDER
+        with storage_errors("write the ledger", holder), new_file(holder) as file:
+            file.write(b"%d\n" % os.getpid())
         yield
     finally:
         with suppress(OSError):  # only a courtesy to the next one who finds the lock taken

@@ -23,6 +23,7 @@ from kubeledger.wire.codec import (
     check_crc,
     check_line,
     decode_line,
+    is_whole_but_for_its_end,
     kind_of,
 )
 
@@ -128,6 +129,8 @@ class NodeReader:
                     raise error
                 if piece.rest and not (segment.open and index == len(segments) - 1):
                     raise _damaged(segment, piece.offset, "the segment ends inside a line")
+                if piece.rest and is_whole_but_for_its_end(piece.rest):
+                    raise _damaged(segment, piece.offset, "the newline of a record was changed")
         if max(after_seq, self.last_seq) < self.acknowledged_seq:
             raise self._too_short()
 

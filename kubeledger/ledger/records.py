@@ -17,6 +17,7 @@ __all__ = [
     "ImportCompleted",
     "ImportStarted",
     "LinesNotUnderstood",
+    "RecordsRedacted",
     "Source",
     "SourceAccount",
 ]
@@ -103,3 +104,16 @@ class FindingReported(Observation, frozen=True, kw_only=True, forbid_unknown_fie
     finding: str
     file: str | None
     message: str
+
+
+class RecordsRedacted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The records before this one are not the original ones: names in them are pseudonyms.
+
+    Attributes:
+        records: how many; their numbers are the original ones.
+        key_check: equal where two redactions used the same key, hence the same pseudonyms.
+    """
+
+    kind: ClassVar[str] = "ledger.RecordsRedacted"
+    records: int
+    key_check: str

@@ -19,7 +19,14 @@ from kubeledger.ledger.manifest import Loss, NodeInfo, SegmentInfo
 from kubeledger.ledger.sealing import file_crc, finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
 from kubeledger.machine import Body
-from kubeledger.wire.codec import BadLineError, check_crc, check_line, decode_envelope, decode_line
+from kubeledger.wire.codec import (
+    BadLineError,
+    check_crc,
+    check_line,
+    decode_envelope,
+    decode_line,
+    is_whole_but_for_its_end,
+)
 
 __all__ = ["RecoveryReport", "recover_node"]
 
@@ -61,7 +68,7 @@ class _Bad(msgspec.Struct):
     Attributes:
         offset: where it begins.
         whole: it ends in a newline.
-        sound_behind: a line behind it is a sound record, so it is no torn tail.
+        sound_behind: it, or a line behind it, was a whole record, so it is no torn tail.
     """
 
     offset: int
@@ -145,7 +152,9 @@ def _scan(node: str, segment: Segment, info: NodeInfo, counted_seq: int) -> _Bad
             offset += len(line)
         note_records(info, noted, offset - piece.offset, digest, counted_seq)
         if piece.rest and bad is None:
-            bad = _Bad(piece.offset, "the segment ends inside a line", whole=False)
+            whole = is_whole_but_for_its_end(piece.rest)
+            reason = "its newline was changed" if whole else "the segment ends inside a line"
+            bad = _Bad(piece.offset, reason, whole=whole, sound_behind=whole)
     info.segments[-1].sealed = segment.sealed
     info.segments[-1].stored_bytes = _size(segment)
     info.segments[-1].stored_crc = file_crc(segment.path) if segment.sealed else ""

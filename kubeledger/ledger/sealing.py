@@ -11,7 +11,7 @@ import zstandard
 from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.compression import compress, decompress
 from kubeledger.ledger.names import SEALED_SUFFIX, SEGMENT_SUFFIX, TEMPORARY_SUFFIX
-from kubeledger.ledger.storage import remove, sync_directory
+from kubeledger.ledger.storage import new_file, remove, sync_directory
 
 __all__ = ["file_crc", "finish_seals", "seal"]
 
@@ -37,11 +37,8 @@ def seal(plain: Path, level: int) -> tuple[int, str]:
     sealed = plain.with_name(plain.name.removesuffix(SEGMENT_SUFFIX) + SEALED_SUFFIX)
     temporary = sealed.with_name(sealed.name + TEMPORARY_SUFFIX)
     try:
-        with plain.open("rb") as source, temporary.open("wb") as target:
+        with plain.open("rb") as source, new_file(temporary) as target:
             compress(source, target, level)
-            target.flush()
-            os.fsync(target.fileno())
-            stored_bytes = target.tell()
         if not _same(plain, temporary):
             raise DamagedLedgerError("compressing it gave something else", file=str(plain))
         crc = file_crc(temporary)
@@ -50,7 +47,7 @@ def seal(plain: Path, level: int) -> tuple[int, str]:
         temporary.unlink(missing_ok=True)
     sync_directory(sealed.parent)
     remove(plain)
-    return stored_bytes, crc
+    return target.size_bytes, crc
 
 
 def file_crc(path: Path) -> str:

@@ -111,11 +111,10 @@ def _plain(file: BinaryIO, offset: int) -> Iterator[bytes]:
 
 
 def _sealed_blocks(segment: Segment, file: BinaryIO, offset: int) -> Iterator[bytes]:
-    frames = {frame.offset: frame.stored_offset for frame in seek_table(segment.path)}
-    start = 0
-    if offset in frames:
-        file.seek(frames[offset])
-        start = offset
+    # From the frame that holds the offset: what stands before it costs nothing.
+    before = [frame for frame in seek_table(segment.path) if frame.offset <= offset]
+    start, stored_start = (before[-1].offset, before[-1].stored_offset) if before else (0, 0)
+    file.seek(stored_start)
     position = start
     try:
         for block in _skip(decompress(file), offset - start):

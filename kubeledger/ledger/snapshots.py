@@ -86,7 +86,7 @@ class SnapshotStore:
         )
         packed = zstandard.ZstdCompressor(level=_LEVEL).compress(snapshot.state)
         data = msgspec.json.encode(header) + b"\n" + packed
-        path = self._path(snapshot.seq)
+        path = self.path(snapshot.seq)
         with storage_errors("save a snapshot", path):
             make_directory(self._directory)
             write_atomically(path, data + b"%08x\n" % crc32(data))
@@ -140,34 +140,38 @@ class SnapshotStore:
         """
         seqs = self.seqs()
         for seq in seqs:
-            with storage_errors("remove a snapshot", self._path(seq)):
-                remove(self._path(seq))
+            with storage_errors("remove a snapshot", self.path(seq)):
+                remove(self.path(seq))
         return len(seqs)
 
-    def _path(self, seq: int) -> Path:
+    def path(self, seq: int) -> Path:
+        """Where the snapshot of a record is kept."""
         return self._directory / f"{seq:020d}.snapshot"
 
     def _pass_over(self, seq: int, reason: str) -> None:
         self.notes.append(f"the snapshot of record {seq} of {self._node} is not used: {reason}")
 
+    def flaw(self, seq: int, chain: str | None) -> str | None:
+        """What is wrong with a snapshot's bytes, or its place in the chain; None: nothing.
+
+        Args:
+            seq: the record it is named after.
+            chain: that record's digest, 64 hex digits; None when there is no such record.
+        """
+        read = self._read(seq)
+        if isinstance(read, str):
+            return read
+        header, _ = read
+        if (header.format, header.node, header.seq) != (1, self._node, seq):
+            return "it belongs elsewhere"
+        return None if header.chain == chain else "it was made from another chain"
+
     def _load(self, seq: int, version: str) -> Snapshot | None:
-        try:
-            data = self._path(seq).read_bytes()
-        except OSError as error:  # removed in this moment, or not readable: only a cache
-            self._pass_over(seq, (error.strerror or "cannot be read").lower())
+        read = self._read(seq)
+        if isinstance(read, str):
+            self._pass_over(seq, read)
             return None
-        content, crc = data[:-9], data[-9:]
-        head, _, packed = content.partition(b"\n")
-        try:
-            header = msgspec.json.decode(head, type=_Header)
-            if crc != b"%08x\n" % crc32(content) or header.size_bytes > _STATE_BYTES_MAX:
-                raise ValueError
-            if zstandard.frame_content_size(packed) != header.size_bytes:
-                raise ValueError  # before memory is taken for what the frame claims
-            state = zstandard.ZstdDecompressor().decompress(packed)
-        except (ValueError, zstandard.ZstdError):
-            self._pass_over(seq, "its bytes are damaged")
-            return None
+        header, state = read
         if (header.format, header.node, header.seq, header.version) != (
             1,
             self._node,
@@ -183,3 +187,21 @@ class SnapshotStore:
             chain=header.chain,
             state=state,
         )
+
+    def _read(self, seq: int) -> tuple[_Header, bytes] | str:
+        """Header and state of a snapshot, or why it cannot be used."""
+        try:
+            data = self.path(seq).read_bytes()
+        except OSError as error:  # removed in this moment, or not readable: only a cache
+            return (error.strerror or "cannot be read").lower()
+        content, crc = data[:-9], data[-9:]
+        head, _, packed = content.partition(b"\n")
+        try:
+            header = msgspec.json.decode(head, type=_Header)
+            if crc != b"%08x\n" % crc32(content) or header.size_bytes > _STATE_BYTES_MAX:
+                raise ValueError
+            if zstandard.frame_content_size(packed) != header.size_bytes:
+                raise ValueError  # before memory is taken for what the frame claims
+            return header, zstandard.ZstdDecompressor().decompress(packed)
+        except (ValueError, zstandard.ZstdError):
+            return "its bytes are damaged"

@@ -12,7 +12,9 @@ from kubeledger.errors import LedgerUnavailableError
 from kubeledger.ledger.names import TEMPORARY_SUFFIX
 
 __all__ = [
+    "NewFile",
     "make_directory",
+    "new_file",
     "remove",
     "storage_errors",
     "sync_directory",
@@ -78,16 +80,44 @@ def remove(path: Path) -> None:
     sync_directory(path.parent)
 
 
+class NewFile:
+    """A file under construction; see :func:`new_file`.
+
+    Attributes:
+        size_bytes: written so far.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.size_bytes = 0
+
+    def write(self, data: bytes) -> int:
+        """Write all of it; returns how much that is."""
+        write_all(self._descriptor, data)
+        self.size_bytes += len(data)
+        return len(data)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[NewFile]:
+    """Make a file, or empty the one that is there; its content is on disk behind the context.
+
+    Its name is not: see :func:`sync_directory`.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        yield NewFile(descriptor)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file: after a crash it is whole, the old one or the new one."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        try:
-            write_all(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with new_file(temporary) as file:
+            file.write(data)
         os.replace(temporary, path)  # noqa: PTH105 - named as the system call it is
     except OSError:
         with suppress(OSError):

@@ -71,8 +71,9 @@ class Tail:
     def close(self) -> None:
         """Close the file; all of it is on disk already."""
         if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+            descriptor, self._descriptor = self._descriptor, None
+            with suppress(OSError):  # each batch was synced; what a close says is of no more use
+                os.close(descriptor)
 
     @property
     def _path(self) -> Path:

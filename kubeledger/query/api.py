@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import duckdb
 
 from kubeledger.errors import BadQuestionError
+from kubeledger.history.history import History
+from kubeledger.ledger.ledger import Ledger
 from kubeledger.query.guard import check_query, one_line
 from kubeledger.query.loader import load
 from kubeledger.query.segments import fingerprint
@@ -88,6 +90,7 @@ class Queryable:
         self._database: duckdb.DuckDBPyConnection | None = None
         self._needs = Needs(kinds=frozenset(), evidence=False)
         self._loaded: tuple[Needs, object] | None = None
+        self._history: History | None = None
 
     def __enter__(self) -> Queryable:
         """Nothing is read before the first query."""
@@ -130,10 +133,12 @@ class Queryable:
     def _ready(self, needs: Needs) -> duckdb.DuckDBPyConnection:
         self._needs = self._needs.union(needs)
         wanted = (self._needs, fingerprint(self._ledger))
+        if self._history is None:
+            self._history = History(Ledger.open(self._ledger), Path(self._spill))
         if self._database is None or self._loaded != wanted:
             # A locked connection loads nothing more, so a wider question makes a new one.
             self._database = load(
-                self._ledger,
+                self._history,
                 self._needs,
                 memory_limit=self._memory_limit,
                 spill=Path(self._spill),

@@ -14,8 +14,9 @@ from kubeledger.machine import Record
 from kubeledger.node.records import ClockStepped, KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.query.listing import Filter, selection
 from kubeledger.replay.excerpts import renumbered
+from kubeledger.wire.codec import decode_line
 
-__all__ = ["excerpt", "lines_of_excerpt"]
+__all__ = ["excerpt", "lines_of_excerpt", "records_of_excerpt"]
 
 _ALWAYS = (ClockStepped, KubeletStarted, NodeObserved, SettingsObserved)
 
@@ -65,3 +66,13 @@ def lines_of_excerpt(ledger: Ledger, wanted: Filter) -> Iterator[bytes]:
                 yield raw.line
         else:
             yield from encode_recording(renumbered(ledger.replay(node)))
+
+
+def records_of_excerpt(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
+    """The records whose lines :func:`lines_of_excerpt` gives.
+
+    Raises:
+        KubeledgerError: as :func:`excerpt`.
+    """
+    for line in lines_of_excerpt(ledger, wanted):
+        yield decode_line(line)

@@ -1,28 +1,28 @@
-"""Fills an in-memory DuckDB with what a query reads of a ledger, then locks it.
+"""Sets up DuckDB for a query: Parquet history and live tail as one table, then locks it.
 
-DuckDB's own JSON reader parses the lines, in parallel and without Python per row. Records
-of an old schema version are the exception: those few go through the upcasters.
+The history is read where it lies, as far as a query needs it. The tail behind it, a few
+MiB, has every line's CRC checked and is parsed by DuckDB's own JSON reader.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from pathlib import Path
 
 import duckdb
-import msgspec
 
 from kubeledger.errors import BadQuestionError, DamagedLedgerError
+from kubeledger.history.history import Coverage, History
+from kubeledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
+from kubeledger.history.upcasting import upcast_lines
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.storage import storage_errors
 from kubeledger.query.guard import one_line
-from kubeledger.query.segments import SCAN_COLUMNS, SegmentFiles, quoted, scan_sql
 from kubeledger.query.views import RECORDS, Needs, View, load_views
-from kubeledger.wire.catalogue import BODY_TYPES
-from kubeledger.wire.upcast import UpcastError, upcast
 
 __all__ = ["load"]
 
-_FETCH_ROWS = 10_000
+_TAIL = "stored.tail"
+_ROWS = "stored.rows"
 _LOCKS = (
     "SET TimeZone = 'UTC'",
     "SET python_enable_replacements = false",
@@ -31,16 +31,17 @@ _LOCKS = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
-"""Last of all: from then on the connection reads no file and takes no setting."""
+"""Last of all: from then on the connection takes no setting, and reads no file but those of
+the history."""
 
 
 def load(
-    ledger: Path, needs: Needs, *, memory_limit: str | None, spill: Path
+    history: History, needs: Needs, *, memory_limit: str | None, spill: Path
 ) -> duckdb.DuckDBPyConnection:
     """A locked connection with the table ``records`` and every view.
 
     Args:
-        ledger: directory of the ledger.
+        history: of the ledger.
         needs: records of other kinds are not loaded.
         memory_limit: as DuckDB writes it (``2GB``); None is DuckDB's default.
         spill: directory for what does not fit into memory.
@@ -63,10 +64,11 @@ def load(
             f"{memory_limit!r} is no size of memory: {one_line(str(error))}",
             advice="write it as 500MB or 2GB",
         ) from error
-    with SegmentFiles(ledger) as files:
-        _prove(ledger)
-        _load_records(connection, files, needs)
-        _upcast_records(connection, files.scratch)
+    connection.execute("CREATE SCHEMA stored")
+    wanted = needs.kinds is None or bool(needs.kinds)
+    covered = history.cover() if wanted else Coverage([], {})
+    _load_tail(connection, history.ledger, covered if wanted else None, needs, spill)
+    _create_rows(connection, covered.paths)
     for view in load_views().values():
         _create_view(connection, view)
     for lock in _LOCKS:
@@ -74,80 +76,52 @@ def load(
     return connection
 
 
-def _prove(ledger: Path) -> None:
-    """Check every line's CRC: DuckDB would answer from a line in which a bit has flipped.
-
-    Raises:
-        DamagedLedgerError: naming file and offset.
-    """
-    opened = Ledger.open(ledger)
-    for node in opened.nodes():
-        deque(opened.raw_lines(node, verify="crc"), maxlen=0)
-
-
-def _load_records(connection: duckdb.DuckDBPyConnection, files: SegmentFiles, needs: Needs) -> None:
-    paths = [] if needs.kinds is not None and not needs.kinds else files.paths
-    where = ""
-    if needs.kinds is not None:
-        where = f"WHERE kind IN ({', '.join(quoted(kind) for kind in sorted(needs.kinds) or [''])})"
-    evidence = "evidence" if needs.evidence else f"NULL::{SCAN_COLUMNS['evidence']} AS evidence"
+def _load_tail(
+    connection: duckdb.DuckDBPyConnection,
+    ledger: Ledger,
+    covered: Coverage | None,
+    needs: Needs,
+    scratch: Path,
+) -> None:
+    """Parse what stands behind the history; nothing at all where ``covered`` is None."""
+    path = scratch / "tail.jsonl"
     try:
-        connection.execute(
-            f"""CREATE TABLE {RECORDS} AS
-            SELECT
-                node, seq, make_timestamp(ts_ns // 1000) AS ts, ts_ns, role, kind, v,
-                cause AS cause_seq, {evidence}, body
-            FROM {scan_sql(paths)} {where}"""
-        )
+        if covered is not None:
+            with storage_errors("copy the end of the ledger", path):
+                _copy_tail(ledger, covered, path)
+        source = str(path) if covered is not None else None
+        connection.execute(create_lines(_TAIL, source, kinds=needs.kinds, evidence=needs.evidence))
     except (duckdb.InvalidInputException, duckdb.IOException) as error:
-        raise _damaged(files, str(error)) from error
-
-
-def _damaged(files: SegmentFiles, message: str) -> DamagedLedgerError:
-    # DuckDB counts lines by its own blocks, so only the file is worth telling.
-    segment = next((files.originals[path] for path in files.paths if path in message), None)
-    return DamagedLedgerError(
-        f"a segment cannot be read: {one_line(message).partition(' in file ')[0]}",
-        advice="`kubeledger audit` shows what is damaged and where",
-        file=segment,
-    )
-
-
-def _upcast_records(connection: duckdb.DuckDBPyConnection, scratch: Path) -> None:
-    current = ", ".join(f"({quoted(kind)}, {body.v})" for kind, body in BODY_TYPES.items())
-    old = connection.cursor().execute(
-        f"SELECT node, seq, kind, v, body FROM {RECORDS}"
-        f" WHERE (kind, v) NOT IN (VALUES {current}) ORDER BY node, seq"
-    )
-    rows = old.fetchmany(_FETCH_ROWS)
-    if not rows:
-        return
-    # Through a file: the rows of a big old ledger never stand in memory at once.
-    upcasted = scratch / "upcasted.jsonl"
-    with upcasted.open("wb") as file:
-        while rows:
-            file.write(msgspec.json.Encoder().encode_lines([_upcasted(row) for row in rows]))
-            rows = old.fetchmany(_FETCH_ROWS)
-    connection.execute(
-        f"UPDATE {RECORDS} SET v = fresh.v, body = fresh.body"
-        f" FROM read_json({quoted(str(upcasted))}, format = 'newline_delimited',"
-        " columns = {node: 'VARCHAR', seq: 'BIGINT', v: 'INTEGER', body: 'JSON'}) AS fresh"
-        f" WHERE {RECORDS}.node = fresh.node AND {RECORDS}.seq = fresh.seq"
-    )
-
-
-def _upcasted(row: tuple[str, int, str, int, str]) -> dict[str, object]:
-    node, seq, kind, v, body = row
-    try:
-        if kind not in BODY_TYPES:
-            raise UpcastError(f"unknown kind {kind!r}")
-        fresh = upcast(kind, v, msgspec.json.decode(body, type=dict))
-    except UpcastError as error:
         raise DamagedLedgerError(
-            f"record {seq} of {node}: {error}",
-            advice="a newer kubeledger wrote this ledger: read it with that version",
-        ) from None
-    return {"node": node, "seq": seq, "v": BODY_TYPES[kind].v, "body": fresh}
+            f"the ledger cannot be read: {one_line(str(error)).partition(' in file ')[0]}",
+            advice="`kubeledger audit` shows what is damaged and where",
+            file=str(ledger.path),
+        ) from error
+    finally:
+        path.unlink(missing_ok=True)
+    upcast_lines(connection, _TAIL, scratch)
+
+
+def _copy_tail(ledger: Ledger, covered: Coverage, path: Path) -> None:
+    """Copy lines, each one's CRC checked: DuckDB would read one in which a bit has flipped."""
+    with path.open("wb") as file:
+        for node in ledger.nodes():
+            after_seq = covered.ends.get(node, 0)
+            file.writelines(raw.line for raw in ledger.raw_lines(node, after_seq, verify="crc"))
+
+
+def _create_rows(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> None:
+    columns = ", ".join(ROW_COLUMNS)
+    rows = f"SELECT {columns} FROM ({rows_sql(_TAIL)})"
+    if paths:
+        files = f"[{', '.join(quoted(path) for path in paths)}]"
+        connection.execute(f"SET allowed_paths = {files}")
+        # The partitions' names repeat what the rows hold.
+        history = f"read_parquet({files}, hive_partitioning = false)"
+        rows = f"SELECT {columns} FROM {history} UNION ALL {rows}"
+    connection.execute(f"CREATE VIEW {_ROWS} AS {rows}")
+    names = ", ".join(column.name for column in load_views()[RECORDS].columns)
+    connection.execute(f"CREATE VIEW {RECORDS} AS SELECT {names} FROM {_ROWS}")
 
 
 def _create_view(connection: duckdb.DuckDBPyConnection, view: View) -> None:

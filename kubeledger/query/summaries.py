@@ -41,6 +41,7 @@ TEMPLATES: Mapping[str, str] = {
     "ledger.ImportCompleted": "import completed, {accounts#} sources",
     "ledger.ImportStarted": "import started, {sources#} sources",
     "ledger.LinesNotUnderstood": "{count} lines not understood: {shape}",
+    "ledger.RecordsRedacted": "{records} records before this one hold pseudonyms",
     "lifecycle.ContainerDied": "container died[, exit code {exit_code}]",
     "lifecycle.ContainerKilled": "container killed[ ({reason})][: {message}]",
     "lifecycle.ContainerRestarted": "container started again[ ({reason})]",

@@ -1,7 +1,8 @@
 """The SQL views: one ``views/NAME.sql`` each, every column commented in its header.
 
-``records`` is the one table; it is filled by the loader with no more than the kinds that
-the views of a query read. Everything else is a view over it.
+``records`` is what the loader makes of the Parquet history and of the tail behind it, which
+is read for no more than the kinds that the views of a query need. Everything else is a view
+over it, or, where columns are kept that need not be dug out of bodies, over ``stored.rows``.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def _parse_view(name: str, source: str) -> View:
         name=name,
         doc=header.prose,
         kinds=None if kinds == ALL_KINDS else frozenset(kinds.split()),
-        evidence=re.search(r"\bevidence\b", header.sql) is not None,
+        evidence=re.search(r"\b(evidence|source_file)\b", header.sql) is not None,
         columns=tuple(
             Column(name=field.name, type=field.type, comment=field.text)
             for field in header.of("column")

@@ -37,6 +37,7 @@ __all__ = [
     "decode_line",
     "encode_line",
     "encode_parts",
+    "is_whole_but_for_its_end",
     "kind_of",
     "next_digest",
     "payload_of",
@@ -169,6 +170,18 @@ def check_crc(line: bytes) -> None:
     """
     if line[-_CRC_BYTES:] != _CRC_PART % crc32(line[:-_CRC_BYTES]):
         raise BadLineError("its CRC does not fit its bytes")
+
+
+def is_whole_but_for_its_end(text: bytes) -> bool:
+    """Whether what stands behind the last newline is a whole line with another last byte.
+
+    An unfinished write leaves the beginning of a line, never this: its newline was changed.
+    """
+    try:
+        check_crc(text[:-1] + b"\n")
+    except BadLineError:
+        return False
+    return not text.endswith(b"\n")
 
 
 def next_digest(line: bytes, previous: bytes) -> bytes:

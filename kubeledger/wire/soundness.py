@@ -22,28 +22,31 @@ __all__ = ["NOT_JSON", "body_flaw", "flaw_of_encoded"]
 NOT_JSON = (UnicodeEncodeError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError)
 """What encoding a value that JSON cannot hold raises."""
 
+_INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
+_values_of = msgspec.structs.astuple
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class _Check:
-    """What is checked of one kind.
+    """What is checked of one kind; fields are named by their place in the body.
 
     Attributes:
+        names: of all fields.
         times: fields that hold nanoseconds since the epoch.
         numbers: fields that hold integers, at any depth; free-form JSON is not among them.
-        choices: field -> its words; None: the types do not tell enough.
+        choices: fields and their words; None: the types do not tell enough.
         sound: types of all fields, as they were decoded before.
     """
 
-    __slots__ = ("choices", "decode", "numbers", "sound", "times")
+    __slots__ = ("choices", "decode", "names", "numbers", "sound", "times")
 
     def __init__(self, body: type[Body]) -> None:
         hints = get_type_hints(body)
-        names = body.__struct_fields__
+        names = self.names = body.__struct_fields__
         self.decode = msgspec.json.Decoder(body).decode
-        self.times = tuple(name for name in names if name.endswith("ts_ns"))
-        self.numbers = tuple(name for name in names if _holds_numbers(hints[name]))
-        self.choices = _choices({name: hints[name] for name in names})
+        self.times = tuple(n for n, name in enumerate(names) if name.endswith("ts_ns"))
+        self.numbers = tuple(n for n, name in enumerate(names) if _holds_numbers(hints[name]))
+        self.choices = _choices([hints[name] for name in names])
         self.sound: set[tuple[type, ...]] = set()
 
 
@@ -56,7 +59,7 @@ def _holds_numbers(hint: Any) -> bool:  # noqa: ANN401 - any type hint
 def _fits(value: object) -> bool:
     """Integers as wide as the ledger's readers have them."""
     if type(value) is int:
-        return -(1 << 63) <= value < 1 << 63
+        return _INT_MIN <= value <= _INT_MAX
     if isinstance(value, tuple):
         return all(map(_fits, value))
     if isinstance(value, dict):
@@ -64,16 +67,16 @@ def _fits(value: object) -> bool:
     return not isinstance(value, msgspec.Struct) or _fits(msgspec.structs.astuple(value))
 
 
-def _choices(hints: dict[str, Any]) -> tuple[tuple[str, frozenset[object]], ...] | None:
-    choices: list[tuple[str, frozenset[object]]] = []
-    for name, hint in hints.items():
+def _choices(hints: list[Any]) -> tuple[tuple[int, frozenset[object]], ...] | None:
+    choices: list[tuple[int, frozenset[object]]] = []
+    for place, hint in enumerate(hints):
         parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         words = [part for part in parts if get_origin(part) is Literal]
         if not {part for part in parts if part not in words} <= {str, int, bool, NoneType}:
             return None
         if words:
             known = {word for part in words for word in get_args(part)}
-            choices.append((name, frozenset(known | ({None} if NoneType in parts else set()))))
+            choices.append((place, frozenset(known | ({None} if NoneType in parts else set()))))
     return tuple(choices)
 
 
@@ -93,28 +96,33 @@ def flaw_of_encoded(body: Body, encoded: bytes) -> str | None:
     check = _CHECKS.get(body.kind)
     if check is None:
         return f"unknown kind {body.kind!r}"
-    if not _is_known(body, check):
+    values = _values_of(body)
+    types = tuple(map(type, values))
+    if not _is_known(check, types, values):
         try:
             check.decode(encoded)
         except (msgspec.MsgspecError, RecursionError) as error:
             return f"{body.kind} could not be read back: {error}"
         if check.choices is not None:
-            check.sound.add(tuple(map(type, msgspec.structs.astuple(body))))
-    for name in check.numbers:
-        if not _fits(getattr(body, name)):
+            check.sound.add(types)
+    for place in check.numbers:
+        value = values[place]
+        if not (_INT_MIN <= value <= _INT_MAX if type(value) is int else _fits(value)):
+            name = check.names[place]
             return f"{body.kind} could not be shown: {name} does not fit into 64 bits"
-    for name in check.times:
-        ts_ns = getattr(body, name)
+    for place in check.times:
+        ts_ns = values[place]
         if ts_ns is not None and not is_storable(ts_ns):
+            name = check.names[place]
             return f"{body.kind} could not be shown: {name} is not in the years {YEARS}"
     return None
 
 
-def _is_known(body: Body, check: _Check) -> bool:
-    if check.choices is None:
+def _is_known(check: _Check, types: tuple[type, ...], values: tuple[Any, ...]) -> bool:
+    # Types first: where they are known, a word is a text or None, so it can be looked up.
+    if check.choices is None or types not in check.sound:
         return False
-    for name, words in check.choices:
-        word = getattr(body, name)
-        if type(word) not in (str, NoneType) or word not in words:
+    for place, words in check.choices:  # noqa: SIM110 - a generator would cost more than the rest
+        if values[place] not in words:
             return False
-    return tuple(map(type, msgspec.structs.astuple(body))) in check.sound
+    return True

@@ -33,16 +33,22 @@ with ledger.writer() as writer:
 """
 
 
-def start_writer(ledger: Ledger) -> subprocess.Popen[str]:
-    """A process that appends without end and prints the last seq of each batch."""
+def started(program: str, *arguments: str) -> subprocess.Popen[str]:
+    """A Python process that finds the package and its tests."""
     root = Path(__file__).parents[2]
     return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(ledger.path)],
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(root)},
     )
+
+
+def start_writer(ledger: Ledger) -> subprocess.Popen[str]:
+    """A process that appends without end and prints the last seq of each batch."""
+    return started(WRITER, str(ledger.path))
 
 
 def kill(process: subprocess.Popen[str]) -> list[int]:
@@ -52,28 +58,78 @@ def kill(process: subprocess.Popen[str]) -> list[int]:
     return [int(line) for line in output.splitlines(keepends=True) if line.endswith("\n")]
 
 
-def test_killed_writers_lose_nothing_acknowledged(tmp_path: Path) -> None:
-    """Time and again on the same ledger, while it rolls over and seals; readers look on."""
-    ledger = ledger_of(tmp_path / "l", batch(0, 1))
-    moments = random.Random(7)
-    seen = 1
-    for _ in range(5):
-        process = start_writer(ledger)
+NURSERY = f"""
+import os, sys
+{WRITER.partition("ledger = ")[0]}
+for path in map(str.strip, sys.stdin):
+    child = os.fork()
+    if child == 0:
+        print("pid", os.getpid(), flush=True)
+        sys.argv[1:] = [path]
+        break
+    os.waitpid(child, 0)
+    print("dead", flush=True)
+else:
+    sys.exit()
+{WRITER[WRITER.index("ledger = ") :]}
+"""
+"""A process that has all imported, and forks a writer for each path that it reads."""
+
+
+class Nursery:
+    """Writers without the time that a new interpreter takes."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
         assert process.stdout is not None
-        first = int(process.stdout.readline())
-        assert first > seen - 7
-        deadline = time.monotonic() + moments.uniform(0.0, 0.25)
-        while time.monotonic() < deadline:
-            read = seqs(ledger, after_seq=max(0, first - 3))
-            assert read == list(range(first - 2, first - 2 + len(read)))
-            assert first <= read[-1]
-        acknowledged = max([first, *kill(process)])
-        with ledger.writer() as writer:  # the lock of the dead one does not count
-            seen = writer.next_seq(NODE) - 1
-        assert seen >= acknowledged
-        assert sizes(ledger) == list(range(seen))
-        assert audit(ledger).findings == ()
-    assert len(segment_paths(ledger)) > 1
+        self.orders = process.stdin
+        self.told = process.stdout
+
+    def start(self, ledger: Ledger) -> tuple[int, int]:
+        """A writer's process number, and the last seq of its first batch."""
+        self.orders.write(f"{ledger.path}\n")
+        self.orders.flush()
+        pid = int(self.told.readline().removeprefix("pid "))
+        return pid, int(self.told.readline())
+
+    def kill(self, pid: int) -> list[int]:
+        """Kill it without warning; the seqs it had acknowledged meanwhile."""
+        os.kill(pid, signal.SIGKILL)
+        lines = iter(self.told.readline, "dead\n")
+        return [int(line) for line in lines]
+
+
+@pytest.mark.parametrize("kills", [20, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_killed_writers_lose_nothing_acknowledged(tmp_path: Path, kills: int) -> None:
+    """Time and again on the same ledger, while it rolls over and seals; readers look on."""
+    moments = random.Random(7)
+    with started(NURSERY) as process:
+        nursery = Nursery(process)
+        for round_ in range(-(-kills // 50)):  # a new ledger now and then: reading takes time
+            ledger = ledger_of(tmp_path / f"{round_}", batch(0, 1))
+            seen = 1
+            for _ in range(min(50, kills - 50 * round_)):
+                seen = killed(ledger, nursery, seen, moments)
+            assert len(segment_paths(ledger)) > 1
+
+
+def killed(ledger: Ledger, nursery: Nursery, seen: int, moments: random.Random) -> int:
+    """Kill a writer at some moment and check what is left; the last seq that is there."""
+    pid, first = nursery.start(ledger)
+    assert first > seen - 7
+    deadline = time.monotonic() + moments.uniform(0.0, 0.06)
+    while time.monotonic() < deadline:
+        read = seqs(ledger, after_seq=max(0, first - 3))
+        assert read == list(range(first - 2, first - 2 + len(read)))
+        assert first <= read[-1]
+    acknowledged = max([first, *nursery.kill(pid)])
+    with ledger.writer() as writer:  # the lock of the dead one does not count
+        seen = writer.next_seq(NODE) - 1
+        assert all(report.lost_seq is None for report in writer.recovery)
+    assert seen >= acknowledged
+    assert sizes(ledger) == list(range(seen))
+    assert audit(ledger).findings == ()
+    return seen
 
 
 def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:

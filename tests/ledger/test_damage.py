@@ -13,6 +13,7 @@ from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import MANIFEST
 from kubeledger.ledger.reader import Verify
+from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.machine import Record
 from kubeledger.wire.codec import GENESIS, chained, payload_of
 from tests.ledger.making import NODE, append, batch, deleted, ledger_of, segment_paths, seqs
@@ -106,6 +107,32 @@ def _is_newer(path: Path) -> bool:
     """The flip made a greater number of the version."""
     match = re.search(rb'"version": (\d+),', path.read_bytes())
     return match is not None and int(match[1]) > 1
+
+
+def test_a_flip_at_every_byte_of_a_snapshot(tmp_path: Path) -> None:
+    """Audit names the file and the record; readers do without it."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 4))
+    digest = ledger.digest_at(NODE, 3)
+    assert digest is not None
+    store = ledger.snapshots(NODE)
+    path = store.save(Snapshot(seq=3, ts_ns=2, version="1", chain=digest.hex(), state=b"state"))
+    assert audit(ledger).findings == ()
+    data = path.read_bytes()
+    for position in range(len(data)):
+        path.write_bytes(flipped(data, position, position % 8))
+        (finding,) = audit(ledger).findings
+        assert (finding.file, finding.seq) == (str(path), 3)
+        assert store.newest("1", [], lambda _seq: digest) is None
+
+
+def test_a_snapshot_of_another_chain_is_found(tmp_path: Path) -> None:
+    """Sound in itself, but not of this ledger; or of a record that is not there."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 4))
+    for seq in (3, 9):
+        snapshot = Snapshot(seq=seq, ts_ns=2, version="1", chain="00" * 32, state=b"state")
+        ledger.snapshots(NODE).save(snapshot)
+    found = [(one.seq, "another chain" in one.problem) for one in audit(ledger).findings]
+    assert found == [(3, True), (9, True)]
 
 
 def rechained(lines: list[bytes]) -> bytes:

@@ -119,6 +119,24 @@ def test_garbage_with_records_behind_it_is_damage(tmp_path: Path) -> None:
     assert path.read_bytes() == data
 
 
+def test_a_changed_last_newline_is_no_torn_tail(tmp_path: Path) -> None:
+    """Even if no manifest counts the record: an unfinished write does not end like this."""
+    ledger = crashed(tmp_path / "l", acknowledged=1, behind=2)
+    path = segment_paths(ledger)[0]
+    data = path.read_bytes()
+    for bit in range(8):
+        changed = data[:-1] + bytes([data[-1] ^ 1 << bit])
+        path.write_bytes(changed)
+        with pytest.raises(DamagedLedgerError, match="newline") as caught, ledger.writer():
+            pass
+        assert caught.value.offset == line_ends(path)[1]
+        with pytest.raises(DamagedLedgerError, match="newline"):
+            seqs(ledger)
+        (finding,) = audit(ledger).findings
+        assert (finding.file, finding.seq, finding.offset) == (str(path), 3, caught.value.offset)
+        assert path.read_bytes() == changed
+
+
 def test_damage_in_the_last_acknowledged_record_is_no_torn_tail(tmp_path: Path) -> None:
     """The manifest counts it, so it was whole once."""
     ledger = ledger_of(tmp_path / "l", batch(0, 3))

@@ -117,7 +117,7 @@ def test_locks_hold_without_the_check(database: Queryable, tmp_path: Path) -> No
     cursor = connection.cursor()
     cursor.execute("BEGIN TRANSACTION READ ONLY")
     with pytest.raises(duckdb.Error, match="read-only"):
-        cursor.execute("DELETE FROM records")
+        cursor.execute("DELETE FROM stored.tail")
     for statement in (
         f"COPY (SELECT 1) TO '{tmp_path / 'x'}'",
         f"SELECT * FROM read_text('{__file__}')",

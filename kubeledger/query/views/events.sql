@@ -26,28 +26,11 @@ SELECT
     kind,
     v,
     cause_seq,
-    CASE WHEN about_pod
-        THEN coalesce(
-            body ->> 'namespace', body ->> 'victim_namespace', body ->> 'preemptor_namespace'
-        )
-    END AS namespace,
-    CASE WHEN about_pod
-        THEN coalesce(body ->> 'pod', body ->> 'victim_pod', body ->> 'preemptor_pod')
-    END AS pod,
-    CASE
-        WHEN NOT about_pod THEN NULL
-        WHEN kind = 'preemption.PodPreempted' THEN body ->> 'victim_uid'
-        WHEN kind = 'preemption.PreemptionFailed' THEN body ->> 'preemptor_uid'
-        ELSE body ->> 'pod_uid'
-    END AS pod_uid,
-    body ->> 'container' AS container,
-    evidence[1].file AS source_file,
-    evidence[1].line AS source_line,
+    namespace,
+    pod,
+    pod_uid,
+    container,
+    source_file,
+    source_line,
     body
-FROM (
-    SELECT
-        *,
-        -- A reason may be about the node; then `pod` in the body holds the node's name.
-        kind <> 'lifecycle.ReasonReported' OR (body ->> 'object_kind') = 'Pod' AS about_pod
-    FROM records
-);
+FROM stored.rows;

@@ -1,0 +1,41 @@
+"""``kubeledger index``: make or renew the Parquet files that SQL reads."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from kubeledger.cli.options import ledger_option, reports_errors
+
+__all__ = ["index"]
+
+
+@click.command(epilog="Example: kubeledger index --rebuild")
+@ledger_option
+@click.option("--rebuild", is_flag=True, help="Remove the files first and make all of them anew.")
+@reports_errors
+def index(ledger: Path, rebuild: bool) -> None:
+    """Write the records as Parquet below LEDGER/history, for SQL and for other engines.
+
+    `kubeledger sql` does so by itself where it pays. The files hold nothing that the ledger
+    does not hold, and may be removed at any time.
+    """
+    from kubeledger.history.history import History
+    from kubeledger.history.index import HISTORY
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.ledger.storage import storage_errors
+
+    opened = Ledger.open(ledger)
+    with TemporaryDirectory(prefix="kubeledger-") as scratch:
+        if rebuild and (ledger / HISTORY).is_dir():
+            with storage_errors("remove the history", ledger / HISTORY):
+                shutil.rmtree(ledger / HISTORY)
+        history = History(opened, Path(scratch))
+        covered = history.cover(1)
+        history.require_kept()
+    for node, seq in covered.ends.items():
+        click.echo(f"{node}: records 1 to {seq}")
+    click.echo(f"{len(covered.paths)} Parquet files below {ledger / HISTORY}")

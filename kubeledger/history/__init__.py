@@ -1,0 +1,1 @@
+"""The history for queries: Parquet, Hive-partitioned, made from segments and disposable."""

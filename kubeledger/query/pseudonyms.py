@@ -1,0 +1,140 @@
+"""Pseudonyms: the same name always gets the same one, and only the key's owner can tell which.
+
+A pseudonym is a keyed BLAKE2b of the name, in the form of what it replaces (a UUID stays a
+UUID, a long hexadecimal number one of its length), so that what is built of names is still built
+of them: a static pod is still called after its node, a cgroup after its pod.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+__all__ = ["Pseudonyms", "key_of_passphrase"]
+
+WELL_KNOWN = frozenset(
+    {"", "default", "kube-system", "kube-public", "kube-node-lease", "localhost", "POD", "linux"}
+)
+"""Names that every cluster has; they tell nothing."""
+
+_UUID = re.compile(r"[0-9a-f]{8}([-_])[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}")
+_HEX = re.compile(r"[0-9a-f]{32,}")
+_IDENTITIES = re.compile(
+    # "pod" ends in a hexadecimal digit; in the name of a cgroup its UID follows right behind
+    rf"(?:(?<=pod)|(?<![0-9A-Za-z]))(?:{_UUID.pattern}|{_HEX.pattern})(?![0-9A-Za-z])"
+    r"|(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])"
+    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}(?![\w:])"
+    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:)+:(?:[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4})*)?(?![\w:])"
+)
+_TOKEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+_PLAIN_TERM = re.compile(_TOKEN.pattern)
+
+
+def key_of_passphrase(passphrase: str) -> bytes:
+    """A key of 32 bytes; slow on purpose, because passphrases are guessed."""
+    salt = b"kubeledger redaction 1"
+    return hashlib.scrypt(passphrase.encode(), salt=salt, n=1 << 14, r=8, p=1, dklen=32)
+
+
+class Pseudonyms:
+    """Replaces names, alone and inside texts.
+
+    Attributes:
+        terms: names that are replaced where they stand in a text.
+        kept: words that never are (resource names, the kubelet's words).
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._nodes: list[str] = []
+        self._known: dict[str, str] = {}
+        self._ordered: set[str] = set()
+        self._complex: re.Pattern[str] | None = None
+        self.terms: set[str] = set()
+        self.kept: set[str] = set()
+
+    @property
+    def key_check(self) -> str:
+        """Equal for exports with the same key, and tells nothing about it."""
+        return self._digest("key check", 16)
+
+    def add_node(self, name: str) -> None:
+        """Static pods are called after their node: NAME-NODE."""
+        if name not in self._nodes:
+            self._nodes.append(name)
+        self.add(name)
+
+    def add(self, term: str) -> None:
+        """Replace this name in texts from now on."""
+        if term not in WELL_KNOWN and term not in self.kept:
+            self.terms.add(term)
+            self._complex = None
+
+    def add_ordered(self, digest: str) -> None:
+        """Image IDs keep their order among each other: the kubelet breaks ties by it."""
+        self._ordered.add(digest)
+
+    def settle(self) -> None:
+        """All names are known now."""
+        originals = sorted(self._ordered)
+        made = sorted(self._made(original) for original in originals)
+        self._known.update(zip(originals, made, strict=True))
+        self.terms -= self.kept
+
+    def name(self, text: str) -> str:
+        """The pseudonym of one name."""
+        if text in WELL_KNOWN or text in self.kept:
+            return text
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self._made(text)
+        return found
+
+    def text(self, text: str) -> str:
+        """A text with all names in it replaced, and whatever looks like an ID or an address."""
+        for pattern, replace in (
+            (self._complex_terms(), self._whole),
+            (_IDENTITIES, self._whole),
+            (_TOKEN, self._token),
+        ):
+            if pattern is not None:
+                text = pattern.sub(replace, text)
+        return text
+
+    def _whole(self, match: re.Match[str]) -> str:
+        return self.name(match[0])
+
+    def _token(self, match: re.Match[str]) -> str:
+        token = match[0]
+        if token in self.terms:
+            return self.name(token)
+        for node in self._nodes:  # a static pod that was only seen under its file's name
+            if token.endswith(f"-{node}"):
+                return self.name(token)
+        return token
+
+    def _complex_terms(self) -> re.Pattern[str] | None:
+        """Terms that are more than one token: images, paths."""
+        if self._complex is None:
+            found = [term for term in self.terms if not _PLAIN_TERM.fullmatch(term)]
+            longest_first = sorted(found, key=len, reverse=True)
+            if found:
+                self._complex = re.compile("|".join(map(re.escape, longest_first)))
+        return self._complex
+
+    def _made(self, text: str) -> str:
+        if _UUID.fullmatch(text):
+            digits = self._digest(text.replace("_", "-"), 16)
+            parts = digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]
+            return text[8].join(parts)
+        if _HEX.fullmatch(text):
+            return self._digest(text, (len(text) + 1) // 2 if len(text) <= 128 else 64)[: len(text)]
+        for node in self._nodes:
+            base = text.removesuffix(f"-{node}")
+            if base and base != text:
+                return f"{self.name(base)}-{self.name(node)}"
+        return f"r-{self._digest(text, 6)}"
+
+    def _digest(self, text: str, size: int) -> str:
+        data = text.encode(errors="surrogatepass")
+        return hashlib.blake2b(data, key=self._key, digest_size=size).hexdigest()

@@ -1,0 +1,44 @@
+"""``kubeledger index``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from kubeledger.cli.main import cli
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.ledger import Ledger
+from tests.query.fixture_ledger import whole_story
+
+
+def test_index_writes_parquet_and_sql_reads_it(tmp_path: Path) -> None:
+    """It tells what is covered; made anew, it is the same; without a place, it is an error."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    with ledger.writer() as writer:
+        writer.append("node-a", [Draft(r.ts_ns, r.body, r.evidence) for r in whole_story()])
+    place = ["--ledger", str(ledger.path)]
+    done = CliRunner().invoke(cli, ["index", *place])
+    assert done.exit_code == 0, done.output
+    assert "node-a: records 1 to 46\n1 Parquet files" in done.output
+    (file,) = ledger.path.glob("history/node=node-a/date=*/*.parquet")
+    stamp = file.stat().st_mtime_ns
+    assert CliRunner().invoke(cli, ["index", *place]).exit_code == 0
+    assert file.stat().st_mtime_ns == stamp
+    assert CliRunner().invoke(cli, ["index", "--rebuild", *place]).exit_code == 0
+    assert file.stat().st_mtime_ns > stamp
+    asked = CliRunner().invoke(
+        cli, ["sql", "SELECT count(*) AS n FROM events", *place, "-o", "csv"]
+    )
+    assert asked.output.split() == ["n", "46"]
+
+
+def test_index_says_when_it_cannot_be_kept(tmp_path: Path) -> None:
+    """One sentence and an exit code, no traceback."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    with ledger.writer() as writer:
+        writer.append("node-a", [Draft(r.ts_ns, r.body, r.evidence) for r in whole_story()])
+    (ledger.path / "history").write_text("in the way")
+    failed = CliRunner().invoke(cli, ["index", "--ledger", str(ledger.path)])
+    assert failed.exit_code != 0
+    assert "cannot write the history" in failed.output
