@@ -15,9 +15,12 @@ from kubeledger.node.state import NodeState
 from kubeledger.replay.fold import fold
 from kubeledger.verify import RECORDED, Finding, Variant, verify
 
-__all__ = ["Scene"]
+__all__ = ["CONFIG_PATH", "Scene"]
 
 _NS_PER_S = 1_000_000_000
+
+CONFIG_PATH = "/var/lib/kubelet/config.yaml"
+"""What the flag ``--config`` of every scene's kubelet names."""
 
 
 class Scene:
@@ -40,7 +43,8 @@ class Scene:
 
         Args:
             kubelet_version: whose rules hold; None begins without a kubelet's start.
-            settings: KubeletConfiguration field -> value; None leaves them unknown.
+            settings: KubeletConfiguration field (or ``--flag``) -> value, as a kubelet that
+                is seen from its start on tells them; None leaves them unknown.
             node: name of the node.
             start_ts_ns: the scene's second 0.
         """
@@ -53,9 +57,7 @@ class Scene:
                 KubeletStarted(pid=1, kubelet_version=kubelet_version, version_source="option"),
             )
         if settings is not None:
-            texts = {name: msgspec.json.encode(value).decode() for name, value in settings.items()}
-            values = {name: Setting(value=text, source="config") for name, text in texts.items()}
-            self.at(0, SettingsObserved(settings=values))
+            self.at(0, _observed(settings))
 
     def at(self, seconds: float, *bodies: Body, cause: int | None = None) -> int:
         """Add records at a second of the scene; the last one's seq.
@@ -96,3 +98,17 @@ class Scene:
 
     def _read(self, kinds: Collection[str] | None) -> Iterator[Record]:
         return (record for record in self.records if kinds is None or record.kind in kinds)
+
+
+def _observed(settings: Mapping[str, Any]) -> SettingsObserved:
+    """All of a process whose start is seen: flags are told, and name the file of the rest."""
+    given = {"--config": CONFIG_PATH, **settings}
+    return SettingsObserved(
+        settings={
+            name: Setting(
+                value=msgspec.json.encode(value).decode(),
+                source="flag" if name.startswith("--") else "config",
+            )
+            for name, value in sorted(given.items())
+        }
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from kubeledger.errors import BadQuestionError
 from kubeledger.machine import Evidence, Record
 from kubeledger.node.records import KubeletStarted, SettingsObserved
+from kubeledger.profile.gates import with_gates
 from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
@@ -25,8 +27,8 @@ class Bench:
 
     Attributes:
         variant: what replaces recorded settings.
-        profile: rules of the kubelet that runs now; None when its version is not known, or
-            is one outside of the known range.
+        profile: rules of the kubelet that runs now, with its feature gates; None when its
+            version is not known, or is one outside of the known range.
         kubelet_seq: record of the kubelet's start; None before one.
         settings: the effective settings now.
         pods: every pod that a list shows, ever.
@@ -41,6 +43,7 @@ class Bench:
         self.kubelet_seq: int | None = None
         self.profile: KubeletProfile | None = None
         self.version_text: str | None = None
+        self._recorded_version: str | None = None
         self._use_version(None)
 
     def observe(self, record: Record) -> None:
@@ -51,17 +54,23 @@ class Bench:
             self._use_version(body.kubelet_version)
         elif isinstance(body, SettingsObserved):
             self.settings.observe(record.seq, body)
+            self._use_version(self._recorded_version)
             for conflict in body.conflicts:
                 name, _, said = conflict.partition(": ")
                 sides = [(record.seq, side) for side in (said or conflict).split(", ", 1)]
                 self.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
 
     def _use_version(self, recorded: str | None) -> None:
+        self._recorded_version = recorded
         self.version_text = self.variant.kubelet_version or recorded
-        try:
-            self.profile = resolve(self.version_text) if self.version_text else None
-        except BadQuestionError:  # a version this program does not know: nothing is assumed
-            self.profile = None
+        self.profile = None
+        if self.version_text is None:
+            return
+        gates = self.settings.get("featureGates")
+        # Of a version this program does not know nothing is assumed.
+        with suppress(BadQuestionError):
+            profile = resolve(self.version_text)
+            self.profile = with_gates(profile, gates if isinstance(gates, dict) else None)
 
     @property
     def missing_profile(self) -> str:

@@ -209,6 +209,51 @@ def test_a_change_whose_line_never_comes_is_inferred() -> None:
     assert change.inferred
 
 
+def test_a_lost_line_shifts_no_other() -> None:
+    """A line is of a change of its time, not of the oldest one that has none."""
+    log = [START]
+    for second, message in ((1, "succeeded"), (20, "failed"), (40, "succeeded")):
+        rest = ' probeResult="failure" output=""' if message == "failed" else ""
+        log.append(_structured(second, f"Probe {message}", rest))
+        if second > 1:
+            status = "not ready" if message == "failed" else "ready"
+            log.append(_loop(second, "readiness", status))
+    log.append(_structured(59, "Probe succeeded"))
+    facts = tell(_probed("1.36.2", readiness={"failureThreshold": 1}), log)
+    changes = of(facts, ProbeTransitioned)
+    assert [values(change, "to_result", "inferred") for change in changes] == [
+        ("success", True),
+        ("failure", False),
+        ("success", False),
+    ]
+
+
+def test_a_kill_ends_the_run_whatever_the_ticks_say() -> None:
+    """The kubelet has counted to the threshold; the next container's ticks begin anew."""
+
+    def fails(second: int) -> str:
+        return _text(second, "Startup", "failed (failure): x")
+
+    kill = f'Container "c" ({{"containerd" "{FIRST}"}}) of pod {POD}: Container c failed startup'
+    log = [START, _pleg(0, "ContainerStarted", FIRST), fails(1), fails(2)]
+    log.append(
+        klog("10:00:03.000000", "kuberuntime_manager.go", f"{kill} probe, will be restarted")
+    )
+    log += [_pleg(5, "ContainerDied", FIRST), _pleg(5, "ContainerStarted", SECOND)]
+    log += map(fails, (6, 7, 8))
+    context = _probed(startup={"failureThreshold": 3})
+    instance = {"name": "c", "restartCount": 1, "containerID": f"containerd://{SECOND}"}
+    last_state = {"terminated": {"containerID": f"containerd://{FIRST}"}}
+    context.pods[UID].statuses.append(
+        {"containerStatuses": [{**instance, "lastState": last_state}]}
+    )
+    facts = tell(context, log)
+    (change,) = of(facts, ProbeTransitioned)
+    (*_, last) = facts_of(facts, ProbeExecuted)
+    assert values(change, "run", "to_result") == (3, "failure")
+    assert facts_of(facts, ProbeTransitioned)[0].cause is last
+
+
 def test_initial_values_are_no_transitions() -> None:
     """Initial values are no transitions."""
     log = [

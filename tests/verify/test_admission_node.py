@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeledger.node.records import NodeObserved
-from kubeledger.verify import Finding
+from kubeledger.verify import Finding, Variant
 from tests.verify.admission_world import (
     Step,
     admitted,
@@ -136,3 +136,23 @@ def test_no_taint(stands: bool, verdict: str) -> None:  # a parameter
     pod = listed("a", tolerations=STANDS_SHORT_ONES if stands else [])
     said = refused("a", 1, "TaintToleration", TAINTED)
     assert one(start(), node_object(0.3), said, pod).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "verdict"),
+    [
+        ("1.28.4", {"SidecarContainers": True}, "match"),
+        ("1.28.4", {}, "impossible"),
+        ("1.30.0", {"SidecarContainers": False}, "impossible"),
+        ("1.30.0", {}, "match"),
+    ],
+)
+def test_sidecars_by_their_gate(version: str, gates: dict[str, bool], verdict: str) -> None:
+    """A pod with a sidecar is let in where the gate is on."""
+    sidecar = {"name": "s", "restartPolicy": "Always"}
+    pod = listed("a", initContainers=[sidecar])
+    node = start(version, featureGates=gates)
+    assert one(node, admitted("a", 1), pod).verdict == verdict
+    why = Variant(settings={"featureGates": {"SidecarContainers": verdict != "match"}})
+    (changed,) = findings_of(judge(node, admitted("a", 1), pod, variant=why), "a")
+    assert changed.verdict != verdict

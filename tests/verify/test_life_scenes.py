@@ -116,6 +116,22 @@ def test_a_startup_success_holds_in_newer_kubelets() -> None:
     assert verdicts(*steps, version="1.28.0") == ["match"]
 
 
+def test_a_tick_after_a_startup_success_says_that_there_was_none() -> None:
+    """In newer kubelets; it is said once, and the ticks that follow are judged by themselves."""
+    ticks = [(20.0 + 10 * n, tick("failure", "startup")) for n in range(3)]
+    failed = changed_to("failure", "unknown", "startup")
+    steps = (
+        *BEGIN, (10, tick("success", "startup")),
+        (10, changed_to("success", "unknown", "startup", run=1, threshold=1)), *ticks,
+        (40.01, failed), (80, listed({"startupProbe": PROBE})),
+    )  # fmt: skip
+    found, disputes = judged(*steps)
+    assert [finding.verdict for finding in found][:1] == ["impossible"]
+    assert "after a successful startup probe the worker waits" in found[0].why
+    assert found[0].expected is None
+    assert disputes == []
+
+
 def test_a_stopped_container_is_cached_as_failed() -> None:
     """Without a tick, once it has ended; not while it runs."""
     ready = listed({"readinessProbe": PROBE})

@@ -165,7 +165,8 @@ def _otherwise(question: Question, likely: Answer, recorded: Fields) -> Judgemen
         return unverifiable("the node's labels")
     if "TaintToleration" in (reason, result.reason) and not _taints_told(question, reason):
         return unverifiable("the node's taints at this time")
-    if reason == "NodeName" and not question.named:
+    by_rank = result.reason == "NodeAffinity" or result.reason.startswith("OutOf")
+    if reason == "NodeName" and not question.named and not by_rank:
         return unverifiable("the node's name")
     if reason in {f"OutOf{resource}" for resource in question.unsized}:
         return unverifiable(*capacities(question.unsized))

@@ -90,7 +90,7 @@ class ProbeEvidence:
                 held.doom(
                     f"{rests}, but it probed the same one again at {at(record.ts_ns)}", record.seq
                 )
-                worker.doubted = True
+                worker.doubted = worker.put_right = True
                 worker.retell("success" if told.to_result == "failure" else "failure")
                 worker.change = None
                 break
@@ -177,7 +177,8 @@ class ProbeEvidence:
                 worker.counters.lose()
             return
         for worker, found in mismatches:
-            if worker.ask is not None:
+            if worker.ask is not None and not worker.told_counts:
+                worker.told_counts = True
                 self._tell_mismatch(worker, worker.ask, found)
 
     def _is_silent(self, worker: RebuiltWorker, reading: Reading, now_ns: int) -> bool:
@@ -288,6 +289,7 @@ class ProbeEvidence:
         worker.counters.retell("failure")
         retold = worker.retell("failure")
         if doomed:
+            worker.put_right = True
             worker.change = worker.unanswered = None
         return retold and not doomed
 

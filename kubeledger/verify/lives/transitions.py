@@ -97,6 +97,9 @@ class TransitionJudge:
         if any(result != stored(change.after) for result in worker.results_since):
             worker.take_back(change.before)  # rather the tick is wrong than all that followed
         worker.unanswered = None
+        if worker.put_right:
+            worker.put_right = False
+            return
         if worker.ask is None or not self._workers.tells_changes(worker, change.after):
             return
         self._bench.absent(
@@ -220,6 +223,10 @@ class TransitionJudge:
         sure = worker.cache_is_sure and (worker.run_is_sure or body.to_result != worker.last_result)
         ticks = tuple(worker.streak)
         missing = self._workers.missing_ticks(worker)
+        if worker.put_right and body.inferred and body.to_result == worker.cached:
+            # It goes back from a change that there was not.
+            sure, worker.put_right = False, False
+            missing = f"{body.probe_type} ticks that agree with the kubelet's events"
         worker.believe(body.to_result, body.run)
         if sure:
             self._give(record, worker, "impossible", why=why, ticks=ticks)

@@ -50,6 +50,10 @@ class RebuiltWorker:
         told_early: it was said that its ticks come too early.
         doubted: something about the present container was found impossible or disputed, so
             that what is known of it may be wrong.
+        put_right: a tick of the present container was told wrongly, and a finding says so:
+            until records and reckoning agree again, the next change that is recorded, or is
+            not, is its consequence.
+        told_counts: it was said that its ticks are not what the kubelet counted.
         impossible_ns: when something about it was last found impossible.
         change: what the newest tick had to change; None when nothing, or when a record told it.
         unanswered: a change of an earlier tick or this one that no record has told;
@@ -72,7 +76,7 @@ class RebuiltWorker:
         self.failing: deque[tuple[int, int]] = deque(maxlen=8)
         self.container_seq: int | None = None
         self.impossible_ns: int | None = None
-        self.told_early = self.doubted = False
+        self.told_early = self.told_counts = self.doubted = self.put_right = False
         self.id_is_sure = False
         self.change: Change | None = None
         self.unanswered: Change | None = None
@@ -184,7 +188,7 @@ class RebuiltWorker:
     ) -> None:
         """Probe that container from now on; ``sure``: its initial value is known."""
         self.container_id = container_id
-        self.doubted = False
+        self.doubted = self.put_right = False
         if container_id is None:
             self._unnamed += 1
         step = self._step
