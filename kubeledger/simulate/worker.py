@@ -199,7 +199,8 @@ class PodWorker:
             None if whole_pod else probe.get("terminationGracePeriodSeconds"),
             gate_is_on=gates.get("ProbeTerminationGracePeriod") is True,
         )
-        for instance in self._kubelet.sim.runtime.running(pod.uid):
+        for instance in self._kubelet.sim.runtime.instances(pod.uid):
+            # One that has just ended by itself runs still for all that was listed.
             if instance.container_id == container.container_id:
                 reason = f"{kill.probe_type}_probe"
                 ends_ns = self._stop(instance, reason, kill.message, grace_s, kill.cause)
@@ -224,6 +225,8 @@ class PodWorker:
             cause=cause,
         )
         self._kubelet.sim.runtime.killed[instance.container_id] = End(seq, reason or "exited")
+        if not instance.running:
+            return self._kubelet.sim.schedule.now_ns
         return self._kubelet.sim.runtime.stop(self.pod, instance, grace_s * NS_PER_S)
 
     def _start(self, container: SimContainer, exited: Instance | None) -> Steps:
