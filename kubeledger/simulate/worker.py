@@ -42,6 +42,10 @@ _CLEAN_UP_NS = 100_000_000
 _RESYNC_NS = 60 * NS_PER_S
 _RETRY_NS = 10 * NS_PER_S
 _PERMILLE = 1000
+_NO_SANDBOX = (
+    "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create containerd "
+    "task: failed to create shim task"
+)
 
 KillReason = Literal["preempted", "evicted", "pod_deleted"] | None
 
@@ -177,6 +181,10 @@ class PodWorker:
             yield SANDBOX_NS
             if self.ending is not None:
                 return
+            if kubelet.sim.runtime.sandboxes_fail():
+                self._report("FailedCreatePodSandBox", _NO_SANDBOX)
+                self._retry_ns = _RETRY_NS
+                return
             kubelet.sim.runtime.start(pod, None)
         for container in actions.starts:
             if self.ending is not None:
@@ -270,26 +278,25 @@ class PodWorker:
 
     def _report_missing(self, container: SimContainer) -> None:
         """An image that is not there counts as a failed start, as with policy Never."""
-        for reason, message in (
-            (
-                "ErrImageNeverPull",
-                f'Container image "{self._image(container)}" is not present with pull policy '
-                "of Never",
-            ),
-            ("Failed", "Error: ErrImageNeverPull"),
-        ):
-            self._kubelet.sim.journal.write(
-                ReasonReported(
-                    object_kind="Pod",
-                    namespace=self.pod.namespace,
-                    pod=self.pod.name,
-                    pod_uid=self.pod.uid,
-                    container=container.name,
-                    type="Warning",
-                    reason=reason,
-                    message=message,
-                )
+        image = self._image(container)
+        missing = f'Container image "{image}" is not present with pull policy of Never'
+        self._report("ErrImageNeverPull", missing, container.name)
+        self._report("Failed", "Error: ErrImageNeverPull", container.name)
+
+    def _report(self, reason: str, message: str, container: str | None = None) -> None:
+        """An event about the pod that warns."""
+        self._kubelet.sim.journal.write(
+            ReasonReported(
+                object_kind="Pod",
+                namespace=self.pod.namespace,
+                pod=self.pod.name,
+                pod_uid=self.pod.uid,
+                container=container,
+                type="Warning",
+                reason=reason,
+                message=message,
             )
+        )
 
     # -- the end -------------------------------------------------------------------------
 
