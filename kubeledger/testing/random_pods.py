@@ -170,7 +170,8 @@ def _findings(chance: Chance, seconds: int) -> dict[str, Any]:
     elif kind == "flaps":
         found["flaps"] = {"every": f"{chance.number(1, 40)}s"}
     else:
-        at, steps = 0, []
+        at = 0
+        steps: list[dict[str, str]] = []
         while at < seconds and (not steps or chance.happens(80)):
             result = chance.one("success", "success", "failure", "failure", "warning",
                                 "unknown", "error")  # fmt: skip

@@ -77,7 +77,7 @@ def random_scenario(seed: int) -> dict[str, Any]:
     node = _node(chance.of("node"))
     images = _images(chance.of("images"), seconds)
     plugins = _plugins(chance.of("plugins"), node["numaNodes"], seconds)
-    scenario = {
+    return {
         "kubeletVersion": version,
         "seed": seed,
         "duration": f"{seconds}s",
@@ -94,12 +94,11 @@ def random_scenario(seed: int) -> dict[str, Any]:
             seconds=seconds,
         ),
         "diskChanges": _disk_changes(chance.of("disks"), node, seconds),
-        "kubeletRestarts": _restarts(chance.of("restarts"), version, node, seconds),
+        "kubeletRestarts": _restarts(chance.of("restarts"), seconds),
         "snapshotEvery": chance.one("15s", "15s", "5s", "40s"),
         "everyTick": chance.happens(20),
         "shuffle": chance.happens(30),
     }
-    return scenario
 
 
 def _node(chance: Chance) -> dict[str, Any]:
@@ -121,6 +120,7 @@ def _node(chance: Chance) -> dict[str, Any]:
 
 
 def _config(chance: Chance, version: str, node: dict[str, Any]) -> dict[str, Any]:
+    """A configuration that the version starts with on that node."""
     high = chance.number(40, 95)
     config: dict[str, Any] = {
         "imageGCHighThresholdPercent": high,
@@ -231,14 +231,11 @@ def _disk_changes(chance: Chance, node: dict[str, Any], seconds: int) -> list[di
     return changes
 
 
-def _restarts(
-    chance: Chance, version: str, node: dict[str, Any], seconds: int
-) -> list[dict[str, Any]]:
+def _restarts(chance: Chance, seconds: int) -> list[dict[str, Any]]:
     restarts: list[dict[str, Any]] = []
     at = 0
     while chance.happens(30) and (at := at + chance.number(2, 300)) < seconds:
         down = chance.one(1, 10, 45)
-        restart: dict[str, Any] = {"at": f"{at}s", "down": f"{down}s"}
-        restarts.append(restart)
+        restarts.append({"at": f"{at}s", "down": f"{down}s"})
         at += down
     return restarts

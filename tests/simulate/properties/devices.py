@@ -6,8 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubeledger.devicemanager.records import DevicesAllocated, DevicesReleased
-from kubeledger.lifecycle.records import ContainerDied, ContainerStarted
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerStarted,
+    PodConfigChanged,
+    PodEvicted,
+    PodRejected,
+)
 from kubeledger.machine import Record
+from kubeledger.preemption.records import PodPreempted
 from kubeledger.simulate.plan import Plan, PluginScript
 
 __all__ = ["held_by_one", "within_reports"]
@@ -25,17 +32,26 @@ def held_by_one(plan: Plan, records: list[Record]) -> Iterator[str]:
         for c in p.manifest["spec"]["containers"]
     }
     running: set[tuple[str, str]] = set()
+    failed: set[str | None] = set()
     for record in records:
         body = record.body
         if isinstance(body, ContainerStarted) and body.pod_uid:
             running.add((body.pod_uid, body.container_id))
         elif isinstance(body, ContainerDied) and body.pod_uid:
             running.discard((body.pod_uid, body.container_id))
+        elif isinstance(body, PodConfigChanged) and body.operation == "ADD":
+            failed.discard(body.pod_uid)
+        elif isinstance(body, PodRejected | PodEvicted):
+            failed.add(body.pod_uid)
+        elif isinstance(body, PodPreempted):
+            failed.add(body.victim_uid)
         elif isinstance(body, DevicesReleased):
             for device in [each for each, uid in holders.items() if uid == body.pod_uid]:
                 del holders[device]
                 containers.pop(device, None)
-            if left := [c for uid, c in running if uid == body.pod_uid]:
+            # A pod that failed counts no more, though something of it runs still.
+            left = [c for uid, c in running if uid == body.pod_uid not in failed]
+            if left:
                 yield f"{record.seq}: devices of {body.pod_uid} released, {left} run"
         elif isinstance(body, DevicesAllocated):
             assert body.pod_uid is not None

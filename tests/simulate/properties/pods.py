@@ -53,7 +53,10 @@ def only_critical_pods_preempt(plan: Plan, records: list[Record]) -> Iterator[st
 
 
 def kills_have_their_failures(plan: Plan, records: list[Record]) -> Iterator[str]:
-    """Before a liveness kill its threshold of failures, one after the other, in one process."""
+    """Before a liveness kill its threshold of failures, one after the other, in one process.
+
+    A worker goes on counting when another instance of its container begins.
+    """
     thresholds = {
         (planned.manifest["metadata"]["uid"], container["name"], kind): container[key]
         for planned in plan.pods
@@ -68,7 +71,7 @@ def kills_have_their_failures(plan: Plan, records: list[Record]) -> Iterator[str
         if isinstance(body, KubeletStarted):
             runs = {}
         elif isinstance(body, ProbeExecuted | ProbeTicksFolded) and body.result != "error":
-            of = (body.pod_uid, body.container, body.probe_type, body.container_id)
+            of = (body.pod_uid, body.container, body.probe_type)
             count = body.count if isinstance(body, ProbeTicksFolded) else 1
             failed = body.result in ("failure", "unknown")
             runs[of] = runs.get(of, 0) + count if failed else 0
@@ -77,7 +80,7 @@ def kills_have_their_failures(plan: Plan, records: list[Record]) -> Iterator[str
             "startup_probe",
         ):
             kind = body.reason.partition("_")[0]
-            run = runs.get((body.pod_uid, body.container, kind, body.container_id), 0)
+            run = runs.pop((body.pod_uid, body.container, kind), 0)
             probe = thresholds.get((body.pod_uid, body.container, kind))
             if probe is None or run < probe["failureThreshold"]:
                 yield f"{record.seq}: {body.pod}/{body.container} was killed after {run} failures"
