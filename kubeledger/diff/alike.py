@@ -29,7 +29,10 @@ NAMING_KINDS = frozenset(
 )
 """Kinds of records that tell which name an ID stands for."""
 
-_ID = re.compile(r"[0-9a-f]{64}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32}")
+_ID = re.compile(
+    # Behind ``pod``, as in names of cgroups, too: its last letter is no digit of the ID.
+    r"(?<!po)(?:[0-9a-f]{64}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+)
 
 
 class Names:

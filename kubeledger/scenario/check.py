@@ -108,7 +108,7 @@ def _check_plugins(sound: Sound, problems: Problems) -> None:
 
 
 def _check_numa(scenario: Scenario, plugin: Plugin, at: Path, problems: Problems) -> None:
-    if problems.inside(("node", "numaNodes")):
+    if plugin.any_numa or problems.inside(("node", "numaNodes")):
         return
     known = ", ".join(map(str, scenario.node.numa_nodes))
     for number, device in enumerate(plugin.devices):
@@ -116,7 +116,7 @@ def _check_numa(scenario: Scenario, plugin: Plugin, at: Path, problems: Problems
         for node in nodes:
             if node is not None and node not in scenario.node.numa_nodes:
                 text = f"device {device.id!r} is on NUMA node {node}, which the machine has not"
-                advice = f"it has {known}: see `node.numaNodes`"
+                advice = f"it has {known}: see `node.numaNodes`, or say `anyNuma: true`"
                 problems.add((*at, "devices", number, "numa"), text, advice)
 
 

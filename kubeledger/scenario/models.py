@@ -7,7 +7,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from kubeledger.scenario.models_base import Model
-from kubeledger.scenario.models_node import DiskChanges, Image, Node, Plugin, Restart
+from kubeledger.scenario.models_node import (
+    DiskChanges,
+    Image,
+    Node,
+    Plugin,
+    Restart,
+    RuntimeFailure,
+)
 from kubeledger.scenario.models_pods import Pods
 from kubeledger.scenario.values import Instant, Span
 
@@ -46,6 +53,8 @@ class Scenario(Model):
     """Pods."""
     disk_changes: list[DiskChanges] = []
     """Changes of what is used on disks, in the order of time."""
+    runtime_failures: list[RuntimeFailure] = []
+    """Times in which the container runtime starts no sandboxes."""
     kubelet_restarts: list[Restart] = []
     """Restarts of the kubelet, in the order of time."""
     snapshot_every: Span = 15_000_000_000

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kubeledger.scenario.models_base import Model
-from kubeledger.scenario.values import Duration, OneOrMore, Size, SizeChange
+from kubeledger.scenario.values import Duration, OneOrMore, Size, SizeChange, Span
 
 __all__ = [
     "Device",
@@ -18,6 +18,7 @@ __all__ = [
     "Plugin",
     "PluginEvent",
     "Restart",
+    "RuntimeFailure",
     "Taint",
 ]
 
@@ -104,9 +105,12 @@ class Plugin(Model):
     """The extended resource that it offers."""
     devices: Annotated[list[Device], Field(min_length=1)]
     """Its devices."""
-    preferred: Literal["first", "spread", "packed"] | None = None
-    """How it answers GetPreferredAllocation: the `first` of its list, NUMA nodes in turn
-    (`spread`), as few NUMA nodes as possible (`packed`); left out: it offers no such call."""
+    preferred: Literal["first", "last", "spread", "packed"] | None = None
+    """How it answers GetPreferredAllocation: the `first` or the `last` of its list, NUMA
+    nodes in turn (`spread`), as few NUMA nodes as possible (`packed`); left out: it offers no
+    such call."""
+    any_numa: bool = False
+    """Its devices may name NUMA nodes that the machine has not; a kubelet believes them."""
     registers: Duration = 0
     """When it registers for the first time."""
     events: list[PluginEvent] = []
@@ -126,6 +130,8 @@ class Image(Model):
     """The runtime pins it: it is never collected."""
     at: Duration = 0
     """When it appears in the store."""
+    again: list[Duration] = []
+    """When somebody loads it again, in case that it was removed."""
 
 
 class DiskChanges(Model):
@@ -139,6 +145,15 @@ class DiskChanges(Model):
     """Added at once; negative: freed."""
     per_hour: SizeChange = 0
     """Added each hour from then on; several add up, a negative one ends another."""
+
+
+class RuntimeFailure(Model):
+    """The container runtime starts no sandboxes for a while."""
+
+    from_: Annotated[Duration, Field(alias="from")] = 0
+    """From when on."""
+    for_: Annotated[Span | None, Field(alias="for")] = None
+    """How long; left out: for good."""
 
 
 class Restart(Model):

@@ -67,6 +67,10 @@ def to_plan(
         images=_images(loaded, draws.stream("images")),
         pods=_pods(loaded, node_plan.name, draws.stream("pods")),
         disk_changes=_disk_changes(loaded),
+        sandbox_failures=tuple(
+            (each.from_, end_ns if each.for_ is None else each.from_ + each.for_)
+            for each in scenario.runtime_failures
+        ),
         kubelet_restarts=tuple(
             KubeletRestart(at_ns=r.at, down_ns=r.down, kubelet_version=_bare(r.kubelet_version))
             for r in scenario.kubelet_restarts
@@ -145,9 +149,10 @@ def _images(loaded: Loaded, draws: Draws) -> tuple[ImageArrival, ...]:
             else _image_id(image.name, draws),
             size_bytes=image.size,
             pinned=image.pinned,
-            at_ns=image.at,
+            at_ns=at_ns,
         )
         for image in images
+        for at_ns in (image.at, *image.again)
     )
 
 

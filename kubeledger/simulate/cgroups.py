@@ -104,7 +104,8 @@ class CgroupLoop:
             self._path(node_cgroup()),
             self._values(asked.cpu_shares or MIN_SHARES, memory=asked.memory_limit_bytes),
         )
-        self._kubelet.every(_QOS_PERIOD_NS, self._update_qos, first_ns=0)
+        self._update_qos()
+        self._kubelet.every(_QOS_PERIOD_NS, self._update_qos)
 
     # -- pods and containers -------------------------------------------------------------------
 
@@ -214,11 +215,12 @@ class CgroupLoop:
     # -- the QoS level -------------------------------------------------------------------------
 
     def _update_qos(self, cause: int | None = None) -> None:
-        """Write both classes, as the active pods ask for it together."""
+        """Write both classes, as the active pods that it knows of ask for it together."""
         pods = [
             pod.api
             for pod in self._sim.world.pods.values()
-            if pod.admitted is not False
+            if pod.added_ns >= self._kubelet.started_ns
+            and pod.admitted is not False
             and not pod.terminated
             and pod.phase not in ("Succeeded", "Failed")
         ]

@@ -54,12 +54,13 @@ class PluginScript(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         preferred: None: it offers no GetPreferredAllocation; ``first`` prefers the first of
-            its list, ``spread`` takes NUMA nodes in turn, ``packed`` as few as possible.
+            its list, ``last`` the last, ``spread`` takes NUMA nodes in turn, ``packed`` as few as
+            possible.
     """
 
     resource: str
     devices: tuple[DeviceScript, ...]
-    preferred: Literal["first", "spread", "packed"] | None = None
+    preferred: Literal["first", "last", "spread", "packed"] | None = None
     steps: tuple[PluginStep, ...]
 
 
@@ -189,6 +190,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         duration_ns: how long it goes on.
         settings: effective KubeletConfiguration: field -> value, defaults of the version
             included.
+        sandbox_failures: from and until when the runtime starts no sandboxes.
         snapshot_ns: how often the agent reads files, lists and counters.
         every_tick: write each probe tick instead of folding equal ones.
         shuffle: draw where the kubelet is free (map order); otherwise sorted choices.
@@ -204,6 +206,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[ImageArrival, ...] = ()
     pods: tuple[PlannedPod, ...] = ()
     disk_changes: tuple[DiskChange, ...] = ()
+    sandbox_failures: tuple[tuple[int, int], ...] = ()
     kubelet_restarts: tuple[KubeletRestart, ...] = ()
     snapshot_ns: int = 15_000_000_000
     every_tick: bool = False

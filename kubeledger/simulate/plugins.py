@@ -49,6 +49,8 @@ class SimPlugin:
         match self._script.preferred:
             case None:
                 return None
+            case "last":
+                rest.reverse()
             case "spread":
                 rest = _in_turn(rest)
             case "packed":

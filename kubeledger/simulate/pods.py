@@ -349,6 +349,10 @@ class PodLoop:
             self._kubelet.sim.runtime.forget(pod.uid, keep=2)
             if pod.terminated and not self._kubelet.sim.runtime.running(pod.uid):
                 worker.tell_terminated()
+                facts = self._kubelet.sim.profile.admission
+                if pod.deleting and changes.died and not facts.terminating_pods_count:
+                    # Such kubelets sync it again, and kill what is dead.
+                    self._kubelet.cgroups.pod_killed(pod)
             elif pod.admitted:
                 worker.wake()
         yield from ()

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kubeledger.prober import objects
 from kubeledger.prober.records import ProbeType
+from kubeledger.prober.worker import ran_before_kubelet
+from kubeledger.simulate.runtime import Instance
 from kubeledger.simulate.world import SimContainer, SimPod
 from kubeledger.units import format_ts
 
-__all__ = ["RUNTIME", "probe_spec", "seen_by_workers", "status_of"]
+__all__ = ["RUNTIME", "is_older", "probe_spec", "seen_by_workers", "status_of"]
 
 RUNTIME = "containerd://"
 """Before a container's ID."""
 
 
-def status_of(pod: SimPod) -> objects.PodStatus:
-    """The pod's status as the kubelet generates it from its containers."""
+def status_of(pod: SimPod, published: Iterable[Instance]) -> objects.PodStatus:
+    """The pod's status as the kubelet generates it from its containers.
+
+    Args:
+        pod: its containers are as they are.
+        published: as the kubelet last saw them; what has ended since runs for it still.
+    """
+    running = {instance.container_id for instance in published if instance.running}
     groups: tuple[list[objects.ContainerStatus], list[objects.ContainerStatus]] = ([], [])
     for container in pod.containers:
-        groups[container.init].append(_container_status(container))
+        groups[container.init].append(_container_status(container, running))
     return objects.PodStatus(
         phase=pod.phase,
         container_statuses=groups[False],
@@ -25,9 +35,9 @@ def status_of(pod: SimPod) -> objects.PodStatus:
     )
 
 
-def _container_status(container: SimContainer) -> objects.ContainerStatus:
+def _container_status(container: SimContainer, running: set[str]) -> objects.ContainerStatus:
     state = objects.State()
-    if container.state == "running":
+    if container.state == "running" or container.container_id in running:
         started_ns = container.started_ns
         at = None if started_ns is None else format_ts(started_ns)
         state = objects.State(running=objects.Running(at))
@@ -40,6 +50,12 @@ def _container_status(container: SimContainer) -> objects.ContainerStatus:
         ready=container.ready,
         started=container.started,
     )
+
+
+def is_older(container: SimContainer, kubelet_started_ns: int) -> bool:
+    """Whether workers take it for a container from before the kubelet's start."""
+    running = {container.container_id}
+    return ran_before_kubelet(_container_status(container, running), kubelet_started_ns)
 
 
 def seen_by_workers(status: objects.PodStatus) -> object:

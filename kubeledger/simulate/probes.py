@@ -17,12 +17,7 @@ import msgspec
 
 from kubeledger.prober import objects
 from kubeledger.prober.manager import ProbeManager
-from kubeledger.prober.records import (
-    ProbeCountersRead,
-    ProbeResult,
-    ProbeType,
-    TickResult,
-)
+from kubeledger.prober.records import ProbeCountersRead, ProbeResult, ProbeType, TickResult
 from kubeledger.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Update
 from kubeledger.prober.syncloop import KnownOfPod, reaction_to
 from kubeledger.prober.worker import (
@@ -36,7 +31,13 @@ from kubeledger.prober.worker import (
     do_probe,
 )
 from kubeledger.simulate.kubelet import Kubelet
-from kubeledger.simulate.probe_status import RUNTIME, probe_spec, seen_by_workers, status_of
+from kubeledger.simulate.probe_status import (
+    RUNTIME,
+    is_older,
+    probe_spec,
+    seen_by_workers,
+    status_of,
+)
 from kubeledger.simulate.probe_worker import Found, SimWorker, handler_of
 from kubeledger.simulate.schedule import Action
 from kubeledger.simulate.world import SimContainer, SimPod
@@ -169,7 +170,7 @@ class ProbeLoop:
 
     def update_status(self, pod: SimPod) -> None:
         """Publish the pod's status: started and ready of its containers, as the prober says."""
-        status = status_of(pod)
+        status = status_of(pod, self._kubelet.pods.published(pod))
         probed = pod.probed
         if self._facts.kubelet_restart_keeps_results:
             # As the API server last had it.
@@ -192,7 +193,7 @@ class ProbeLoop:
                     self.poke(worker)
 
     def _publish(self, pod: SimPod) -> None:
-        status = status_of(pod)
+        status = status_of(pod, self._kubelet.pods.published(pod))
         before = self._status.get(pod.uid)
         self._status[pod.uid] = status
         if before is None or seen_by_workers(before) != seen_by_workers(status):
@@ -299,9 +300,11 @@ class ProbeLoop:
         updates = step.results.take_updates()
         is_new = step.container_id != before.container_id
         cached = None if is_new else cached
+        keeps = self._facts.kubelet_restart_keeps_results
+        seeded = is_new and not (keeps and is_older(worker.container, self._kubelet.started_ns))
         changes: list[tuple[Update, Result | None]] = []
         for update in updates:
-            if not (is_new and cached is None and update.result == INITIAL[worker.probe_type]):
+            if not (seeded and cached is None and update.result == INITIAL[worker.probe_type]):
                 changes.append((update, cached))
             cached = update.result
         executed = step.attempts_used > 0
@@ -334,20 +337,19 @@ class ProbeLoop:
         """Nothing is new until the probe finds something else, or somebody pokes the worker."""
         now_ns = self._sim.schedule.now_ns
         last_ns = worker.folds_until(worker.changes_ns(now_ns, self._sim.plan.start_ns))
-        worker.cancel()
-        if last_ns is None:
-            self._unfold(worker)
-            worker.folding = False
-            self._wait(worker)
-            return
 
         def wake() -> None:
-            worker.catch_up(last_ns + 1)
+            if last_ns is not None:
+                worker.catch_up(last_ns + 1)
             self._unfold(worker)
             worker.folding = False
             self._wait(worker)
 
-        worker.timer = self._kubelet.after(last_ns - now_ns, wake)
+        worker.cancel()
+        if last_ns is None:
+            wake()
+        else:
+            worker.timer = self._kubelet.after(last_ns - now_ns, wake)
 
     # -- results -------------------------------------------------------------------------------
 

@@ -88,6 +88,11 @@ class Runtime:
         """Instances of a pod that run, the sandbox included."""
         return tuple(i for i in self.instances(uid) if i.running)
 
+    def sandboxes_fail(self) -> bool:
+        """It cannot start a sandbox now."""
+        since_ns = self._sim.schedule.now_ns - self._sim.plan.start_ns
+        return any(begin <= since_ns < end for begin, end in self._sim.plan.sandbox_failures)
+
     def start(self, pod: SimPod, container: SimContainer | None) -> Instance:
         """Make and start a container, or (None) the sandbox; the pod is changed with it."""
         name = "" if container is None else container.name

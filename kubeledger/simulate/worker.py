@@ -42,6 +42,10 @@ _CLEAN_UP_NS = 100_000_000
 _RESYNC_NS = 60 * NS_PER_S
 _RETRY_NS = 10 * NS_PER_S
 _PERMILLE = 1000
+_NO_SANDBOX = (
+    "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create containerd "
+    "task: failed to create shim task"
+)
 
 KillReason = Literal["preempted", "evicted", "pod_deleted"] | None
 
@@ -177,6 +181,10 @@ class PodWorker:
             yield SANDBOX_NS
             if self.ending is not None:
                 return
+            if kubelet.sim.runtime.sandboxes_fail():
+                self._report("FailedCreatePodSandBox", _NO_SANDBOX)
+                self._retry_ns = _RETRY_NS
+                return
             kubelet.sim.runtime.start(pod, None)
         for container in actions.starts:
             if self.ending is not None:
@@ -199,7 +207,8 @@ class PodWorker:
             None if whole_pod else probe.get("terminationGracePeriodSeconds"),
             gate_is_on=gates.get("ProbeTerminationGracePeriod") is True,
         )
-        for instance in self._kubelet.sim.runtime.running(pod.uid):
+        for instance in self._kubelet.sim.runtime.instances(pod.uid):
+            # One that has just ended by itself runs still for all that was listed.
             if instance.container_id == container.container_id:
                 reason = f"{kill.probe_type}_probe"
                 ends_ns = self._stop(instance, reason, kill.message, grace_s, kill.cause)
@@ -224,6 +233,8 @@ class PodWorker:
             cause=cause,
         )
         self._kubelet.sim.runtime.killed[instance.container_id] = End(seq, reason or "exited")
+        if not instance.running:
+            return self._kubelet.sim.schedule.now_ns
         return self._kubelet.sim.runtime.stop(self.pod, instance, grace_s * NS_PER_S)
 
     def _start(self, container: SimContainer, exited: Instance | None) -> Steps:
@@ -267,26 +278,25 @@ class PodWorker:
 
     def _report_missing(self, container: SimContainer) -> None:
         """An image that is not there counts as a failed start, as with policy Never."""
-        for reason, message in (
-            (
-                "ErrImageNeverPull",
-                f'Container image "{self._image(container)}" is not present with pull policy '
-                "of Never",
-            ),
-            ("Failed", "Error: ErrImageNeverPull"),
-        ):
-            self._kubelet.sim.journal.write(
-                ReasonReported(
-                    object_kind="Pod",
-                    namespace=self.pod.namespace,
-                    pod=self.pod.name,
-                    pod_uid=self.pod.uid,
-                    container=container.name,
-                    type="Warning",
-                    reason=reason,
-                    message=message,
-                )
+        image = self._image(container)
+        missing = f'Container image "{image}" is not present with pull policy of Never'
+        self._report("ErrImageNeverPull", missing, container.name)
+        self._report("Failed", "Error: ErrImageNeverPull", container.name)
+
+    def _report(self, reason: str, message: str, container: str | None = None) -> None:
+        """An event about the pod that warns."""
+        self._kubelet.sim.journal.write(
+            ReasonReported(
+                object_kind="Pod",
+                namespace=self.pod.namespace,
+                pod=self.pod.name,
+                pod_uid=self.pod.uid,
+                container=container,
+                type="Warning",
+                reason=reason,
+                message=message,
             )
+        )
 
     # -- the end -------------------------------------------------------------------------
 

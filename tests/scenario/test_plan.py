@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.scenario import load_scenario, to_plan
+from kubeledger.scenario.problems import ScenarioError
 from kubeledger.simulate.plan import Plan
 from kubeledger.units import NS_PER_S
 
@@ -179,3 +180,32 @@ def test_images_that_are_not_named_are_there(tmp_path: Path) -> None:
     """All that pods run, each once."""
     (image,) = plan_of(tmp_path, f"pods: [{{replicas: 2, {POD}}}]").images
     assert (image.name, image.size_bytes) == ("i", 100 << 20)
+
+
+def test_an_image_that_is_loaded_again(tmp_path: Path) -> None:
+    """It arrives twice; the runtime fails while it is told to."""
+    plan = plan_of(
+        tmp_path,
+        """
+images: [{name: example/a, again: [5m]}]
+runtimeFailures: [{from: 1m, for: 30s}, {from: 9m}]
+""",
+    )
+    assert [(i.name, i.at_ns // NS_PER_S) for i in plan.images] == [
+        ("example/a", 0),
+        ("example/a", 300),
+    ]
+    assert plan.images[0].image_id == plan.images[1].image_id
+    assert [(a // NS_PER_S, b // NS_PER_S) for a, b in plan.sandbox_failures] == [
+        (60, 90),
+        (540, 600),
+    ]
+
+
+def test_devices_of_nodes_that_the_machine_has_not(tmp_path: Path) -> None:
+    """Only where the plugin is said to tell such."""
+    plugin = "plugins: [{resource: example.com/gpu, anyNuma: %s, devices: [{id: a, numa: 3}]}]"
+    plan = plan_of(tmp_path, plugin % "true")
+    assert plan.plugins[0].devices[0].numa == (3,)
+    with pytest.raises(ScenarioError, match="anyNuma"):
+        plan_of(tmp_path, plugin % "false")

@@ -1,0 +1,151 @@
+"""Compare a simulated node with the recorded one: decisions, their order, their times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from kubeledger.diff.alike import NAMING_KINDS, Names
+from kubeledger.machine import Record
+from kubeledger.units import NS_PER_S
+
+__all__ = ["Compared", "Pair", "compare", "orders", "table"]
+
+_TOLD = {"inferred", "preemptor_inferred", "told_by", "sandbox", "changed"}
+"""Fields that say how a log told a decision, or that a log does not tell."""
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """The n-th decision of a kind about a subject on both sides.
+
+    Attributes:
+        number: n, from 1.
+        recorded_ns, simulated_ns: since the first kubelet's start; None on the side that has
+            no such decision.
+        fields: field -> (recorded, simulated), where they differ.
+    """
+
+    kind: str
+    subject: str
+    number: int
+    recorded_ns: int | None
+    simulated_ns: int | None
+    fields: dict[str, tuple[Any, Any]] = {}
+
+    @property
+    def apart_s(self) -> float:
+        """Seconds by which the simulated one is late."""
+        if self.recorded_ns is None or self.simulated_ns is None:
+            return 0.0
+        return (self.simulated_ns - self.recorded_ns) / NS_PER_S
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """All pairs of one kind."""
+
+    kind: str
+    pairs: list[Pair]
+
+    @property
+    def same(self) -> list[Pair]:
+        """On both sides, with the same fields."""
+        return [p for p in self.both if not p.fields]
+
+    @property
+    def both(self) -> list[Pair]:
+        """On both sides."""
+        return [p for p in self.pairs if None not in (p.recorded_ns, p.simulated_ns)]
+
+    @property
+    def odd(self) -> list[Pair]:
+        """All others."""
+        return [p for p in self.pairs if p not in self.same]
+
+
+_Told = tuple[int, dict[str, Any]]
+
+
+def _decisions(records: Iterable[Record]) -> dict[tuple[str, str], list[_Told]]:
+    kept = list(records)
+    names = Names(record for record in kept if record.kind in NAMING_KINDS)
+    began = next(record.ts_ns for record in kept if record.kind == "node.KubeletStarted")
+    found: dict[tuple[str, str], list[_Told]] = {}
+    for record in kept:
+        if record.role == "decision":
+            subject, body = names.comparable(record)
+            subject = body.get("cgroup") or subject
+            fields = {k: v for k, v in body.items() if k not in _TOLD}
+            found.setdefault((record.kind, subject), []).append((record.ts_ns - began, fields))
+    return found
+
+
+def compare(recorded: Iterable[Record], simulated: Iterable[Record]) -> list[Compared]:
+    """The n-th decision of each kind about each subject with the n-th of the other side.
+
+    Args:
+        recorded: records of the real node.
+        simulated: records of the simulated one.
+
+    Returns:
+        by kind, sorted.
+    """
+    a, b = _decisions(recorded), _decisions(simulated)
+    kinds: dict[str, list[Pair]] = {}
+    for kind, subject in sorted(a.keys() | b.keys()):
+        left, right = a.get((kind, subject), []), b.get((kind, subject), [])
+        for number in range(max(len(left), len(right))):
+            one = left[number] if number < len(left) else None
+            two = right[number] if number < len(right) else None
+            kinds.setdefault(kind, []).append(
+                Pair(
+                    kind=kind,
+                    subject=subject,
+                    number=number + 1,
+                    recorded_ns=one[0] if one else None,
+                    simulated_ns=two[0] if two else None,
+                    fields=_differing(one[1], two[1]) if one and two else {},
+                )
+            )
+    return [Compared(kind, pairs) for kind, pairs in kinds.items()]
+
+
+def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {
+        key: (a.get(key), b.get(key))
+        for key in sorted(a.keys() | b.keys())
+        if a.get(key) != b.get(key)
+    }
+
+
+def orders(records: Iterable[Record]) -> dict[str, list[str]]:
+    """Pod -> what was decided about it, in order: kind, container and what came out of it."""
+    found: dict[str, list[str]] = {}
+    for record in records:
+        body: Any = record.body
+        pod = getattr(body, "pod", None) or getattr(body, "victim_pod", None)
+        if record.role != "decision" or pod is None:
+            continue
+        told = [record.kind.rpartition(".")[2]]
+        for name in ("container", "resource", "probe_type", "to_result", "back_off_s"):
+            value = getattr(body, name, None)
+            if value is not None:
+                told.append(str(value))
+        found.setdefault(pod, []).append(" ".join(told))
+    return found
+
+
+def table(compared: Iterable[Compared]) -> str:
+    """One line a kind."""
+    head = f"{'kind':38}{'same':>6}{'differs':>9}{'only rec.':>11}{'only sim.':>11}{'apart':>9}"
+    lines = [head]
+    for each in compared:
+        only_recorded = sum(p.simulated_ns is None for p in each.pairs)
+        only_simulated = sum(p.recorded_ns is None for p in each.pairs)
+        apart = max((abs(p.apart_s) for p in each.both), default=0.0)
+        lines.append(
+            f"{each.kind:38}{len(each.same):6}{len(each.both) - len(each.same):9}"
+            f"{only_recorded:11}{only_simulated:11}{apart:8.2f}s"
+        )
+    return "\n".join(lines)

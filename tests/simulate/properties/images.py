@@ -1,0 +1,59 @@
+"""What must hold of images, whatever happens on a node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.lifecycle.records import ContainerDied, ContainerStarted
+from kubeledger.machine import Record
+from kubeledger.simulate.plan import Plan
+
+__all__ = ["enough_is_enough", "none_in_use"]
+
+
+def none_in_use(plan: Plan, records: list[Record]) -> Iterator[str]:
+    """No image goes that a running container has, and no pinned one where pins are known."""
+    ids = {image.name: image.image_id for image in plan.images}
+    pinned = {image.image_id for image in plan.images if image.pinned}
+    image_of = {
+        (planned.manifest["metadata"]["uid"], container["name"]): ids[container["image"]]
+        for planned in plan.pods
+        for key in ("containers", "initContainers")
+        for container in planned.manifest["spec"].get(key) or ()
+    }
+    running: dict[str, str] = {}
+    for record in records:
+        body = record.body
+        if isinstance(body, ContainerStarted) and body.container and body.pod_uid:
+            running[body.container_id] = image_of[body.pod_uid, body.container]
+        elif isinstance(body, ContainerDied):
+            running.pop(body.container_id, None)
+        elif isinstance(body, ImageDeleted):
+            if body.image_id in running.values():
+                yield f"{record.seq}: {body.image_id} is in use and was removed"
+            if body.image_id in pinned and not plan.kubelet_version.startswith(("1.20", "1.28")):
+                yield f"{record.seq}: {body.image_id} is pinned and was removed"
+
+
+def enough_is_enough(plan: Plan, records: list[Record]) -> Iterator[str]:
+    """A collection frees what it must, and nothing more once that is done."""
+    starts: dict[int, int] = {}
+    freed: defaultdict[int, list[int]] = defaultdict(list)
+    for record in records:
+        body, cause = record.body, record.cause or 0
+        if isinstance(body, GarbageCollectionStarted):
+            starts[record.seq] = body.bytes_to_free
+        elif isinstance(body, ImageDeleted) and body.pass_ == "space":
+            if cause not in starts:
+                yield f"{record.seq}: an image was removed for space without a collection"
+            freed[cause].append(body.size_bytes or 0)
+        elif isinstance(body, GarbageCollected) and cause in starts:
+            sizes, needed = freed[cause], starts[cause]
+            if len(sizes) > 1 and sum(sizes[:-1]) >= needed:
+                yield f"{record.seq}: {sizes} were removed to free {needed}"
+            if body.outcome == "freed" and sum(sizes) < needed:
+                yield f"{record.seq}: {sum(sizes)} of {needed} were freed, it says it is done"
+            if body.outcome == "failed" and sum(sizes) >= needed > 0:
+                yield f"{record.seq}: {sum(sizes)} of {needed} were freed, it says it failed"
