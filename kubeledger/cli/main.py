@@ -35,7 +35,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("kubeledger.cli.export:export", "Write records for other programs and tests."),
     "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
     "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: could the kubelet have?"),
-    "audit": ("kubeledger.cli.audit:audit", "Check the ledger's integrity: CRCs and hash chain."),
+    "audit": ("kubeledger.cli.audit:audit", "Check hash chain, checkpoints and cgroup values."),
+    "compact": ("kubeledger.cli.compact:compact", "Seal and compress what is still open."),
 }
 """name -> (module:attribute, one-line help), in the order of a first day's use."""
 

@@ -130,6 +130,19 @@ class LedgerWriter:
             if pending is not None:  # the next batch was bad; this one is on its way
                 self._acknowledge(node, tail, pending)
 
+    def seal_open(self) -> int:
+        """Leave and compress the open segment of every node, however small; how many there were.
+
+        They are sealed in the background: :meth:`close` waits for it and tells failures.
+        """
+        count = 0
+        for node, info in self._manifest.nodes.items():
+            if info.segments and info.segments[-1].size_bytes and not info.segments[-1].sealed:
+                segment = info.segments[-1]
+                self._seal(segment, self._tail(node).leave_segment())
+                count += 1
+        return count
+
     def close(self) -> None:
         """Wait for seals, write the manifest, close the files.
 

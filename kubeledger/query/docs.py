@@ -28,8 +28,12 @@ NULL. Times are UTC.
     kubeledger sql --run pod_timeline --param pod=default/web
     kubeledger sql                        # a shell, with .help
 
-Only the kinds of records that the named views read are loaded, so ask `device_allocations`
-rather than `events` where either would do. `--timeout` and `--memory` bound a query.
+Long ledgers are read as Parquet: `LEDGER/history` holds a copy of the records, partitioned by
+node and date, that `sql` (or `kubeledger index`) makes and extends by itself. It is proved when
+it is written and its bytes are checked before each session; it may be removed at any time. The
+last MiB behind it are read from the ledger itself, only the kinds of records that the named
+views read, so ask `device_allocations` rather than `events` where either would do. `--timeout`
+and `--memory` bound a query.
 """
 
 

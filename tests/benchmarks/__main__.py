@@ -11,7 +11,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.benchmarks import bench_decide, bench_import, bench_ledger, bench_replay, bench_verify
+from tests.benchmarks import (
+    bench_decide,
+    bench_import,
+    bench_ledger,
+    bench_replay,
+    bench_sql,
+    bench_verify,
+)
 from tests.recordings import extract
 
 RUNS = 9
@@ -45,6 +52,8 @@ def main() -> None:
     bench_ledger.main([])
     print("\n-- replay --")
     bench_replay.main()
+    print("\n-- SQL --")
+    bench_sql.main([])
     print("\n-- decide --")
     bench_decide.main([bench_decide.CASES])
     print("\n-- verify --")

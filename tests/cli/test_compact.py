@@ -1,0 +1,86 @@
+"""``kubeledger compact``."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from kubeledger.cli.main import cli
+from kubeledger.errors import LedgerUnavailableError
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.testing.faults import Fault, FaultyDisk, PowerCut
+from tests.ledger.making import append, batch, ledger_of, segment_paths, seqs
+
+
+def run(*arguments: str | Path) -> Result:
+    """One command."""
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def test_all_is_compressed_and_nothing_changes(tmp_path: Path) -> None:
+    """The same records, the same digests, a fraction of the bytes; a second run does nothing."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 500))
+    append(ledger, batch(0, 300), node="other")
+    before, heads = list(ledger.records()), audit(ledger).nodes
+    result = run("compact", "--ledger", ledger.path)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("2 segments sealed\n")
+    share = re.search(r"node-a: 500 records, ([\d,]+) bytes of lines in ([\d,]+)", result.stdout)
+    assert share is not None
+    lines, stored = (int(group.replace(",", "")) for group in share.groups())
+    assert stored < lines / 2
+    assert stored == sum(path.stat().st_size for path in segment_paths(ledger))
+    assert {path.suffix for path in segment_paths(ledger)} == {".zst"}
+    assert list(ledger.records()) == before
+    assert audit(ledger).findings == ()
+    assert audit(ledger).nodes == heads
+    assert run("compact", "--ledger", ledger.path).stdout.startswith("0 segments sealed\n")
+    assert append(ledger, batch(500, 2)) == [[501, 502]]
+    assert seqs(ledger, after_seq=498) == [499, 500, 501, 502]
+
+
+def test_the_level_counts(tmp_path: Path) -> None:
+    """More work, fewer bytes."""
+    sizes = []
+    for level in (1, 19):
+        ledger = ledger_of(tmp_path / f"{level}", batch(0, 3000))
+        assert run("compact", "--ledger", ledger.path, "--level", str(level)).exit_code == 0
+        sizes.append(segment_paths(ledger)[0].stat().st_size)
+    assert sizes[1] < sizes[0]
+
+
+def test_a_failure_or_a_crash_at_every_call(tmp_path: Path) -> None:
+    """The records are there in one form or the other, always, and the next run finishes."""
+    for at in range(1, 200):
+        root = tmp_path / f"{at}"
+        root.mkdir()
+        with FaultyDisk(root):  # one without a fault, and quick
+            ledger = ledger_of(root / "l", batch(0, 20), segment_bytes=2000)
+            append(Ledger.open(ledger.path), batch(20, 3))
+        fault = Fault(at=at, crash=at % 2 == 0)
+        with (
+            suppress(LedgerUnavailableError, PowerCut),
+            FaultyDisk(root, fault) as disk,
+            ledger.writer() as writer,
+        ):
+            writer.seal_open()
+        disk.lose_power("strict" if fault.crash else "nothing")
+        assert seqs(ledger) == list(range(1, 24))
+        with FaultyDisk(root):
+            assert run("compact", "--ledger", ledger.path).exit_code == 0
+        assert seqs(ledger) == list(range(1, 24))
+        assert audit(ledger).findings == ()
+        assert {path.suffix for path in segment_paths(ledger)} == {".zst"}
+        if not disk.struck:
+            break
+    assert at > 15
+
+
+def test_without_a_ledger(tmp_path: Path) -> None:
+    """Nothing is made."""
+    assert run("compact", "--ledger", tmp_path / "no").exit_code == 2
+    assert not (tmp_path / "no").exists()
