@@ -4,8 +4,7 @@ A worker that is steady (its probe finds the same again and again, and the cache
 already) is not stepped: its ticks are counted when something changes, and written as one record
 (``ProbeTicksFolded``). Whatever may change what a worker does comes to :meth:`ProbeLoop.poke`.
 
-Workers see a pod's status as the last :meth:`ProbeLoop.update_status` published it, as the
-kubelet's see that of the status manager.
+Workers see a pod's status as :meth:`ProbeLoop.update_status` last published it.
 """
 
 from __future__ import annotations
