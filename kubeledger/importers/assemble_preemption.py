@@ -132,7 +132,9 @@ class PreemptionAssembler(Assembler):
         preemptor = named or self._preemptor()
         for ref in victims:
             victim = self._links.pod(self.context, ref, line)
-            self._choose(line, victim, preemptor, insufficient, inferred=named is None, cut=cut)
+            self._choose(
+                line, victim, preemptor, insufficient, told=ref, inferred=named is None, cut=cut
+            )
 
     def _choose(
         self,
@@ -141,12 +143,14 @@ class PreemptionAssembler(Assembler):
         preemptor: PodLink | None,
         insufficient: tuple[InsufficientResource, ...],
         *,
+        told: PodRef | None = None,
         inferred: bool,
         cut: bool = False,
     ) -> Waiting:
         body = PodPreempted(
-            victim_namespace=victim.namespace,
-            victim_pod=victim.name,
+            # The name in the line, even where its UID is another pod's: that is for verify.
+            victim_namespace=victim.namespace if told is None else told.namespace,
+            victim_pod=victim.name if told is None else told.name,
             victim_uid=victim.uid,
             preemptor_namespace=None if preemptor is None else preemptor.namespace,
             preemptor_pod=None if preemptor is None else preemptor.name,
