@@ -130,13 +130,15 @@ class Causes:
     def wrong(self, record: Record, body: Any) -> Fields | None:  # noqa: ANN401 # any body
         """Names that the record has wrong -> what they must be; None when none are.
 
-        They are those of what led to it, or those of the pod with its UID.
+        They are those of what led to it; where both tell the same UID, those of its pod, for
+        what led to it may be what has the name wrong.
         """
         expected = self._names(record.cause)
-        if not expected and (uid := getattr(body, "pod_uid", None)) is not None:
+        uid = getattr(body, "pod_uid", None)
+        if uid is not None and expected.get("pod_uid", uid) == uid:
             ask = self._book.find(uid, "", "")
             if ask is not None:
-                expected = {"namespace": ask.namespace, "pod": ask.name}
+                expected |= {"namespace": ask.namespace, "pod": ask.name}
         wrong = {
             name: value
             for name, value in expected.items()
