@@ -272,6 +272,9 @@ class KillsAssembler(Assembler):
         text = known if reported and known is not None else message or known
         reason, cause = _why(container, text, kill.eviction)
         fact_now.cause = cause
+        if reason is not None and reason.endswith("_probe") and container.name is not None:
+            probe_type = reason.removesuffix("_probe")
+            container.pod.probe_kills[container.name, probe_type] = container.container_id
         fact_now.body = msgspec.structs.replace(
             fact_now.body,
             container=container.name,

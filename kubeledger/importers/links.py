@@ -63,6 +63,7 @@ class PodLink:
         started: container name -> start event that no PLEG line followed yet.
         sandboxes: IDs known to be sandboxes; ``unnamed`` those that may be anything.
         failures: (container, probe type) -> last transition to failure.
+        probe_kills: (container, probe type) -> ID last killed because that probe failed.
         backed_off: containers of which the log told a back-off before their restart.
         unstarted: containers of which the log told that they could not be started.
     """
@@ -89,6 +90,7 @@ class PodLink:
         self.sandboxes: set[str] = set()
         self.unnamed: set[str] = set()
         self.failures: dict[tuple[str, str], Fact] = {}
+        self.probe_kills: dict[tuple[str, str], str] = {}
         self.backed_off: set[str] = set()
         self.unstarted: set[str] = set()
 

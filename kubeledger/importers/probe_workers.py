@@ -17,7 +17,6 @@ from kubeledger.importers.probe_worker import (
     probed_containers,
     worker_result,
 )
-from kubeledger.lifecycle.records import ContainerKilled
 from kubeledger.prober.records import ProbeExecuted, ProbeResult, ProbeType
 from kubeledger.units import NS_PER_S
 
@@ -121,13 +120,6 @@ class PodWorkers:
         return [*near, *stopped, *(lost if len(lost) == 1 else ())]
 
 
-def _was_killed_for(kill: Fact | None, probe_type: ProbeType) -> bool:
-    """Whether the kubelet killed a container because that probe had failed."""
-    if kill is None or not isinstance(kill.body, ContainerKilled):
-        return False
-    return kill.body.reason == f"{probe_type}_probe"
-
-
 def _is(tick: Fact | None, result: ProbeResult) -> bool:
     """Whether the worker counted that result."""
     if tick is None:
@@ -203,14 +195,17 @@ class ProbeWorkers:
         container_id = self._running_id(pod, worker.container, ts_ns)
         if container_id is None or container_id == worker.container_id:
             return False
-        if worker.container_id is None and not worker.on_hold and (worker.run or worker.heard):
+        killed_id = pod.probe_kills.get((worker.container, worker.probe_type))
+        was_killed = killed_id is not None and killed_id != container_id
+        if was_killed and worker.container_id in (None, killed_id):
+            del pod.probe_kills[worker.container, worker.probe_type]
+            worker.ends()
+            self._probes(pod, worker, container_id)
+        elif worker.container_id is None and not worker.on_hold and (worker.run or worker.heard):
             worker.container_id = container_id  # the same container, only now known by its ID
             if not worker.heard:
                 worker.uncertain = self._is_uncertain(pod, worker)
         else:
-            killed = self._links.containers.get(worker.container_id or "")
-            if killed is not None and _was_killed_for(killed.kill, worker.probe_type):
-                worker.ends()
             self._probes(pod, worker, container_id)
             worker.uncertain = self._is_uncertain(pod, worker)
         return True

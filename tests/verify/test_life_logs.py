@@ -181,6 +181,7 @@ def test_one_line(
     [
         pytest.param(A, silent(("02:57:42.08", "24")), id="short"),
         pytest.param(B, silent(("03:08:30", "03:11:04")), id="restarts in a hole"),
+        pytest.param(B, silent(("", "03:07:43")), id="begins before a kill"),
         pytest.param(A, silent(("02:59:22.6", "03:03:27.7")), id="starts in a hole"),
         pytest.param(A, silent(("02:58:22.4", "03:01:44.1")), id="ticks", marks=NIGHTLY),
         pytest.param(A, silent(("", "03:00:32.1")), id="late", marks=NIGHTLY),
