@@ -251,9 +251,9 @@ class ProbeLoop:
 
     def _wait(self, worker: SimWorker) -> None:
         worker.cancel()
-        now_ns = self._sim.schedule.now_ns
-        at_ns = now_ns + worker.late_ns if worker.wanted else worker.next_ns
-        worker.timer = self._kubelet.after(at_ns - now_ns, lambda: self._tick(worker))
+        until_ns = worker.next_ns - self._sim.schedule.now_ns
+        wait_ns = worker.late_ns if worker.wanted else until_ns
+        worker.timer = self._kubelet.after(wait_ns, lambda: self._tick(worker))
 
     def _begin(self, worker: SimWorker) -> Action:
         def begin() -> None:
@@ -291,10 +291,9 @@ class ProbeLoop:
     def _step(self, worker: SimWorker, now_ns: int) -> bool:
         """One ``do_probe`` with its records; whether the worker goes on."""
         step = worker.worker
-        cache = step.results.cache
         found = worker.finds(now_ns, self._sim.plan.start_ns)
         before = _Before(step.container_id, step.last_result, step.result_run)
-        cached = cache.get(before.container_id)
+        cached = step.results.cache.get(before.container_id)
         goes_on = do_probe(step, self._status.get(worker.key[0]), now_ns, _ATTEMPTS[found[0]])
         updates = step.results.take_updates()
         is_new = step.container_id != before.container_id

@@ -20,6 +20,9 @@ from kubeledger.simulate.plan import Plan, PluginScript
 __all__ = ["held_by_one", "within_reports"]
 
 Device = tuple[str, str]
+_LATE = 1_000_000_000
+"""Deaths are told when containers are listed the next time."""
+_NEVER = 2**63
 
 
 def held_by_one(plan: Plan, records: list[Record]) -> Iterator[str]:
@@ -31,6 +34,7 @@ def held_by_one(plan: Plan, records: list[Record]) -> Iterator[str]:
         for p in plan.pods
         for c in p.manifest["spec"]["containers"]
     }
+    died_ns = {r.body.container_id: r.ts_ns for r in records if isinstance(r.body, ContainerDied)}
     running: set[tuple[str, str]] = set()
     failed: set[str | None] = set()
     for record in records:
@@ -50,7 +54,12 @@ def held_by_one(plan: Plan, records: list[Record]) -> Iterator[str]:
                 del holders[device]
                 containers.pop(device, None)
             # A pod that failed counts no more, though something of it runs still.
-            left = [c for uid, c in running if uid == body.pod_uid not in failed]
+            left = [
+                c
+                for uid, c in running
+                if uid == body.pod_uid not in failed
+                and died_ns.get(c, _NEVER) > record.ts_ns + _LATE
+            ]
             if left:
                 yield f"{record.seq}: devices of {body.pod_uid} released, {left} run"
         elif isinstance(body, DevicesAllocated):
