@@ -13,6 +13,7 @@ import msgspec
 
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
+from kubeledger.profile.gates import with_gates
 from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.simulate.agent import Agent, node_observed
 from kubeledger.simulate.cgroups import CgroupLoop
@@ -121,7 +122,10 @@ class Sim:
 
     def _use_version(self, version: str) -> None:
         self._version = version
-        self.profile: KubeletProfile = resolve(version)
+        gates = self.settings.get("featureGates")
+        self.profile: KubeletProfile = with_gates(
+            resolve(version), gates if isinstance(gates, dict) else None
+        )
         self.machine: Machine = machine_of(self.plan.node, self.settings, self.profile)
 
     def _start_kubelet(self) -> None:

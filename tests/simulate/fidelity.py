@@ -132,7 +132,11 @@ def orders(records: Iterable[Record]) -> dict[str, list[str]]:
             value = getattr(body, name, None)
             if value is not None:
                 told.append(str(value))
-        found.setdefault(pod, []).append(" ".join(told))
+        decided = found.setdefault(pod, [])
+        decided.append(" ".join(told))
+        if told[0] == "AllocationFailed" and decided[-2:-1] == ["PodRejected"]:
+            # One line tells both: of 1.20 the log has the refusal of the pod alone.
+            decided[-2:] = reversed(decided[-2:])
     return found
 
 
