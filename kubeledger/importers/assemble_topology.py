@@ -25,14 +25,17 @@ from kubeledger.importers.queued import (
     nothing,
     nothing_matched,
 )
-from kubeledger.importers.topology_admissions import Admissions, Subject
+from kubeledger.importers.topology_admissions import REASON, REFUSAL, Admissions, Subject
 from kubeledger.importers.topology_hints import hint_of, hints_of
 
 __all__ = ["TopologyAssembler"]
 
 _TAG = r"\[topologymanager\] "
 _UID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_REFUSAL = "Resources cannot be allocated with Topology locality"
+_OLD_EVENT = (
+    r'Event\(v1\.ObjectReference\{Kind:"Pod", Namespace:"(?P<namespace>[^"]*)", '
+    rf'Name:"(?P<name>[^"]*)", UID:"(?P<uid>[^"]*)".*?\}}\): type: \'Warning\' reason: \'{REASON}\''
+)
 _FILES = ("topology_manager.go", "scope_container.go", "scope_pod.go")
 
 _HARMLESS = (
@@ -120,10 +123,11 @@ class TopologyAssembler(QueuedAssembler):
         ]
         tables["status_manager.go"] = [
             (
-                rf'Status Manager: (?:adding|syncing) pod: "(?P<uid>[^"]*)".*?{_REFUSAL}',
+                rf'Status Manager: (?:adding|syncing) pod: "(?P<uid>[^"]*)".*?{REFUSAL}',
                 self._status_text,
             )
         ]
+        tables["event.go"] = [(_OLD_EVENT, self._old_event)]
         tables["kubelet.go"] = [(HEARTBEAT_FREE, nothing_matched)]
         return self.then_release_matched(tables, _HARMLESS_FREE)
 
@@ -198,13 +202,17 @@ class TopologyAssembler(QueuedAssembler):
             self._admissions.stored(line, self._text_subject(line, match), hint)
 
     def _result(self, line: LogLine) -> None:
-        if _REFUSAL in (text_of(line, "Message", "message") or ""):
+        if REFUSAL in (text_of(line, "Message", "message") or ""):
             self._admissions.refused(line, _subject(line))
 
     def _event(self, line: LogLine) -> None:
         values = line.values or {}
-        if values.get("kind") == "Pod" and values.get("reason") == "TopologyAffinityError":
+        if values.get("kind") == "Pod" and values.get("reason") == REASON:
             self._admissions.refused(line, Subject(*split_pod(text_of(line, "object"))))
+
+    def _old_event(self, line: LogLine, match: re.Match[str]) -> None:
+        subject = Subject(match["namespace"], match["name"], match["uid"] or None)
+        self._admissions.refused(line, subject)
 
     def _status_text(self, line: LogLine, match: re.Match[str]) -> None:
         self._admissions.refused(line, Subject(uid=match["uid"]))

@@ -3,7 +3,9 @@
 For a container (or, in pod scope, a pod) each hint provider's hints are logged, then what
 the policy finds in them, then the merged hint twice, and then, if the policy admits it, the
 affinity that is stored. Admission is serial, so at most one is open. That no affinity
-follows is how a refusal shows in the log of old versions.
+follows tells nothing, as a line may be lost: it takes the refusal's own line, event or status
+to know that the policy refused. These come from other goroutines, perhaps behind the lines of
+the next admission.
 """
 
 from __future__ import annotations
@@ -14,11 +16,19 @@ from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact
 from kubeledger.importers.holdback import WAIT_NS, Holdback, Waiting
 from kubeledger.importers.items import LogLine
+from kubeledger.importers.rejections import rejection_in_status
 from kubeledger.importers.topology_hints import Hints
 from kubeledger.machine import Evidence
 from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.units import NS_PER_S
 
-__all__ = ["Admissions", "Subject"]
+__all__ = ["REASON", "REFUSAL", "Admissions", "Subject"]
+
+REASON = "TopologyAffinityError"
+REFUSAL = "Resources cannot be allocated with Topology locality"
+
+_EVENT_NS = 5 * NS_PER_S
+_UNANSWERED_MAX = 64
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -56,7 +66,6 @@ class _Open(msgspec.Struct):
         unclear: resources whose empty list may be nil.
         generated: the fact of the hints, once they are complete.
         decided: the place of the decision, once there is one.
-        refused: a line said that the pod was refused.
     """
 
     subject: Subject
@@ -66,7 +75,6 @@ class _Open(msgspec.Struct):
     evidence: tuple[Evidence, ...] = ()
     generated: Fact | None = None
     decided: Waiting | None = None
-    refused: bool = False
 
 
 class Admissions:
@@ -81,6 +89,7 @@ class Admissions:
         self._context = context
         self._queue = queue
         self._open: _Open | None = None
+        self._unanswered: list[_Open] = []
 
     def offered(
         self, line: LogLine, subject: Subject, hints: Hints, unclear: frozenset[str]
@@ -156,14 +165,33 @@ class Admissions:
         current.decided.settle()
 
     def refused(self, line: LogLine, subject: Subject) -> None:
-        """The pod was refused for its topology: one more line about the open decision."""
-        current = self._open
-        if current is None or current.decided is None:
+        """The pod was refused for its topology: so was what was decided for it last."""
+        for current in reversed(self._unanswered):
+            pod = msgspec.structs.replace(current.subject, container=None)
+            if self._named(pod, line.ts_ns).may_be(subject):
+                self._refuse(current, line.evidence)
+                return
+
+    def _refuse(self, current: _Open, *evidence: Evidence) -> None:
+        fact = current.decided.fact if current.decided is not None else None
+        if current.decided is None or fact is None or not isinstance(fact.body, AffinityDecided):
             return
-        pod = msgspec.structs.replace(current.subject, container=None)
-        if self._named(pod, line.ts_ns).may_be(subject):
-            current.decided.join(line.evidence)
-            current.refused = True
+        if fact.body.admit is not True:
+            fact.body = msgspec.structs.replace(fact.body, admit=False)
+            current.decided.join(*evidence)
+
+    def _ask_elsewhere(self, current: _Open) -> None:
+        """Whether an API event or the pod's status tells that it was refused."""
+        pod = self._named(current.subject, current.ts_ns)
+        status = rejection_in_status(self._context, pod.uid)
+        if status is not None and status[0] == REASON:
+            self._refuse(current)
+        key = ("Pod", pod.namespace or "", pod.pod or "", REASON, REFUSAL)
+        event = self._context.events.get(key)
+        if event is not None and (
+            event.first_ts_ns - _EVENT_NS <= current.ts_ns <= event.last_ts_ns + _EVENT_NS
+        ):
+            self._refuse(current, *event.evidence)
 
     def waiting_since(self) -> int | None:
         """Time of hints that are not known to be complete; None when there are none."""
@@ -177,16 +205,19 @@ class Admissions:
         since_ns = self.waiting_since()
         if since_ns is not None and now_ns - since_ns > WAIT_NS:
             self._generate()
+        while self._unanswered and self._is_due(self._unanswered[0], now_ns):
+            self._ask_elsewhere(self._unanswered.pop(0))
+
+    def _is_due(self, current: _Open, now_ns: int) -> bool:
+        """Its decision leaves now, or has left."""
+        waiting = current.decided
+        return waiting is None or waiting.fact is None or waiting.due_ns <= now_ns
 
     def finish(self) -> None:
-        """The log ends: what was not decided by then stays open."""
+        """The log ends."""
         self._generate()
-        current = self._open
-        if current is None or current.decided is None or current.decided.fact is None:
-            return
-        body = current.decided.fact.body
-        if isinstance(body, AffinityDecided) and not body.admit and not current.refused:
-            current.decided.fact.body = msgspec.structs.replace(body, admit=None)
+        for current in self._unanswered:
+            self._ask_elsewhere(current)
 
     def _generate(self) -> None:
         """The hints are complete."""
@@ -212,9 +243,21 @@ class Admissions:
             container=subject.container,
             hint=hint,
             policy=self.policy,
-            admit=False,
+            admit=None,
         )
-        return self._queue.hold(Fact(line.ts_ns, body, (line.evidence,), current.generated))
+        fact = Fact(line.ts_ns, body, (line.evidence,), current.generated)
+        self._await_answer(current)
+        return self._queue.hold(fact)
+
+    def _await_answer(self, current: _Open) -> None:
+        """A refusal of the pod is that of its last container: the others were let in."""
+        pod = msgspec.structs.replace(current.subject, container=None)
+        others = [
+            other
+            for other in self._unanswered
+            if msgspec.structs.replace(other.subject, container=None) != pod
+        ]
+        self._unanswered = [*others[-_UNANSWERED_MAX:], current]
 
     def _named(self, subject: Subject, ts_ns: int) -> Subject:
         """The subject, with what the rest of the bundle knows of its pod."""

@@ -185,8 +185,59 @@ class TestAdmissions:
         other = best if best != "01 true" else stored
         assert decided.disputed == hint_of(f"{{{other}}}")
 
-    def test_a_refusal_shows_by_what_does_not_follow(self) -> None:
-        """No affinity is stored; event and status lines are more evidence."""
+    @pytest.mark.parametrize("lost", [1, 2, 3])
+    def test_a_lost_line_is_no_refusal(self, lost: int) -> None:
+        """Whichever line of a decision is missing, nothing says that the pod was refused."""
+        whom = "(pod: p_ns(u) container: c)"
+        every = [
+            hints_20(),
+            f"scope_container.go {TAG} ContainerTopologyHint: {{01 true}}",
+            f"scope_container.go {TAG} Best TopologyHint for {whom}: {{01 true}}",
+            f"scope_container.go {TAG} Topology Affinity for {whom}: {{01 true}}",
+        ]
+        del every[lost]
+        facts = run(lines(*every, "+5s kubelet.go SyncLoop (housekeeping)"))
+        (decided,) = bodies(facts, AffinityDecided)
+        assert decided.admit is (None if lost == 3 else True)
+
+    def refused(self, *told: str, known: BundleContext | None = None) -> list[bool | None]:
+        """Whether two containers were let in, the first one's pod refused by these lines."""
+        stream = lines(
+            hints_20(),
+            f"scope_container.go {TAG} Best TopologyHint for (pod: p_ns(u) container: c): {{11 "
+            "false}",
+            f"scope_container.go {TAG} TopologyHints for pod 'q_ns(v)', container 'c': map[]",
+            f"scope_container.go {TAG} Best TopologyHint for (pod: q_ns(v) container: c): {{01 "
+            "true}",
+            *told,
+            "+5s kubelet.go SyncLoop (housekeeping)",
+        )
+        facts = feed(TopologyAssembler(known or context()), stream)
+        return [body.admit for body in bodies(facts, AffinityDecided)]
+
+    def test_a_refusal_told_behind_the_next_admission(self) -> None:
+        """Events come from another goroutine."""
+        event = (
+            'event.go Event(v1.ObjectReference{Kind:"Pod", Namespace:"ns", Name:"p", UID:"u", '
+            'APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): type: \'Warning\' reason: '
+            "'TopologyAffinityError' Resources cannot be allocated with Topology locality"
+        )
+        assert self.refused(event) == [False, None]
+        assert self.refused() == [None, None]
+
+    def test_a_refusal_that_only_the_status_tells(self) -> None:
+        """At a low verbosity the log has no line of it."""
+        known = context(u="ns/p")
+        status = {
+            "phase": "Failed",
+            "reason": "TopologyAffinityError",
+            "message": "Pod Resources cannot be allocated with Topology locality",
+        }
+        known.pods["u"].statuses.append(status)
+        assert self.refused(known=known) == [False, None]
+
+    def test_a_refusal_of_1_20(self) -> None:
+        """Event and status lines tell it."""
         facts = run(
             lines(
                 hints_20(),

@@ -176,12 +176,11 @@ def test_pod_scope() -> None:
 
 
 def test_hints_that_led_to_nothing() -> None:
-    """A merge follows at once."""
+    """A merge follows at once, but its lines may be lost: that none is there proves nothing."""
     node = Node(policy="best-effort")
     node.hints("a", "c")
     node.affinity("b", "c", hint(0), node.hints("b", "c"))
-    (absent,) = node.absent()
-    assert (absent.kind, absent.subject) == ("topologymanager.AffinityDecided", "container/ns/a/c")
+    assert not node.absent()
 
 
 def hinted(hints: tuple[Hint, ...] | None, limit: int = 1) -> list[Contradiction]:

@@ -13,7 +13,6 @@ from kubeledger.topologymanager.hint import Hints, ProviderHints, TopologyHint
 from kubeledger.topologymanager.options import PREFER_CLOSEST
 from kubeledger.topologymanager.policies import Policy, PolicyName
 from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
-from kubeledger.units import NS_PER_S
 from kubeledger.verify.devices.desk import Affinity, Desk, when_of
 from kubeledger.verify.devices.hints import wrong_hints
 from kubeledger.verify.devices.words import joined, nodes_text
@@ -55,12 +54,10 @@ class Affinities:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._offers: OrderedDict[int, _Offer] = OrderedDict()
-        self._open: tuple[Record, _Offer] | None = None
 
     def restarted(self) -> None:
         """A new kubelet process knows no hints."""
         self._offers.clear()
-        self._open = None
 
     def offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
         """Hints came in: look whether the device manager can have given them, and keep them."""
@@ -68,36 +65,11 @@ class Affinities:
         pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
         lines = sum("TopologyHints" in (piece.text or "") for piece in record.evidence)
         offer = _Offer(record.seq, pod, body, lines)
-        self._missed(record)
         self._offers[record.seq] = offer
-        self._open = (record, offer)
         if len(self._offers) > _KEPT_MAX:
             self._offers.popitem(last=False)
         if body.container is not None and (disputed := self._check(record, offer, state)):
             self._offers[record.seq] = offer._replace(disputed=disputed)
-
-    def _missed(self, record: Record) -> None:
-        """The hints before these led to no decision, in the same file of the same process."""
-        if self._open is None:
-            return
-        before, offer = self._open
-        if not before.evidence or not record.evidence or before.evidence[0].line is None:
-            return
-        if before.evidence[0].file != record.evidence[0].file:
-            return
-        if record.ts_ns - before.ts_ns > NS_PER_S:
-            return  # lines may be missing between them
-        body = offer.body
-        name = f"{body.namespace}/{body.pod}"
-        self._desk.bench.absent(
-            before,
-            AffinityDecided.kind,
-            subject=f"container/{name}/{body.container}" if body.container else f"pod/{name}",
-            expected={},
-            why="hints are merged as soon as all are there, and no merged hint follows",
-            rule=RULE,
-            inputs=(before.seq,),
-        )
 
     def _check(self, record: Record, offer: _Offer, state: NodeState) -> tuple[str, ...]:
         """Hints of devices against the devices that were there; gives the disputed resources."""
@@ -129,8 +101,6 @@ class Affinities:
         desk = self._desk
         pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
         offer = self._offers.get(record.cause or 0)
-        if self._open is not None and offer is not None and self._open[1].seq == offer.seq:
-            self._open = None
         name = (
             f"{body.namespace}/{body.pod}" if body.namespace and body.pod else desk.name(state, pod)
         )
