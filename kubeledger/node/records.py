@@ -8,7 +8,14 @@ import msgspec
 
 from kubeledger.machine import Observation
 
-__all__ = ["ClockStepped", "KubeletStarted", "NodeObserved", "Setting", "SettingsObserved"]
+__all__ = [
+    "ClockStepped",
+    "KubeletStarted",
+    "LogThinned",
+    "NodeObserved",
+    "Setting",
+    "SettingsObserved",
+]
 
 
 class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,3 +97,24 @@ class ClockStepped(Observation, frozen=True, kw_only=True, forbid_unknown_fields
     kind: ClassVar[str] = "node.ClockStepped"
     from_ts_ns: int
     to_ts_ns: int
+
+
+class LogThinned(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Single lines of a kubelet's log are missing while the log goes on.
+
+    Shown by lines that a kubelet repeats at a fixed period (beats), where more of them are
+    missing than work that takes long explains. A time without any line is no such case.
+
+    Attributes:
+        from_ts_ns, to_ts_ns: from the first missing beat to the last.
+        beats_expected: beats that were due in the whole process, as its log goes.
+        beats_missing: beats of those that are missing.
+        beats: name of a beat -> how many of it are missing.
+    """
+
+    kind: ClassVar[str] = "node.LogThinned"
+    from_ts_ns: int
+    to_ts_ns: int
+    beats_expected: int
+    beats_missing: int
+    beats: dict[str, int] = {}

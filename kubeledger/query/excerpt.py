@@ -11,14 +11,20 @@ from kubeledger.ledger.runs import replays_in_seq_order
 from kubeledger.ledger.standalone import encode_recording
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Record
-from kubeledger.node.records import ClockStepped, KubeletStarted, NodeObserved, SettingsObserved
+from kubeledger.node.records import (
+    ClockStepped,
+    KubeletStarted,
+    LogThinned,
+    NodeObserved,
+    SettingsObserved,
+)
 from kubeledger.query.listing import Filter, selection
 from kubeledger.replay.excerpts import renumbered
 from kubeledger.wire.codec import decode_line
 
 __all__ = ["excerpt", "lines_of_excerpt", "records_of_excerpt"]
 
-_ALWAYS = (ClockStepped, KubeletStarted, NodeObserved, SettingsObserved)
+_ALWAYS = (ClockStepped, KubeletStarted, LogThinned, NodeObserved, SettingsObserved)
 
 
 def excerpt(ledger: Ledger, wanted: Filter) -> Iterator[Record]:

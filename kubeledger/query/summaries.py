@@ -56,6 +56,9 @@ TEMPLATES: Mapping[str, str] = {
     "lifecycle.RestartBackedOff": "restart put off for {back_off_s} s",
     "node.ClockStepped": "the clock went back",
     "node.KubeletStarted": "kubelet[ {kubelet_version}] started[, process {pid}]",
+    "node.LogThinned": (
+        "the log lost lines: {beats_missing} of {beats_expected} beats are missing"
+    ),
     "node.NodeObserved": "{cpus} CPUs, {memory_capacity_bytes} bytes of memory",
     "node.SettingsObserved": "{settings#} settings",
     "preemption.PodPreempted": "preempted for {preemptor_namespace}/{preemptor_pod}",

@@ -15,6 +15,7 @@ from kubeledger.profile.gates import with_gates
 from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
+from kubeledger.verify.losses import Losses
 from kubeledger.verify.pods import PodRegister
 from kubeledger.verify.settings import Settings
 from kubeledger.verify.variant import RECORDED, Variant
@@ -32,6 +33,7 @@ class Bench:
         kubelet_seq: record of the kubelet's start; None before one.
         settings: the effective settings now.
         pods: every pod that a list shows, ever.
+        losses: lines that the log lost, where that is shown.
         docket: where findings go.
     """
 
@@ -39,6 +41,7 @@ class Bench:
         self.variant = variant
         self.settings = Settings(variant)
         self.pods = PodRegister()
+        self.losses = Losses()
         self.docket = Docket()
         self.kubelet_seq: int | None = None
         self.profile: KubeletProfile | None = None
@@ -93,11 +96,22 @@ class Bench:
         inputs: Sequence[int] = (),
         about: Mapping[str, str] | None = None,
         place: Evidence | None = None,
+        certain: bool = False,
     ) -> None:
         """Give a recorded decision its finding; see :class:`Finding` for the arguments.
 
+        Where the log lost lines, ``impossible`` becomes ``unverifiable`` with those lines as
+        the missing input, unless it is ``certain``: it rests on values of this very record
+        against settings or a pod's spec, and on nothing that was logged before.
+
         ``place`` is the piece of evidence that the finding is about, where it is not the first.
         """
+        loss = None if certain or verdict != "impossible" else self.losses.at(record.ts_ns)
+        if loss is not None:
+            verdict, expected = "unverifiable", None
+            missing = (*missing, loss.phrase)
+            inputs = (*inputs, loss.seq)
+            why = f"{why} (but it cannot be told without {loss.phrase})"
         self.docket.find(
             Finding(
                 seq=record.seq,
@@ -139,8 +153,15 @@ class Bench:
         why: str,
         rule: str = "",
         inputs: Sequence[int] = (),
+        certain: bool = False,
     ) -> None:
-        """Say that a decision had to follow on an observation, and none was recorded."""
+        """Say that a decision had to follow on an observation, and none was recorded.
+
+        Nothing is said where the log lost lines (the decision's may be among them), unless it
+        is ``certain``: it would show elsewhere than in the log.
+        """
+        if not certain and self.losses.at(observation.ts_ns) is not None:
+            return
         self.docket.add(
             Finding(
                 seq=observation.seq,
@@ -156,8 +177,21 @@ class Bench:
             )
         )
 
-    def contradict(self, ts_ns: int, subject: str, why: str, *sides: tuple[int, str]) -> None:
-        """Say that sources disagree; each side is a record's seq and what it says."""
+    def contradict(
+        self,
+        ts_ns: int,
+        subject: str,
+        why: str,
+        *sides: tuple[int, str],
+        by_absence: bool = False,
+    ) -> None:
+        """Say that sources disagree; each side is a record's seq and what it says.
+
+        One side ``by_absence`` is what the log does not hold; then nothing is said where the
+        log lost lines.
+        """
+        if by_absence and self.losses.at(ts_ns) is not None:
+            return
         self.docket.add(
             Contradiction(
                 ts_ns=ts_ns,

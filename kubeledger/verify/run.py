@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Body, Record
+from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
 from kubeledger.verify.bench import Bench
@@ -60,10 +61,13 @@ def verify(read: Reader, variant: Variant = RECORDED) -> Iterator[Outcome]:
 
 def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee]]) -> None:
     """The first reading: what later records tell of earlier times."""
-    kinds = {kind.kind for kind in foresees} | {PodListed.kind}
+    always: tuple[type[Body], ...] = (KubeletStarted, LogThinned, PodListed)
+    kinds = {kind.kind for kind in (*foresees, *always)}
     for record in read(kinds):
         if isinstance(record.body, PodListed):
             bench.pods.note(record.seq, record.ts_ns, record.body)
+        bench.losses.note(record)
         for foresee in foresees.get(type(record.body), ()):
             foresee(record)
     bench.pods.settle()
+    bench.losses.settle()

@@ -1,0 +1,84 @@
+"""Where the log lost lines, what is missing in it proves nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.machine import Body, Record
+from kubeledger.node.records import KubeletStarted, LogThinned
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.finding import Contradiction, Finding, Outcome
+from tests.verify.histories import scene
+
+MINUTE_S = 60
+LOSS = "the lines that the log lost (3 of 600 beats are missing)"
+
+
+def start(pid: int = 1) -> KubeletStarted:
+    """A process begins."""
+    return KubeletStarted(pid=pid, kubelet_version="1.36.2", version_source="log")
+
+
+def thinned(from_min: int, to_min: int) -> LogThinned:
+    """Three beats are missing."""
+    return LogThinned(
+        from_ts_ns=from_min * MINUTE_S * NS_PER_S,
+        to_ts_ns=to_min * MINUTE_S * NS_PER_S,
+        beats_expected=600,
+        beats_missing=3,
+    )
+
+
+def bench_with(*bodies: tuple[int, Body]) -> Bench:
+    """A bench behind the first reading."""
+    bench = Bench()
+    for record in scene(*bodies, start_s=0):
+        bench.losses.note(record)
+    bench.losses.settle()
+    return bench
+
+
+def ask(bench: Bench, minute: int, *, certain: bool = False) -> tuple[Finding, list[Outcome]]:
+    """An impossible decision at a minute, and one that is missing then."""
+    record: Record = scene((0, start()), (minute * MINUTE_S, start()), start_s=0)[-1]
+    bench.docket.enter(record)
+    bench.find(record, "impossible", subject="node", why="no", expected={"a": 1}, certain=certain)
+    bench.absent(record, "k", subject="node", expected={}, why="not there", certain=certain)
+    sides = ((1, "a"), (2, "b"))
+    bench.contradict(record.ts_ns, "node", "absent", *sides, by_absence=True)
+    bench.contradict(record.ts_ns, "node", "two values", *sides)
+    finding, *others = bench.docket.ready()
+    assert isinstance(finding, Finding)
+    return finding, others
+
+
+@pytest.mark.parametrize("minute", [15, 20, 30, 59])
+def test_in_a_loss_nothing_rests_on_absence(minute: int) -> None:
+    """From a little before its first sign to the end of the process."""
+    history = ((0, start()), (20 * MINUTE_S, thinned(18, 25)), (60 * MINUTE_S, start(2)))
+    finding, others = ask(bench_with(*history), minute)
+    assert finding.verdict == "unverifiable"
+    assert finding.missing == (LOSS,)
+    assert finding.expected is None
+    assert finding.inputs == (2,)
+    assert [o.why for o in others if isinstance(o, Contradiction)] == ["two values"]
+    assert not [o for o in others if isinstance(o, Finding)]
+
+
+@pytest.mark.parametrize("minute", [5, 60, 70])
+def test_outside_of_a_loss_nothing_changes(minute: int) -> None:
+    """Before it, and in the next process."""
+    history = ((0, start()), (20 * MINUTE_S, thinned(18, 25)), (60 * MINUTE_S, start(2)))
+    finding, others = ask(bench_with(*history), minute)
+    assert finding.verdict == "impossible"
+    assert finding.expected == {"a": 1}
+    assert len(others) == 3
+
+
+def test_what_is_certain_stays() -> None:
+    """It rests on values of this very record."""
+    history = ((0, start()), (20 * MINUTE_S, thinned(18, 25)))
+    finding, others = ask(bench_with(*history), 20, certain=True)
+    assert finding.verdict == "impossible"
+    assert len(others) == 2
