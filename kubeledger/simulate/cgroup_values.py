@@ -8,7 +8,10 @@ import msgspec
 
 from kubeledger.cgroups.conversions import QUOTA_PERIOD_US, weight_of_shares
 
-__all__ = ["CgroupValues", "values_of"]
+__all__ = ["MOST_PIDS", "CgroupValues", "values_of"]
+
+MOST_PIDS = 32_768
+"""Process IDs of every simulated machine."""
 
 _PAGE_BYTES = 4096
 _NO_LIMIT_V1 = (2**63 - 1) // _PAGE_BYTES * _PAGE_BYTES

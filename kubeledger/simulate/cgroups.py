@@ -20,12 +20,16 @@ from kubeledger.cgroups.decider import (
 )
 from kubeledger.cgroups.exclusive import exclusive_containers
 from kubeledger.cgroups.names import node_cgroup, pod_cgroup, qos_cgroup, to_cgroupfs, to_systemd
-from kubeledger.cgroups.node_config import ReservationSettings, resource_config_for_node
+from kubeledger.cgroups.node_config import (
+    ReservationSettings,
+    kubepods_resources,
+    resource_config_for_node,
+)
 from kubeledger.cgroups.qos_config import qos_requests, qos_unified
 from kubeledger.cgroups.records import QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.cgroups.unified import TIERED_RESERVATION, UnifiedSettings
 from kubeledger.kube.quantity import Quantity
-from kubeledger.simulate.cgroup_values import CgroupValues, values_of
+from kubeledger.simulate.cgroup_values import MOST_PIDS, CgroupValues, values_of
 from kubeledger.simulate.config import duration_ns, gate, integer, quantities, table
 from kubeledger.simulate.world import SimContainer, SimPod
 from kubeledger.units import NS_PER_S
@@ -65,7 +69,7 @@ class CgroupLoop:
             "cpu": Quantity.of(sim.world.cpus),
             "memory": Quantity.of(sim.world.memory_bytes),
         }
-        reservation = ReservationSettings(
+        self._reservation = reservation = ReservationSettings(
             system_reserved=quantities(settings, "systemReserved"),
             kube_reserved=quantities(settings, "kubeReserved"),
             eviction_hard={},
@@ -97,12 +101,19 @@ class CgroupLoop:
         if not self._on:
             return
         enforced = self._sim.settings.get("enforceNodeAllocatable")
-        asked = self._node.config
+        asked, pids = self._node.config, {"pid": Quantity.of(MOST_PIDS)}
         if enforced is not None and "pods" not in enforced:
             asked = resource_config_for_node(self._capacity)
+        else:
+            pids = kubepods_resources(pids, self._reservation)
         self._write(
             self._path(node_cgroup()),
-            self._values(asked.cpu_shares or MIN_SHARES, memory=asked.memory_limit_bytes),
+            values_of(
+                version=self._version,
+                shares=asked.cpu_shares or MIN_SHARES,
+                memory=asked.memory_limit_bytes,
+                pids=pids["pid"].value() or None,
+            ),
         )
         self._update_qos()
         self._kubelet.every(_QOS_PERIOD_NS, self._update_qos)

@@ -12,6 +12,7 @@ from kubeledger.images.reclaim import DiskLayout, ReclaimFunction, reclaim_funct
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.kube.pod import Toleration
+from kubeledger.simulate.cgroup_values import MOST_PIDS
 from kubeledger.simulate.config import duration_ns, integer
 from kubeledger.simulate.disks import DiskSpace, container_usage, disk_space
 from kubeledger.simulate.ranking import message_of, over_its_limit, rank
@@ -37,7 +38,6 @@ _PERIOD_NS = 10 * NS_PER_S
 _CLEANUP_NS = 30 * NS_PER_S
 _POLL_NS = NS_PER_S
 _NO_STATS_UNTIL_MINOR = 20
-_PIDS = 32_768
 _PIDS_OF_NODE = 150
 _MEMORY_TAINT = "node.kubernetes.io/memory-pressure"
 _REASON = "Evicted"
@@ -222,7 +222,7 @@ class EvictionLoop:
         readings = {
             MEMORY: Reading(max(world.memory_bytes - used, 0), world.memory_bytes),
             ALLOCATABLE_MEMORY: Reading(max(pods_bytes - used, 0), pods_bytes),
-            "pid.available": Reading(_PIDS - _PIDS_OF_NODE - running, _PIDS),
+            "pid.available": Reading(MOST_PIDS - _PIDS_OF_NODE - running, MOST_PIDS),
         }
         readings |= _of_disk("nodefs", node) | _of_disk("imagefs", image)
         if self._facts.split_disk_known:

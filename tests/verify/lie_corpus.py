@@ -482,6 +482,30 @@ NIGHTLY = (
         "had to be 24471207936",
     ),
     Lie(
+        "process IDs of all pods",
+        A,
+        (Edit(A_CGROUPS, "pids/kubepods/pids.max", "32768", "32767"),),
+        CGROUP,
+        "cgroup/kubepods",
+        "had to be 32768",
+    ),
+    Lie(
+        "process IDs of all pods",
+        B,
+        (Edit(B_CGROUPS, "pids/kubepods/pids.max", "32768", "max"),),
+        CGROUP,
+        "cgroup/kubepods",
+        "had to be 32768",
+    ),
+    Lie(
+        "process IDs of a QoS class",
+        B,
+        (Edit(B_CGROUPS, "pids/kubepods/burstable/pids.max", "pids.max max", "pids.max 100"),),
+        CGROUP,
+        "cgroup/kubepods/burstable",
+        "had to be max",
+    ),
+    Lie(
         "shares of a pod",
         A,
         (

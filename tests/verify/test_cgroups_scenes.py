@@ -22,6 +22,7 @@ from kubeledger.lifecycle.records import (
 from kubeledger.machine import Body, Evidence
 from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.verify import Contradiction, Finding, run
+from kubeledger.verify.cgroups.processes import MISSING_PIDS
 from kubeledger.verify.cgroups.values import NO_LIMIT_V1, kernel_values
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from tests.verify.histories import findings, outcomes, scene
@@ -435,6 +436,92 @@ def test_the_cgroup_of_all_pods(
 ) -> None:
     """Capacity less both reserves where that is enforced."""
     assert only([*start(**settings), (10, record)]).verdict == verdict
+
+
+def told_pids(at_s: float = 5, capacity: int = 32_768) -> tuple[float, Body]:
+    """The eviction manager tells of the machine's process IDs."""
+    return (at_s, EvictionSignalObserved(signal="pid.available", available=7, capacity=capacity))
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "pids", "verdict"),
+    [
+        ("1.20.2", {}, "32768", "match"),
+        ("1.36.2", {}, "32768", "match"),
+        ("1.36.2", {}, "32767", "impossible"),
+        ("1.36.2", {}, "max", "impossible"),
+        ("1.20.2", {"systemReserved": {"pid": "768"}}, "32000", "match"),
+        ("1.36.2", {"systemReserved": {"pid": "768"}}, "32768", "impossible"),
+        ("1.36.2", {"podPidsLimit": 64}, "64", "impossible"),
+        ("1.36.2", {"kubeReserved": {"cpu": "100m", "memory": "1Gi", "pid": "99999"}}, "max",
+         "match"),
+        ("1.19.0", {}, "32768", "match"),
+        ("1.19.0", {"featureGates": {"SupportNodePidsLimit": False}}, "32768", "match"),
+        ("1.19.0", {"featureGates": {"SupportNodePidsLimit": False,
+                                     "SupportPodPidsLimit": False}}, "max", "match"),
+        ("1.20.2", {"featureGates": {"SupportNodePidsLimit": False,
+                                     "SupportPodPidsLimit": False}}, "max", "impossible"),
+    ],
+)  # fmt: skip
+def test_process_ids_of_all_pods(
+    version: str, settings: dict[str, Any], pids: str, verdict: str
+) -> None:
+    """The machine's less what is reserved of them."""
+    record = root(other={"pids.max": pids})
+    found = only([*start(version, **settings), told_pids(), (10, record)])
+    assert found.verdict == verdict, found.why
+    assert found.recorded is not None
+    assert found.recorded["other"] == {"pids.max": pids}
+
+
+def test_process_ids_that_nothing_tells() -> None:
+    """They are not taken for right; a limit that was told at any time may have been written."""
+    record = root(other={"pids.max": "32768"})
+    assert only([*start(), (10, record)]).missing == (MISSING_PIDS,)
+    steps = [*start(), told_pids(5, 4096), told_pids(6, 32_768), (10, record)]
+    assert only([*steps]).verdict == "match"
+    assert only([*steps, (20, root(other={"pids.max": "4096"}))]).verdict == "admissible"
+    assert only([*steps, (20, root(other={"pids.max": "99"}))]).verdict == "impossible"
+
+
+def test_process_ids_of_a_class_are_not_written() -> None:
+    """They stay the kernel's; those of a container are the runtime's, and are not compared."""
+    steps = [*start(), (9.0, added()), (10.0, pod(requests={"cpu": "1"}))]
+    best = "kubepods/besteffort"
+    assert only([*steps, (11, cgroup(best, other={"pids.max": "9"})), LATER]).verdict == (
+        "impossible"
+    )
+    record = cgroup(f"{BURST}/c1", container="c", cpu_shares=1024, other={"pids.max": "9"})
+    found = only([*steps, (11, record)])
+    assert found.verdict == "match"
+    assert found.recorded is not None
+    assert "other" not in found.recorded
+    assert found.why.endswith("; not compared: pids.max")
+
+
+def test_pod_pids_behind_a_gate() -> None:
+    """Before 1.20 the limit of a pod is written only with its gate."""
+    settings = {"podPidsLimit": 64, "featureGates": {"SupportPodPidsLimit": False}}
+    steps = [(9.0, added()), (10.0, pod(requests={"cpu": "1"}))]
+    record = cgroup(BURST, cpu_shares=1024, other={"pids.max": "max"})
+    assert only([*start("1.19.0", **settings), *steps, (10, record)]).verdict == "match"
+    assert only([*start("1.20.2", **settings), *steps, (10, record)]).verdict == "impossible"
+
+
+def test_huge_pages_of_the_machine() -> None:
+    """Where no node object tells of them, only the QoS update's lift is known."""
+    capacity = {"cpu": "4", "memory": f"{8 * GIB}", "hugepages-2Mi": "8Mi", "hugepages-1Gi": "0"}
+    told = (1.0, NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB, capacity=capacity))
+    for version, steps, limits, verdict in (
+        ("1.20.2", [told], {"2MB": 8 * 2**20, "1GB": 0}, "match"),
+        ("1.20.2", [told], {"2MB": 9 * 2**20}, "impossible"),
+        ("1.20.2", [told], {"64KB": 0}, "match"),
+        ("1.20.2", [told], {"64KB": 4096}, "impossible"),
+        ("1.20.2", [], {"2MB": 8 * 2**20}, "unverifiable"),
+        ("1.36.2", [], {"2MB": 8 * 2**20}, "unverifiable"),
+    ):
+        found = only([*start(version), *steps, (10, root(hugetlb_limit_bytes=limits))])
+        assert found.verdict == verdict, found.why
 
 
 def test_a_machine_that_nobody_tells_of() -> None:

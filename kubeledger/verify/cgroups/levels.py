@@ -59,16 +59,15 @@ class Levels:
             missing.append("the settings systemReserved and kubeReserved")
         if rules.settings.enforce_pods is None:
             missing.append("the setting enforceNodeAllocatable")
-        option = None
+        option: Option | list[str] = missing
         if capacity is not None and not missing:
             try:
-                option = node_option(body, capacity, rules)
+                pids = self._machine.pids.at(record.ts_ns)
+                option = node_option(body, capacity, pids, rules)
             except QuantityError:
-                option = None
-            if option is None:
-                missing.append("the machine's CPUs and memory")
-        if option is None:
-            self._speaker.unverifiable(record, body, missing)
+                option = ["the machine's CPUs and memory"]
+        if isinstance(option, list):
+            self._speaker.unverifiable(record, body, option)
             return
         self._speaker.say(record, body, judge(body, [option]))
 

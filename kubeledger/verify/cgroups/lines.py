@@ -8,8 +8,9 @@ from typing import Final
 
 from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.machine import Evidence, Record
+from kubeledger.verify.finding import Fields
 
-__all__ = ["Lines", "file_of", "line_of"]
+__all__ = ["Lines", "file_of", "line_of", "uncompared"]
 
 _V1_FILES: Final = {
     "cpu_shares": "cpu.shares",
@@ -42,6 +43,17 @@ def line_of(record: Record, body: CgroupUpdated, keys: tuple[str, ...]) -> Evide
         if any(file.startswith(name) if name.endswith(".") else file == name for name in names):
             return piece
     return None
+
+
+def uncompared(body: CgroupUpdated, compared: Fields) -> list[str]:
+    """Files, sorted, whose values a record holds and a finding did not compare."""
+    left: set[str] = set()
+    known: set[str] = set()
+    for key in _keys(body):
+        field, _, file = key.partition("/")
+        told = field in compared and (not file or file in compared[field])
+        (known if told else left).add(file_of(body, key))
+    return sorted(left - known)
 
 
 class Lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -19,11 +20,13 @@ from kubeledger.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.judging import Option
 from kubeledger.verify.cgroups.pods import Rules
-from kubeledger.verify.cgroups.values import is_unified, kernel_values
+from kubeledger.verify.cgroups.processes import MISSING_PIDS, ProcessIDs, node_pids
+from kubeledger.verify.cgroups.values import Values, is_unified, kernel_values
 
 __all__ = ["Capacity", "Machine", "node_option"]
 
 _HUGE_PAGES: Final = "hugepages-"
+_MISSING_PAGES: Final = "the machine's huge pages"
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -39,10 +42,15 @@ class Capacity(msgspec.Struct, frozen=True):
 
 
 class Machine:
-    """The capacity as it was at a time; it is told once, and holds from the start on."""
+    """The capacity as it was at a time; it is told once, and holds from the start on.
+
+    Attributes:
+        pids: its limit of process IDs.
+    """
 
     def __init__(self) -> None:
         self._told: list[tuple[int, Capacity]] = []
+        self.pids = ProcessIDs()
 
     def foresee(self, record: Record) -> None:
         """Take in what a record of the node tells."""
@@ -102,8 +110,16 @@ def _amounts(node: NodeObserved) -> dict[str, Quantity]:
     return {name: amounts[name] for name in sorted(known)}
 
 
-def node_option(body: CgroupUpdated, capacity: Capacity, rules: Rules) -> Option | None:
-    """The cgroup of all pods; None where CPUs or memory are not known.
+def node_option(
+    body: CgroupUpdated, capacity: Capacity, pids: Sequence[tuple[int, int]], rules: Rules
+) -> Option | list[str]:
+    """The cgroup of all pods; what is missing to say what it can hold.
+
+    Args:
+        body: the record.
+        capacity: of the machine.
+        pids: limits of process IDs with the records that tell of them, the likeliest first.
+        rules: of the kubelet.
 
     Raises:
         QuantityError: a difference that no quantity can hold.
@@ -111,7 +127,7 @@ def node_option(body: CgroupUpdated, capacity: Capacity, rules: Rules) -> Option
     settings, facts = rules.settings, rules.profile.cgroups
     assert settings.reservation is not None
     if not {"cpu", "memory"} <= capacity.amounts.keys():
-        return None
+        return ["the machine's CPUs and memory"]
     asked = decide_node(capacity.amounts, settings.reservation, facts).config
     if not settings.enforce_pods:
         asked = resource_config_for_node(capacity.amounts)
@@ -124,19 +140,49 @@ def node_option(body: CgroupUpdated, capacity: Capacity, rules: Rules) -> Option
         period_us=None,
         memory=asked.memory_limit_bytes,
     )
-    by_size = {huge_page_unit_size(size): n for size, n in asked.huge_page_limits.items()}
-    for size in body.hugetlb_limit_bytes:
-        # The update of the QoS levels lifts it, where that names the root.
-        limits = [by_size[size]] if size in by_size else []
-        if facts.qos_update_names_root:
-            limits.append(QOS_HUGE_PAGE_LIMIT)
+    missing: list[str] = []
+    values |= _huge_pages(body, asked.huge_page_limits, capacity, rules, missing)
+    inputs = [capacity.seq, *(() if settings.seq is None else (settings.seq,))]
+    processes = ""
+    if "pids.max" in (body.unified if unified else body.other):
+        limits = node_pids([limit for limit, _ in pids], rules)
+        values["unified/pids.max" if unified else "other/pids.max"] = limits
         if limits:
-            values[f"hugetlb_limit_bytes/{size}"] = tuple(limits)
+            processes = f", and pids.max of {limits[0]}"
+            inputs += [seq for _, seq in pids[:1]]
+        else:
+            missing.append(MISSING_PIDS)
+    if missing:
+        return missing
     cpu, memory = capacity.amounts["cpu"].canonical(), capacity.amounts["memory"].value()
     less = "less systemReserved and kubeReserved" if settings.enforce_pods else "as a whole"
     why = (
         f"the machine's {cpu} CPUs and {memory} bytes of memory, {less}, give "
-        f"{asked.cpu_shares} shares and a limit of {asked.memory_limit_bytes} bytes to all pods"
+        f"{asked.cpu_shares} shares and a limit of {asked.memory_limit_bytes} bytes to all "
+        f"pods{processes}"
     )
-    inputs = (capacity.seq,) if settings.seq is None else (capacity.seq, settings.seq)
-    return Option(values, why, inputs, {"level": "node", "qos_class": None, "pod_uid": None})
+    fields = {"level": "node", "qos_class": None, "pod_uid": None}
+    return Option(values, why, tuple(inputs), fields)
+
+
+def _huge_pages(
+    body: CgroupUpdated,
+    asked: Mapping[int, int],
+    capacity: Capacity,
+    rules: Rules,
+    missing: list[str],
+) -> Values:
+    """The limits of huge pages; a size that the kubelet did not find is limited to 0."""
+    known = any(name.startswith(_HUGE_PAGES) for name in capacity.amounts)
+    by_size = {huge_page_unit_size(size): n for size, n in asked.items()}
+    values: Values = {}
+    for size, found in body.hugetlb_limit_bytes.items():
+        limits = [by_size.get(size, 0)] if known else []
+        # The update of the QoS levels lifts it, where that names the root.
+        if rules.profile.cgroups.qos_update_names_root:
+            limits.append(QOS_HUGE_PAGE_LIMIT)
+        if known or found in limits:
+            values[f"hugetlb_limit_bytes/{size}"] = tuple(limits)
+        elif _MISSING_PAGES not in missing:
+            missing.append(_MISSING_PAGES)
+    return values

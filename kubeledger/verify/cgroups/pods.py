@@ -39,6 +39,8 @@ _ANY_CAPACITY: Final = 1
 """Bytes of the node in the place of a number: it decides about the OOM score alone, which
 is in no cgroup file."""
 _RESIZE_SINCE_MINOR: Final = 33
+_PIDS_SINCE_MINOR: Final = 20
+"""The gates SupportPodPidsLimit and SupportNodePidsLimit say nothing any more."""
 _SOURCE: Final = "kubernetes.io/config.source"
 
 
@@ -60,6 +62,27 @@ class Rules(msgspec.Struct, frozen=True):
             )
             if value is None
         ]
+
+    @property
+    def node_pids_written(self) -> bool:
+        """Whether process IDs of all pods together are limited.
+
+        Source: v1.19.0 pkg/kubelet/cm/cgroup_manager_linux.go toResources
+        """
+        gates = (self.settings.node_pids_gate, self.settings.pod_pids_gate)
+        return self._pids_always or any(gate is not False for gate in gates)
+
+    @property
+    def pod_pids_written(self) -> bool:
+        """Whether podPidsLimit counts.
+
+        Source: v1.19.0 pkg/kubelet/cm/pod_container_manager_linux.go EnsureExists
+        """
+        return self._pids_always or self.settings.pod_pids_gate is not False
+
+    @property
+    def _pids_always(self) -> bool:
+        return self.profile.version.minor >= _PIDS_SINCE_MINOR
 
     def resizes(self, listed: ListedPod) -> bool:
         """Whether the resources of this pod can change while it runs; a static pod's cannot.
@@ -132,7 +155,8 @@ class PodOptions:
             asked_for = {huge_page_unit_size(s): n for s, n in asked.huge_page_limits.items()}
             values[f"hugetlb_limit_bytes/{size}"] = (asked_for.get(size, 0),)
         if settings.pod_pids is not None:
-            pids = str(settings.pod_pids) if settings.pod_pids else "max"
+            limited = settings.pod_pids and self.rules.pod_pids_written
+            pids = str(settings.pod_pids) if limited else "max"
             values["unified/pids.max" if unified else "other/pids.max"] = (pids,)
         return Option(values, self._pod_why(), self._inputs(), self._fields(body))
 

@@ -38,6 +38,7 @@ class CgroupSettings(msgspec.Struct, frozen=True, kw_only=True):
         throttling_factor: memoryThrottlingFactor; None when no source tells.
         tiered: memoryReservationPolicy is TieredReservation.
         pod_pids: podPidsLimit; 0 where there is none, None when no source tells.
+        pod_pids_gate, node_pids_gate: gates SupportPodPidsLimit and SupportNodePidsLimit.
         static_cpus: cpuManagerPolicy is static, so that a container may have CPUs of its own,
             and a quota beside them is not asked for (gate DisableCPUQuotaWithExclusiveCPUs).
         resize: a running pod's resources can be changed (gate InPlacePodVerticalScaling);
@@ -56,6 +57,8 @@ class CgroupSettings(msgspec.Struct, frozen=True, kw_only=True):
     throttling_factor: float | None
     tiered: bool
     pod_pids: int | None
+    pod_pids_gate: bool | None
+    node_pids_gate: bool | None
     static_cpus: bool
     resize: bool | None
 
@@ -79,6 +82,8 @@ def read_settings(settings: Settings) -> CgroupSettings:
         throttling_factor=_fraction(settings.get("memoryThrottlingFactor")),
         tiered=settings.get("memoryReservationPolicy") == TIERED_RESERVATION,
         pod_pids=_pids(settings.get("podPidsLimit")),
+        pod_pids_gate=_gate(settings, "SupportPodPidsLimit", alpha=False),
+        node_pids_gate=_gate(settings, "SupportNodePidsLimit", alpha=False),
         static_cpus=settings.get("cpuManagerPolicy") == "static"
         and _gate(settings, "DisableCPUQuotaWithExclusiveCPUs", alpha=False) is not False,
         resize=resize,

@@ -9,7 +9,7 @@ from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.machine import Record
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.judging import Judged
-from kubeledger.verify.cgroups.lines import Lines, line_of
+from kubeledger.verify.cgroups.lines import Lines, line_of, uncompared
 
 __all__ = ["Speaker"]
 
@@ -19,6 +19,7 @@ _POD_RULE: Final = "pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod"
 _CONTAINER_RULE: Final = (
     "pkg/kubelet/kuberuntime/kuberuntime_container_linux.go generateLinuxContainerResources"
 )
+_NAMED_MAX: Final = 6
 _RULES: Final = {
     "node": _NODE_RULE,
     "qos": _QOS_RULE,
@@ -62,12 +63,19 @@ class Speaker:
             judged.verdict,
             subject=f"cgroup/{body.cgroup}",
             place=line_of(record, body, judged.differing),
-            why=judged.why,
+            why=f"{judged.why}{self._left_out(body, judged)}",
             expected=judged.expected,
             recorded=judged.recorded,
             rule=_RULES[body.level],
             inputs=judged.inputs,
+            certain=body.level != "qos",
         )
+
+    def _left_out(self, body: CgroupUpdated, judged: Judged) -> str:
+        """Words for the files that were not judged, so that nobody takes them for right."""
+        names = uncompared(body, judged.recorded)
+        more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+        return f"; not compared: {', '.join(names[:_NAMED_MAX])}{more}" if names else ""
 
     def unverifiable(self, record: Record, body: CgroupUpdated, missing: Sequence[str]) -> None:
         """Nothing can be said without some inputs."""

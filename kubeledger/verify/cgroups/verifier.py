@@ -98,8 +98,13 @@ class CgroupVerifier(Verifier):
         return {
             **foresees,
             CgroupUpdated: self._lines.foresee,
+            EvictionSignalObserved: self._signal_foreseen,
             NodeObserved: self.machine.foresee,
         }
+
+    def _signal_foreseen(self, record: Record) -> None:
+        self.coverage.foresee(record)
+        self.machine.pids.foresee(record)
 
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> method."""
