@@ -31,11 +31,13 @@ class Loaded(msgspec.Struct, kw_only=True):
     Attributes:
         scenario: the models.
         manifests: for each of ``scenario.pods``: its pods.
+        given: fields of the configuration as written.
         settings: effective KubeletConfiguration, defaults of the version included.
     """
 
     scenario: Scenario
     manifests: list[list[Manifest]]
+    given: dict[str, Any]
     settings: dict[str, Any]
 
 
@@ -70,7 +72,7 @@ def load_data(document: Document, directory: FilePath) -> Loaded:
     sound = validate(document.data, problems)
     manifests = _manifests(sound, document, directory, problems)
     config = _config(sound.scenario, document, directory, problems)
-    settings = read_settings(sound.scenario, config, problems)
+    given, settings = read_settings(sound.scenario, config, problems)
     check(sound, [(index, [(m.data, m.path) for m in each]) for index, each in manifests],
           settings, problems)  # fmt: skip
     if problems.found:
@@ -78,6 +80,7 @@ def load_data(document: Document, directory: FilePath) -> Loaded:
     return Loaded(
         scenario=sound.whole(),
         manifests=[each for _, each in manifests],
+        given=given,
         settings=settings,
     )
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubeledger.importers.settings_flags import minor_version
 from kubeledger.prober.records import ProbeType
+from kubeledger.profile.gates import with_gates
+from kubeledger.profile.resolve import resolve
 from kubeledger.scenario.check_pods import replica_suffixes
 from kubeledger.scenario.load import Loaded, Manifest
-from kubeledger.scenario.models_node import Node, Plugin
+from kubeledger.scenario.models_node import Node, Plugin, Restart
 from kubeledger.scenario.models_pods import Container, Pods
 from kubeledger.scenario.pod_check import containers_of
-from kubeledger.scenario.pod_defaults import defaulted, drawn_hash
+from kubeledger.scenario.pod_defaults import Cluster, defaulted, drawn_hash
 from kubeledger.scenario.rules import probe_steps
+from kubeledger.scenario.settings import effective
 from kubeledger.simulate.draws import Draws
 from kubeledger.simulate.plan import (
     ContainerScript,
@@ -32,6 +36,7 @@ __all__ = ["to_plan"]
 
 _IMAGE_BYTES = 100 << 20
 _INIT_NS = 1_000_000_000
+_STATIC_PATH = "/etc/kubernetes/manifests"
 
 
 def to_plan(
@@ -63,17 +68,17 @@ def to_plan(
         duration_ns=end_ns,
         node=node_plan,
         settings=loaded.settings,
+        given_settings=tuple(sorted(loaded.given)),
         plugins=tuple(_plugin(plugin) for plugin in scenario.plugins),
         images=_images(loaded, draws.stream("images")),
-        pods=_pods(loaded, node_plan.name, draws.stream("pods")),
+        pods=_pods(loaded, _cluster(loaded, node_plan.name), draws.stream("pods")),
         disk_changes=_disk_changes(loaded),
         sandbox_failures=tuple(
             (each.from_, end_ns if each.for_ is None else each.from_ + each.for_)
             for each in scenario.runtime_failures
         ),
         kubelet_restarts=tuple(
-            KubeletRestart(at_ns=r.at, down_ns=r.down, kubelet_version=_bare(r.kubelet_version))
-            for r in scenario.kubelet_restarts
+            _restart(restart, loaded.given) for restart in scenario.kubelet_restarts
         ),
         snapshot_ns=scenario.snapshot_every,
         every_tick=scenario.every_tick if every_tick is None else every_tick,
@@ -81,8 +86,15 @@ def to_plan(
     )
 
 
-def _bare(version: str | None) -> str | None:
-    return version.removeprefix("v") if version else None
+def _restart(restart: Restart, given: dict[str, Any]) -> KubeletRestart:
+    version = restart.kubelet_version
+    return KubeletRestart(
+        at_ns=restart.at,
+        down_ns=restart.down,
+        kubelet_version=version.removeprefix("v") if version else None,
+        # Another version has other defaults.
+        settings=effective(given, minor_version(version)) if version else None,
+    )
 
 
 def _node(node: Node, name: str | None) -> NodePlan:
@@ -160,19 +172,30 @@ def _image_id(name: str, draws: Draws) -> str:
     return f"sha256:{drawn_hash(draws.stream(name), 64)}"
 
 
-def _pods(loaded: Loaded, node: str, draws: Draws) -> tuple[PlannedPod, ...]:
+def _cluster(loaded: Loaded, node: str) -> Cluster:
+    version = loaded.scenario.kubelet_version
+    profile = with_gates(resolve(version), loaded.settings.get("featureGates"))
+    return Cluster(
+        node=node,
+        minor=minor_version(version) or 0,
+        pod_level_resources=profile.admission.pod_level_resources,
+        static_path=(loaded.settings.get("staticPodPath") or _STATIC_PATH).rstrip("/"),
+    )
+
+
+def _pods(loaded: Loaded, cluster: Cluster, draws: Draws) -> tuple[PlannedPod, ...]:
     found: list[PlannedPod] = []
     groups = zip(loaded.scenario.pods, loaded.manifests, strict=True)
     for index, (pods, manifests) in enumerate(groups):
         where = f"pods[{index}]"
         for manifest in manifests:
-            found += _replicas(loaded, pods, manifest, where, node, draws)
+            found += _replicas(loaded, pods, manifest, where, cluster, draws)
     # Stable: of one instant, in the order of the file.
     return tuple(sorted(found, key=lambda pod: pod.arrives_ns))
 
 
 def _replicas(
-    loaded: Loaded, pods: Pods, manifest: Manifest, where: str, node: str, draws: Draws
+    loaded: Loaded, pods: Pods, manifest: Manifest, where: str, cluster: Cluster, draws: Draws
 ) -> list[PlannedPod]:
     scripts = _scripts(pods.containers, manifest.data, loaded.scenario.duration)
     found = []
@@ -185,7 +208,7 @@ def _replicas(
                 place=where,
                 manifest=defaulted(
                     manifest.data,
-                    node=node,
+                    cluster=cluster,
                     source=pods.source,
                     created_ns=loaded.scenario.start + arrives_ns,
                     draws=draws.stream(name),

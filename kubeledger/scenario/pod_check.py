@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from kubeledger.kube.names import is_extended_resource, is_qualified_name
+from kubeledger.kube.names import is_extended_resource, is_pod_level_resource, is_qualified_name
 from kubeledger.kube.pod import Pod as ApiPod
 from kubeledger.kube.quantity import QuantityError
 from kubeledger.kube.requests import nanos_of
@@ -131,6 +131,14 @@ def _check_spec(pod: dict[str, Any], path: Path, problems: Problems) -> None:
             f"the priority of class {priority_class!r} is not known",
             "add its number as `priority:`",
         )
+    whole = (*at, "resources")
+    _check_resources(spec.get("resources"), whole, problems)
+    if not problems.inside(whole):
+        for key in ("requests", "limits"):
+            for name in (spec.get("resources") or {}).get(key) or ():
+                if not is_pod_level_resource(name):
+                    text = f"a pod as a whole cannot have {name}"
+                    problems.add((*whole, key, name), text, "only cpu, memory and huge pages")
     _check_containers(pod, path, problems)
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, Literal
 
+import msgspec
+
 from kubeledger.kube.quantity import Quantity
 from kubeledger.scenario.pod_check import PRIORITY_CLASSES
+from kubeledger.scenario.pod_level import default_pod_level
+from kubeledger.scenario.static_uid import static_uid
 from kubeledger.simulate.draws import Draws
 from kubeledger.units import NS_PER_S, format_ts
 
-__all__ = ["defaulted", "drawn_hash", "drawn_uid"]
+__all__ = ["Cluster", "defaulted", "drawn_hash", "drawn_uid"]
 
 _PROBE_DEFAULTS = {
     "timeoutSeconds": 1,
@@ -19,6 +23,22 @@ _PROBE_DEFAULTS = {
     "failureThreshold": 3,
 }
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod's defaults depend on beside the pod.
+
+    Attributes:
+        node: name of the node.
+        minor: of the version of API server and kubelet.
+        pod_level_resources: the feature of that name is on.
+        static_path: directory of static pods' manifests.
+    """
+
+    node: str
+    minor: int
+    pod_level_resources: bool
+    static_path: str
 
 
 def drawn_uid(draws: Draws) -> str:
@@ -39,7 +59,7 @@ def drawn_hash(draws: Draws, digits: int) -> str:
 def defaulted(
     manifest: dict[str, Any],
     *,
-    node: str,
+    cluster: Cluster,
     source: Literal["api", "file"],
     created_ns: int,
     draws: Draws,
@@ -49,35 +69,38 @@ def defaulted(
 
     Args:
         manifest: as the user wrote it, checked; it is not changed.
-        node: name of the node.
+        cluster: where it comes to.
         source: ``file`` makes it a static pod: its UID is a hash, its name ends with the node's.
         created_ns: when it came to be.
-        draws: where its UID comes from.
+        draws: where the UID of one that is not static comes from.
         suffix: of its name, for replicas.
 
     Source: v1.20.2 pkg/apis/core/v1/defaults.go; pkg/kubelet/config/common.go applyDefaults;
         plugin/pkg/admission/{priority,defaulttolerationseconds}
-    Differs: a static pod's UID is drawn; it is no hash of the manifest.
+    Differs: of a static pod's UID, see ``static_uid``.
     """
     pod = deepcopy(manifest)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"], "spec": pod["spec"]}
     meta, spec = pod["metadata"], pod["spec"]
     meta["namespace"] = meta.get("namespace") or "default"
     meta["name"] += suffix
+    _default_spec(spec, cluster)
+    if source == "file" and not meta.get("uid"):
+        file = f"{cluster.static_path}/{meta['name']}.yaml"
+        meta["uid"] = static_uid(pod, cluster.node, file, cluster.minor)
     annotations = meta["annotations"] = dict(meta.get("annotations") or {})
     annotations["kubernetes.io/config.seen"] = format_ts(created_ns)
     annotations["kubernetes.io/config.source"] = source
     if source == "file":
-        meta["uid"] = uid = meta.get("uid") or drawn_hash(draws, 32)
-        meta["name"] = f"{meta['name']}-{node.lower()}"
+        uid = meta["uid"]
+        meta["name"] = f"{meta['name']}-{cluster.node.lower()}"
         annotations["kubernetes.io/config.hash"] = uid
         _tolerate(spec, {"operator": "Exists", "effect": "NoExecute"})
     else:
         meta["uid"] = meta.get("uid") or drawn_uid(draws)
         meta["creationTimestamp"] = format_ts(created_ns // NS_PER_S * NS_PER_S)
         _admit(spec)
-    spec["nodeName"] = node
-    _default_spec(spec)
+    spec["nodeName"] = cluster.node
     return pod
 
 
@@ -98,7 +121,7 @@ def _tolerate(spec: dict[str, Any], toleration: dict[str, Any]) -> None:
     spec["tolerations"] = [*(spec.get("tolerations") or ()), toleration]
 
 
-def _default_spec(spec: dict[str, Any]) -> None:
+def _default_spec(spec: dict[str, Any], cluster: Cluster) -> None:
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("schedulerName", "default-scheduler")
@@ -110,6 +133,7 @@ def _default_spec(spec: dict[str, Any]) -> None:
         spec["resources"] = _written(spec["resources"])
     for container in [*(spec.get("initContainers") or ()), *spec["containers"]]:
         _default_container(container, host_network=bool(spec.get("hostNetwork")))
+    default_pod_level(spec, cluster.minor, gate_is_on=cluster.pod_level_resources)
 
 
 def _written(resources: dict[str, Any]) -> dict[str, Any]:

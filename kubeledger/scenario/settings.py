@@ -13,6 +13,7 @@ from kubeledger.machine import Evidence
 from kubeledger.profile.resolve import resolve
 from kubeledger.scenario.models import Scenario
 from kubeledger.scenario.problems import Path, Problems, suggestion
+from kubeledger.scenario.version_fields import has_field, unflagged_defaults
 from kubeledger.whatif.fields import FIELDS, problem
 from kubeledger.whatif.refusals import refusal
 
@@ -24,8 +25,11 @@ _NO_START = "no kubelet starts with it"
 
 def read_settings(
     scenario: Scenario, config: tuple[dict[str, Any], Path], problems: Problems
-) -> dict[str, Any]:
-    """Field -> value; what no kubelet takes is noted and left out."""
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is given, and what it comes to with defaults: field -> value.
+
+    What no kubelet takes is noted and left out.
+    """
     _check_version(scenario, problems)
     fields, at = config
     for name, expected in _TYPE_FIELDS.items():
@@ -51,7 +55,7 @@ def read_settings(
     settings = effective(sound, minor_version(scenario.kubelet_version))
     if reason := refusal(settings, {}):
         problems.add(at, reason, _NO_START)
-    return settings
+    return sound, settings
 
 
 def effective(fields: dict[str, Any], minor: int | None) -> dict[str, Any]:
@@ -65,16 +69,18 @@ def effective(fields: dict[str, Any], minor: int | None) -> dict[str, Any]:
     flags = {
         row.flag: Statement(value=row.default(minor or 0), evidence=evidence)
         for row in FLAGS
-        if (minor is not None and minor >= row.since) or len(row.defaults) == 1
+        if (minor is not None and minor >= row.since and has_field(row.field, minor))
+        or (minor is None and len(row.defaults) == 1)
     }
     # Without any field there is a file all the same: kubelets are started with one.
     files = [Statement(value=fields, evidence=evidence)]
     observed = effective_settings(SettingsSources(minor=minor, files=files, flags=flags))
-    return {
+    found = {
         name: msgspec.json.decode(setting.value)
         for name, setting in observed.settings.items()
         if not name.startswith("--")
     }
+    return found if minor is None else {**unflagged_defaults(minor, fields), **found}
 
 
 def _check_version(scenario: Scenario, problems: Problems) -> None:

@@ -150,11 +150,16 @@ class DiskChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KubeletRestart(msgspec.Struct, frozen=True, kw_only=True):
-    """The kubelet's process ends, and another begins later, perhaps of another version."""
+    """The kubelet's process ends, and another begins later, perhaps of another version.
+
+    Attributes:
+        settings: of the new process; None: as before.
+    """
 
     at_ns: int
     down_ns: int
     kubelet_version: str | None = None
+    settings: dict[str, Any] | None = None
 
 
 class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +195,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         duration_ns: how long it goes on.
         settings: effective KubeletConfiguration: field -> value, defaults of the version
             included.
+        given_settings: names of those that the configuration gives; all others are defaults.
         sandbox_failures: from and until when the runtime starts no sandboxes.
         snapshot_ns: how often the agent reads files, lists and counters.
         every_tick: write each probe tick instead of folding equal ones.
@@ -202,6 +208,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     duration_ns: int
     node: NodePlan
     settings: dict[str, Any]
+    given_settings: tuple[str, ...] = ()
     plugins: tuple[PluginScript, ...] = ()
     images: tuple[ImageArrival, ...] = ()
     pods: tuple[PlannedPod, ...] = ()

@@ -191,7 +191,7 @@ class Runtime:
         self.on_change(pod.uid)
 
     def _new_id(self, pod: SimPod, name: str, count: int) -> str:
-        draws = self._sim.draws.stream(f"container/{pod.uid}/{name}/{count}")
+        draws = self._sim.draws.stream(f"container/{pod.uid}@{pod.index}/{name}/{count}")
         if not name:
             draws = draws.stream(pod.sandbox_id)
         return "".join(f"{draws.bits():016x}" for _ in range(4))

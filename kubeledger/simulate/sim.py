@@ -7,7 +7,7 @@ object after 300 ms, and its loops begin after 800 ms, as on a real machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -39,6 +39,7 @@ __all__ = ["Sim"]
 _MS = 1_000_000
 _SETTINGS_NS, _NODE_NS, _LOOPS_NS = 100 * _MS, 300 * _MS, 800 * _MS
 _FIRST_PID = 1000
+_HOUSEKEEPING_NS = 2 * NS_PER_S
 _GROWTH_NS = 60 * NS_PER_S
 _GROWTHS_PER_HOUR = 60
 _FLAGS = {
@@ -69,12 +70,7 @@ class Sim:
         self.schedule = Schedule(plan.start_ns)
         self.journal = Journal(plan.node.name, lambda: self.schedule.now_ns)
         self.draws = Draws(plan.seed, "sim")
-        self.settings: dict[str, Any] = {
-            **_FLAGS,
-            "--hostname-override": plan.node.name,
-            **plan.settings,
-        }
-        self._use_version(plan.kubelet_version)
+        self._use(plan.kubelet_version, plan.settings)
         self.world = _world(plan)
         self.runtime = Runtime(self)
         self.plugins = tuple(SimPlugin(self, script) for script in plan.plugins)
@@ -120,8 +116,10 @@ class Sim:
 
     # -- kubelet processes -----------------------------------------------------------------
 
-    def _use_version(self, version: str) -> None:
+    def _use(self, version: str, settings: dict[str, Any]) -> None:
         self._version = version
+        flags = {**_FLAGS, "--hostname-override": self.plan.node.name}
+        self.settings: dict[str, Any] = {**flags, **settings}
         gates = self.settings.get("featureGates")
         self.profile: KubeletProfile = with_gates(
             resolve(version), gates if isinstance(gates, dict) else None
@@ -150,11 +148,16 @@ class Sim:
         told = {
             name: Setting(
                 value=msgspec.json.encode(value, order="deterministic").decode(),
-                source="flag" if name.startswith("--") else "config",
+                source=self._source_of(name),
             )
             for name, value in sorted(self.settings.items())
         }
         self.journal.write(SettingsObserved(settings=told))
+
+    def _source_of(self, name: str) -> Literal["flag", "config", "default"]:
+        if name.startswith("--"):
+            return "flag"
+        return "config" if name in self.plan.given_settings else "default"
 
     def _tell_node(self, kubelet: Kubelet) -> None:
         body = node_observed(self, kubelet)
@@ -177,7 +180,8 @@ class Sim:
             self.schedule.after(restart.down_ns, start)
 
         def start() -> None:
-            self._use_version(restart.kubelet_version or self._version)
+            settings = self.settings if restart.settings is None else restart.settings
+            self._use(restart.kubelet_version or self._version, settings)
             self._start_kubelet()
 
         return stop
@@ -189,6 +193,10 @@ class Sim:
 
     def _arrival(self, index: int, planned: PlannedPod) -> Callable[[], None]:
         def arrive() -> None:
+            if planned.manifest["metadata"]["uid"] in self.world.pods:
+                # The same static pod again: it waits until the one before is gone.
+                self.schedule.after(_HOUSEKEEPING_NS, arrive)
+                return
             pod = sim_pod(planned, index, self.schedule.now_ns, self.profile)
             self.offered[pod.uid] = pod
             self.tell_pods(lambda pods: pods.arrive(pod))
