@@ -53,23 +53,15 @@ class Levels:
     # The node ---------------------------------------------------------------------------
 
     def _find_node(self, record: Record, body: CgroupUpdated, rules: Rules) -> None:
+        missing: list[str] = []
         capacity = self._machine.at(record.ts_ns)
-        missing = [] if capacity is not None else ["the machine's capacity"]
-        if rules.settings.reservation is None:
-            missing.append("the settings systemReserved and kubeReserved")
-        if rules.settings.enforce_pods is None:
-            missing.append("the setting enforceNodeAllocatable")
-        option: Option | list[str] = missing
-        if capacity is not None and not missing:
-            try:
-                pids = self._machine.pids.at(record.ts_ns)
-                option = node_option(body, capacity, pids, rules)
-            except QuantityError:
-                option = ["the machine's CPUs and memory"]
-        if isinstance(option, list):
-            self._speaker.unverifiable(record, body, option)
-            return
-        self._speaker.say(record, body, judge(body, [option]))
+        pids = self._machine.pids.at(record.ts_ns)
+        judged = judge(body, [node_option(body, capacity, pids, rules, missing)])
+        # What is known may be wrong even where something else is not known.
+        if missing and judged.verdict != "impossible":
+            self._speaker.unverifiable(record, body, missing)
+        else:
+            self._speaker.say(record, body, judged)
 
     # Pods and containers ----------------------------------------------------------------
 

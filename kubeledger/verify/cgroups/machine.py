@@ -11,6 +11,7 @@ import msgspec
 from kubeledger.cgroups.container_config import huge_page_unit_size
 from kubeledger.cgroups.decider import decide_node
 from kubeledger.cgroups.node_config import resource_config_for_node
+from kubeledger.cgroups.pod_config import ResourceConfig
 from kubeledger.cgroups.qos_config import QOS_HUGE_PAGE_LIMIT
 from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.kube.quantity import Quantity, QuantityError
@@ -26,6 +27,9 @@ from kubeledger.verify.cgroups.values import Values, is_unified, kernel_values
 __all__ = ["Capacity", "Machine", "node_option"]
 
 _HUGE_PAGES: Final = "hugepages-"
+_BY_CAPACITY: Final = (
+    "cpu_shares", "memory_limit_bytes", "unified/cpu.weight", "unified/memory.max",
+)  # fmt: skip
 _MISSING_PAGES: Final = "the machine's huge pages"
 
 
@@ -111,58 +115,73 @@ def _amounts(node: NodeObserved) -> dict[str, Quantity]:
 
 
 def node_option(
-    body: CgroupUpdated, capacity: Capacity, pids: Sequence[tuple[int, int]], rules: Rules
-) -> Option | list[str]:
-    """The cgroup of all pods; what is missing to say what it can hold.
+    body: CgroupUpdated,
+    capacity: Capacity | None,
+    pids: Sequence[tuple[int, int]],
+    rules: Rules,
+    missing: list[str],
+) -> Option:
+    """What is known of the cgroup of all pods; what is not is named in ``missing``.
 
     Args:
         body: the record.
-        capacity: of the machine.
+        capacity: of the machine; None where nothing tells.
         pids: limits of process IDs with the records that tell of them, the likeliest first.
         rules: of the kubelet.
-
-    Raises:
-        QuantityError: a difference that no quantity can hold.
+        missing: inputs that are missing are added here.
     """
-    settings, facts = rules.settings, rules.profile.cgroups
-    assert settings.reservation is not None
-    if not {"cpu", "memory"} <= capacity.amounts.keys():
-        return ["the machine's CPUs and memory"]
-    asked = decide_node(capacity.amounts, settings.reservation, facts).config
-    if not settings.enforce_pods:
-        asked = resource_config_for_node(capacity.amounts)
-    assert asked.cpu_shares is not None
-    unified = is_unified(body)
+    settings, unified = rules.settings, is_unified(body)
+    missing += rules.missing_for_node
+    missing += ["the machine's capacity"] if capacity is None else []
+    asked = _asked(capacity, rules, missing) if capacity is not None and not missing else None
+    shares = (asked.cpu_shares if asked is not None else None) or 0
     values = kernel_values(
         unified=unified,
-        shares=[asked.cpu_shares],
+        shares=[shares],
         quota_us=[None],
         period_us=None,
-        memory=asked.memory_limit_bytes,
+        memory=asked.memory_limit_bytes if asked is not None else None,
     )
-    missing: list[str] = []
-    values |= _huge_pages(body, asked.huge_page_limits, capacity, rules, missing)
-    inputs = [capacity.seq, *(() if settings.seq is None else (settings.seq,))]
-    processes = ""
+    inputs = [] if capacity is None else [capacity.seq]
+    inputs += [] if settings.seq is None else [settings.seq]
+    told = ["no quota"]
+    if asked is None or capacity is None:
+        for key in _BY_CAPACITY:
+            values.pop(key, None)
+    else:
+        values |= _huge_pages(body, asked.huge_page_limits, capacity, rules, missing)
+        less = "less systemReserved and kubeReserved" if settings.enforce_pods else "as a whole"
+        cpu, memory = capacity.amounts["cpu"].canonical(), capacity.amounts["memory"].value()
+        told = [
+            f"the machine's {cpu} CPUs and {memory} bytes of memory, {less}, give "
+            f"{asked.cpu_shares} shares and a limit of {asked.memory_limit_bytes} bytes to all pods"
+        ]
     if "pids.max" in (body.unified if unified else body.other):
         limits = node_pids([limit for limit, _ in pids], rules)
-        values["unified/pids.max" if unified else "other/pids.max"] = limits
         if limits:
-            processes = f", and pids.max of {limits[0]}"
+            values["unified/pids.max" if unified else "other/pids.max"] = limits
+            told.append(f"pids.max of {limits[0]}")
             inputs += [seq for _, seq in pids[:1]]
-        else:
+        elif MISSING_PIDS not in missing:
             missing.append(MISSING_PIDS)
-    if missing:
-        return missing
-    cpu, memory = capacity.amounts["cpu"].canonical(), capacity.amounts["memory"].value()
-    less = "less systemReserved and kubeReserved" if settings.enforce_pods else "as a whole"
-    why = (
-        f"the machine's {cpu} CPUs and {memory} bytes of memory, {less}, give "
-        f"{asked.cpu_shares} shares and a limit of {asked.memory_limit_bytes} bytes to all "
-        f"pods{processes}"
-    )
     fields = {"level": "node", "qos_class": None, "pod_uid": None}
-    return Option(values, why, tuple(inputs), fields)
+    return Option(values, ", and ".join(told), tuple(inputs), fields)
+
+
+def _asked(capacity: Capacity, rules: Rules, missing: list[str]) -> ResourceConfig | None:
+    """What the kubelet asks for; None where CPUs or memory are not known."""
+    settings = rules.settings
+    assert settings.reservation is not None
+    try:
+        if {"cpu", "memory"} <= capacity.amounts.keys():
+            if not settings.enforce_pods:
+                return resource_config_for_node(capacity.amounts)
+            facts = rules.profile.cgroups
+            return decide_node(capacity.amounts, settings.reservation, facts).config
+    except QuantityError:
+        pass  # a difference that no quantity can hold
+    missing.append("the machine's CPUs and memory")
+    return None
 
 
 def _huge_pages(

@@ -64,6 +64,16 @@ class Rules(msgspec.Struct, frozen=True):
         ]
 
     @property
+    def missing_for_node(self) -> list[str]:
+        """Settings that the cgroup of all pods needs and no source tells."""
+        missing = []
+        if self.settings.reservation is None:
+            missing.append("the settings systemReserved and kubeReserved")
+        if self.settings.enforce_pods is None:
+            missing.append("the setting enforceNodeAllocatable")
+        return missing
+
+    @property
     def node_pids_written(self) -> bool:
         """Whether process IDs of all pods together are limited.
 

@@ -63,10 +63,13 @@ def node_pids(limits: Sequence[int], rules: Rules) -> tuple[str, ...]:
     settings = rules.settings
     if not rules.node_pids_written:
         return ("max",)
+    if rules.missing_for_node:
+        return ()
     values: dict[str, None] = {}
     for limit in limits:
         left = {_RESOURCE: Quantity.of(limit)}
-        if settings.enforce_pods and settings.reservation is not None:
+        if settings.enforce_pods:
+            assert settings.reservation is not None
             left = kubepods_resources(left, settings.reservation)
         # A limit of 0 is not written, or written as 1, as the runtime's library has it.
         most = left[_RESOURCE].value()
