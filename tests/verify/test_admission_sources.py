@@ -154,19 +154,33 @@ def test_the_place_of_a_refusal_is_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "goes_on", "expected"),
-    [(True, True, "unverifiable"), (False, False, "unverifiable"), (False, True, "impossible")],
+    ("cut", "goes_on", "one_line", "live", "expected"),
+    [
+        (True, True, True, False, "unverifiable"),
+        (False, False, True, False, "unverifiable"),
+        (False, True, False, False, "unverifiable"),
+        (False, True, True, False, "impossible"),
+        (True, True, True, True, "impossible"),
+        (False, True, False, True, "impossible"),
+    ],
 )
-def test_victims_behind_a_cut(cut: bool, goes_on: bool, expected: str) -> None:
-    """One victim does not suffice: others may stand in what is lost, or there were none."""
+def test_victims_behind_a_cut(
+    cut: bool, goes_on: bool, one_line: bool, live: bool, expected: str
+) -> None:
+    """One victim does not suffice: others may stand in what is lost, or there were none.
+
+    There were none where one line names all, and where lists show the others alive later.
+    """
     at, body = preempted("b", "x", 20.1, ("cpu", 700), evicted=None)
     assert isinstance(body, PodPreempted)
     steps = [
         *start("1.20.2"),
         *pods("300m", "400m", "200m"),
         *critical("800m"),
-        (at, msgspec.structs.replace(body, cut=cut)),
+        (at, msgspec.structs.replace(body, cut=cut, preemptor_inferred=one_line)),
     ]
+    if not live:
+        steps = [(min(t, 19) if isinstance(b, PodListed) else t, b) for t, b in steps]
     records = scene(*sorted(steps, key=lambda step: step[0]))
     if not goes_on:
         # Only a list shows that the critical pod ran later.

@@ -10,6 +10,7 @@ from kubeledger.verify.admission.judgement import (
     RULE_EVICTION,
     RULE_PREDICATES,
     RULE_PREEMPTION,
+    VICTIMS,
     Judgement,
     unverifiable,
 )
@@ -53,12 +54,15 @@ def judge_admitted(question: Question, victims: Sequence[str]) -> Judgement:
             inputs=(*question.inputs, seq),
         )
     likely: Answer | None = None
+    with_room: Answer | None = None
     for answer in question.answers():
         likely = likely or answer
+        if answer.result.admit:
+            with_room = with_room or answer
         if answer.result.admit and bool(answer.result.victims) <= bool(victims):
             return _let_in(question, answer, victims)
     assert likely is not None
-    return _not_let_in(question, likely)
+    return _not_let_in(question, with_room or likely)
 
 
 def _let_in(question: Question, answer: Answer, victims: Sequence[str]) -> Judgement:
@@ -94,9 +98,11 @@ def _not_let_in(question: Question, answer: Answer) -> Judgement:
     if result.reason == "TaintToleration" and not question.taints_known:
         return unverifiable("the node's taints at this time")
     if result.admit:
+        if not question.whole or not all(other.lives for other in answer.pods):
+            return unverifiable(VICTIMS, rule=RULE_PREEMPTION)
         why = (
             f"the pod was let in while it lacked {amounts(answer.requirements)} "
-            f"({short_of(answer)}), and no pod was killed for it"
+            f"({short_of(answer)}), and all pods that it may have preempted ran on"
         )
         return Judgement(
             verdict="impossible",

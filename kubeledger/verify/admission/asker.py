@@ -40,6 +40,11 @@ __all__ = ["Asker", "pressure_on"]
 _REMEMBERED_MAX: Final = 4096
 _HOLE_NS: Final = 25 * NS_PER_S
 """So long without eviction signals, and the log has a hole."""
+_Counting = tuple[str, str | None, str, str, ListedPod | None, bool]
+"""Key, source, namespace and name of a pod, its object, and whether it is doubtful."""
+
+_KILLED_NS: Final = 60 * NS_PER_S
+"""So long after it was chosen a victim is hardly alive."""
 _MEMORY_TAINT: Final = "node.kubernetes.io/memory-pressure"
 
 
@@ -71,7 +76,7 @@ class Asker:
         self.whole = body.from_start
         self._alive_ns = None
         self.offers.clear()
-        self.pressure.clear()
+        self.pressure.begin(record.ts_ns if body.from_start else None)
 
     def alive_at(self, ts_ns: int) -> None:
         """The eviction manager read a signal, as it does every ten seconds."""
@@ -165,7 +170,7 @@ class Asker:
         """Pods that counted, and those of them whose specs are not known."""
         others: list[Other] = []
         unread: list[str] = []
-        for source, namespace, name, listed, doubtful in self._counting(
+        for key, source, namespace, name, listed, doubtful in self._counting(
             offer, since_ns, until_ns, state
         ):
             typed = self._pod(listed, source) if listed is not None else None
@@ -174,12 +179,15 @@ class Asker:
             else:
                 pod, extended = typed
                 full_name = name_key(namespace, name)
-                others.append(Other(full_name, pod, listed.seq, doubtful, extended))
+                pod = _told_apart(pod, key)
+                shown_ns = self.foresight.shown_alive(listed.uid, namespace, name)
+                lives = shown_ns > until_ns + _KILLED_NS
+                others.append(Other(full_name, pod, listed.seq, doubtful, extended, lives))
         return tuple(others), tuple(unread)
 
     def _counting(
         self, offer: Offer, since_ns: int, until_ns: int, state: NodeState
-    ) -> Iterator[tuple[str | None, str, str, ListedPod | None, bool]]:
+    ) -> Iterator[_Counting]:
         assert self.bench.profile is not None
         workers = self.bench.profile.admission.terminating_pods_count
         met = {offer.key}
@@ -193,15 +201,18 @@ class Asker:
             word = activity(other, pod, since_ns, until_ns, workers=workers)
             if word == "gone":
                 continue
+            # The lines of its end may be lost.
+            shown_ns = self.foresight.shown_alive(other.uid, other.namespace, other.name)
             doubtful = word == "doubtful" or not certain or other.decided is None
+            doubtful = doubtful or shown_ns < until_ns
             listed = self._listed(other, since_ns)
-            yield other.source, other.namespace, other.name, listed, doubtful
+            yield other.key, other.source, other.namespace, other.name, listed, doubtful
         met.update(other.key for other in self.offers)
         yield from self._strangers(met, offer, since_ns, state)
 
     def _strangers(
         self, met: set[str], offer: Offer, since_ns: int, state: NodeState
-    ) -> Iterator[tuple[str | None, str, str, ListedPod | None, bool]]:
+    ) -> Iterator[_Counting]:
         """Pods on the node of whose ADD nothing is known."""
         lifecycle = state.lifecycle
         for key, pod in lifecycle.pods.items():
@@ -211,9 +222,8 @@ class Asker:
                 continue
             met.add(key)
             listed = self.bench.pods.at(since_ns, pod.uid, pod.namespace, pod.name)
-            yield pod.source, pod.namespace, pod.name, listed, True
-        if self.whole:
-            return
+            yield key, pod.source, pod.namespace, pod.name, listed, True
+        at = (offer.ts_ns, offer.seq)
         node = self.foresight.listed[offer.key].node if offer.key in self.foresight.listed else None
         for key, facts in self.foresight.listed.items():
             if key in met or facts.node != node or key in lifecycle.gone:
@@ -223,8 +233,12 @@ class Asker:
             if made_ns > since_ns or ended:
                 continue
             listed = self.bench.pods.at(since_ns, key)
-            if listed is not None:
-                yield None, listed.namespace, listed.name, listed, True
+            if listed is None:
+                continue
+            # Of a log that begins with the kubelet only the line of its ADD can be lost.
+            who = (listed.namespace, listed.name, listed.uid)
+            if not (self.whole and self.foresight.handed_over(at, *who)):
+                yield key, None, listed.namespace, listed.name, listed, True
 
     def _may_run(self, pod: PodState, run: int) -> bool:
         if pod.ended or pod.removed or not pod.name:
@@ -303,6 +317,13 @@ class Asker:
             before = {n: q.canonical() for n, q in self._before.amounts.items()}
             tables.append({**before, **devices})
         return tables
+
+
+def _told_apart(pod: Pod, key: str) -> Pod:
+    """A manifest holds no UID, by which preemption tells pods apart."""
+    if pod.metadata.uid:
+        return pod
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=key))
 
 
 def pressure_on(

@@ -124,6 +124,7 @@ class Episodes:
                 missing=verdict.missing,
                 rule=verdict.rule,
                 inputs=verdict.inputs,
+                certain=verdict.certain,
             )
 
     def _kill(
@@ -155,9 +156,12 @@ class Episodes:
 
 
 def _all_told(episode: Episode, offer: Offer) -> bool:
-    """Whether the log went on behind the last kill, and no line about kills is cut."""
+    """Whether one line names all victims, is not cut, and the log went on behind it.
+
+    Since 1.33 or so there is a line a victim, any of which may be lost. It names the preemptor.
+    """
     last, body = episode.kills[-1]
-    if body.cut:
+    if body.cut or not all(b.preemptor_inferred and b.insufficient for _, b in episode.kills):
         return False
     if offer.turn_ns is not None or not last.evidence:
         return True

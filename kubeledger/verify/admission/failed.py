@@ -9,6 +9,7 @@ import msgspec
 
 from kubeledger.preemption.records import PreemptionFailed
 from kubeledger.verify.admission.judgement import (
+    ENDS,
     OTHER_PODS,
     RULE_PREEMPTION,
     Judgement,
@@ -51,6 +52,8 @@ def judge_failed(question: Question, body: PreemptionFailed) -> Judgement:
     assert likely is not None
     if not question.whole:
         return unverifiable(OTHER_PODS, rule=RULE_PREEMPTION)
+    if question.open_worlds:
+        return unverifiable(ENDS, rule=RULE_PREEMPTION)
     return _refuted(question, likely, recorded)
 
 

@@ -20,6 +20,7 @@ from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodListe
 from kubeledger.lifecycle.state import TERMINAL_PHASES
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S, parse_ts
+from kubeledger.verify.admission.life import Life
 
 __all__ = ["Decided", "Foresight", "ListedFacts", "Place"]
 
@@ -66,9 +67,14 @@ class ListedFacts(msgspec.Struct):
 
 
 class Foresight:
-    """The index; it grows with admissions and pods, not with records."""
+    """The index; it grows with admissions and pods, not with records.
+
+    Attributes:
+        life: until when pods are shown alive.
+    """
 
     def __init__(self) -> None:
+        self.life = Life()
         self.listed: dict[str, ListedFacts] = {}
         self._adds: dict[str, list[tuple[int, int, str | None]]] = {}
         self._decided: dict[str, list[tuple[int, int, str | None, bool]]] = {}
@@ -99,6 +105,7 @@ class Foresight:
         """Take in an entry of a list."""
         body = record.body
         assert isinstance(body, PodListed)
+        self.life.listed(record)
         key = pod_key(body.pod_uid, body.namespace, body.pod)
         if body.gone or body.listed_by == "manifest" or key is None:
             return
@@ -128,6 +135,18 @@ class Foresight:
                 return Decided((ts_ns, seq), admitted)
         return None
 
+    def handed_over(self, at: Place, namespace: str, pod: str, uid: str | None) -> bool:
+        """Whether the kubelet process of a place is ever handed the pod."""
+        self._sort()
+        index = bisect_right(self._starts, at)
+        start = self._starts[index - 1] if index else (0, 0)
+        return self._next_add(name_key(namespace, pod), start, uid) < self._next_start(at)
+
+    def shown_alive(self, uid: str | None, namespace: str, pod: str) -> int:
+        """The last time at which the pod is shown alive; 0 when nothing shows it."""
+        self._sort()
+        return self.life.until(uid, namespace, pod)
+
     @property
     def node(self) -> str | None:
         """The node that most pods are bound to which were let in; None when that is not clear."""
@@ -150,6 +169,7 @@ class Foresight:
         if self._sorted:
             return
         self._sorted = True
+        self.life.settle()
         self._starts.sort()
         for adds in self._adds.values():
             adds.sort(key=lambda entry: entry[:2])

@@ -9,12 +9,14 @@ import msgspec
 from kubeledger.verify.finding import Fields, Verdict
 
 __all__ = [
+    "ENDS",
     "OTHER_PODS",
     "OTHER_VICTIMS",
     "RULE_DEVICES",
     "RULE_EVICTION",
     "RULE_PREDICATES",
     "RULE_PREEMPTION",
+    "VICTIMS",
     "Judgement",
     "unverifiable",
     "with_note",
@@ -27,11 +29,19 @@ RULE_PREEMPTION: Final = "pkg/kubelet/preemption getPodsToPreempt"
 _NOTE: Final = "the machine's size is inferred from its cgroups and eviction signals"
 OTHER_PODS: Final = "the pods that ran before the log begins"
 
-OTHER_VICTIMS: Final = "the other victims, of which the log may have told behind its end"
+OTHER_VICTIMS: Final = "the lines that tell of the other victims"
+
+VICTIMS: Final = "the lines that tell whom room was made by"
+
+ENDS: Final = "until when the other pods ran"
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """Verdict and reasons; the fields are those of a finding."""
+    """Verdict and reasons; the fields are those of a finding.
+
+    Attributes:
+        certain: it rests on the record's own values, settings and the pod's spec alone.
+    """
 
     verdict: Verdict
     why: str = ""
@@ -40,6 +50,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     rule: str = RULE_PREDICATES
     inputs: tuple[int, ...] = ()
+    certain: bool = False
 
 
 def with_note(judged: Judgement, *, inferred: bool) -> Judgement:

@@ -10,6 +10,7 @@ from kubeledger.preemption.decider import admissible
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.verify.admission.choice import choices
 from kubeledger.verify.admission.judgement import (
+    ENDS,
     OTHER_PODS,
     OTHER_VICTIMS,
     RULE_PREEMPTION,
@@ -66,6 +67,7 @@ class _Verdict:
         self._all_told = all_told
         best = -1
         self._why = ""
+        self._may_lack = False
         for answer in question.answers():
             uids = _uids(answer, kills)
             why = _refuted(question, answer, uids)
@@ -75,6 +77,7 @@ class _Verdict:
                 best, self._answer, self._uids, self._why = score, answer, uids, why
             if not why and told == len(kills):
                 break
+            self._may_lack = self._may_lack or (told == len(kills) and _may_lack(answer, uids))
         self._blamed = self._blame() if self._why else {}
         self._right = self._corrected()
         self._choices = choices(question, self._answer, self._right)
@@ -86,10 +89,12 @@ class _Verdict:
         why = self._blamed.get(index, "")
         if why and not self._question.whole:
             return unverifiable(OTHER_PODS, rule=RULE_PREEMPTION)
-        if why and not self._all_told and self._lacks_only():
-            return unverifiable(OTHER_VICTIMS, rule=RULE_PREEMPTION)
+        if why and self._question.open_worlds:
+            return unverifiable(ENDS, rule=RULE_PREEMPTION)
         if not why:
             why = self._wrong_fields(kill, recorded, expected)
+        if why and self._may_lack and not self._all_told:
+            return unverifiable(OTHER_VICTIMS, rule=RULE_PREEMPTION)
         verdict: Verdict = "impossible"
         if not why:
             verdict = "match" if self._is_first(index) else "admissible"
@@ -141,10 +146,6 @@ class _Verdict:
             return {index: self._why_named() for index in foreign}
         return everyone if set(uids) != set(decided) else {self._misplaced(): self._why_named()}
 
-    def _lacks_only(self) -> bool:
-        """Nobody was killed wrongly; there are too few."""
-        return set(self._uids) < set(self._answer.result.victims)
-
     def _misplaced(self) -> int:
         decided = self._answer.result.victims
         return next(i for i, uid in enumerate(self._uids) if uid != decided[i])
@@ -188,7 +189,7 @@ class _Verdict:
         expected: Fields = dict.fromkeys(recorded)
         if other is not None:
             namespace, _, name = other.name.partition("/")
-            uid = other.pod.metadata.uid if body.victim_uid is not None else None
+            uid = body.victim_uid and (_uid_of(other) or body.victim_uid)
             expected = {"victim_namespace": namespace, "victim_pod": name, "victim_uid": uid}
         if body.preemptor_pod is not None:
             uid = offer.uid if body.preemptor_uid is not None else None
@@ -252,8 +253,22 @@ def _uids_of(answer: Answer, body: PodPreempted) -> Iterator[str]:
     name = f"{body.victim_namespace}/{body.victim_pod}"
     for other in answer.pods:
         uid = other.pod.metadata.uid or ""
-        if uid == body.victim_uid or (body.victim_uid is None and other.name == name):
+        by_name = body.victim_uid is None or not _uid_of(other)
+        if uid == body.victim_uid or (by_name and other.name == name):
             yield uid
+
+
+def _uid_of(other: Other) -> str:
+    """Its UID; empty when only its name is known, which stands for it."""
+    uid = other.pod.metadata.uid or ""
+    return "" if uid == other.name else uid
+
+
+def _may_lack(answer: Answer, uids: Sequence[str]) -> bool:
+    """Whether nobody was killed wrongly and there are too few, of whom some may have died."""
+    decided = answer.result.victims
+    others = (other for other in answer.pods if (other.pod.metadata.uid or "") not in uids)
+    return set(uids) < set(decided) and not all(other.lives for other in others)
 
 
 def _told(answer: Answer, kill: Kill) -> bool:

@@ -19,7 +19,9 @@ Condition = Literal["MemoryPressure", "DiskPressure", "PIDPressure"]
 CONDITIONS: Final[tuple[Condition, ...]] = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 _FRESH_NS: Final = 30 * NS_PER_S
-"""Signals are read every ten seconds."""
+_GRID_NS: Final = 16 * NS_PER_S
+"""Signals are read every ten seconds; a reading that comes later than this was preceded by another,
+whose line is lost."""
 _MARGIN: Final = 0.001
 """The kubelet reckons shares in 32-bit floats: what is this near to a threshold is not told."""
 
@@ -40,12 +42,16 @@ class Pressure:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._seen: dict[Condition, _Short] = {}
+        self._since_ns: dict[Condition, dict[str, tuple[int, int]]] = {}
         self._limits: dict[str, list[tuple[bool, object]]] = {}
         self._limits_of: object = None
+        self._began_ns: int | None = None
 
-    def clear(self) -> None:
-        """Another kubelet process begins."""
+    def begin(self, began_ns: int | None) -> None:
+        """Another kubelet process begins; None: at a time that is not known."""
+        self._began_ns = began_ns
         self._seen.clear()
+        self._since_ns.clear()
 
     def signal_read(self, record: Record, body: EvictionSignalObserved) -> None:
         """Take in a signal."""
@@ -56,6 +62,10 @@ class Pressure:
         if seen is None:
             seen = self._seen[condition] = _Short(read_ns=record.ts_ns)
         seen.read_ns = record.ts_ns
+        chains = self._since_ns.setdefault(condition, {})
+        since_ns, last_ns = chains.get(body.signal, (record.ts_ns, record.ts_ns))
+        unbroken = record.ts_ns - last_ns <= _GRID_NS
+        chains[body.signal] = (since_ns if unbroken else record.ts_ns, record.ts_ns)
         for hard, written in self._thresholds(body.signal):
             limit = _amount(written, body.capacity)
             if limit is None or body.available < limit * (1 + _MARGIN):
@@ -77,14 +87,23 @@ class Pressure:
         return seen.short_seq, seen.says
 
     def possibly(self, condition: Condition, ts_ns: int) -> bool | None:
-        """Whether the node may have been under pressure; None when no signal tells."""
+        """Whether the node may have been under pressure; None when no signal tells.
+
+        That it was not is told by readings without a gap, for as long as a condition stays.
+        """
         seen = self._seen.get(condition)
         if seen is None or ts_ns - seen.read_ns > _FRESH_NS:
             return None
-        if seen.possibly_ns is None:
-            return False
         stays_ns = self._transition_ns()
-        return stays_ns is None or ts_ns - seen.possibly_ns <= stays_ns + _FRESH_NS
+        held_ns = None if stays_ns is None else ts_ns - stays_ns - _FRESH_NS
+        if seen.possibly_ns is not None and (held_ns is None or seen.possibly_ns >= held_ns):
+            return True
+        chains = self._since_ns[condition].values()
+        if any(ts_ns - last_ns > _GRID_NS for _, last_ns in chains):
+            return None
+        unbroken_ns = max(since_ns for since_ns, _ in chains)
+        begun = self._began_ns is not None and unbroken_ns <= self._began_ns + _FRESH_NS
+        return False if begun or (held_ns is not None and unbroken_ns <= held_ns) else None
 
     def evidence(self, condition: Condition) -> tuple[int, ...]:
         """The record of the last reading that was short."""

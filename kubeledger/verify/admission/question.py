@@ -33,7 +33,7 @@ UNCOUNTED: Final = 1 << 30
 UNSIZED: Final = 1 << 60
 """The same for resources of the machine whose capacity is not known."""
 
-_DOUBTS_MAX: Final = 6
+_DOUBTS_MAX: Final = 8
 """Of so many doubtful pods all combinations are tried; of more, none, all, and all but one."""
 
 
@@ -45,6 +45,7 @@ class Other(msgspec.Struct, frozen=True):
         seq: record that shows its spec.
         doubtful: it may also not have counted.
         extended: extended resources that it asks for.
+        lives: it is shown alive later.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Other(msgspec.Struct, frozen=True):
     seq: int
     doubtful: bool
     extended: tuple[str, ...] = ()
+    lives: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -138,10 +140,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
                     yield answer
                     first = False
 
-    def without_doubtful(self) -> Answer:
-        """The world in which as few pods count as can be."""
-        certain = tuple(other for other in self.others if not other.doubtful)
-        return next(self._in_world(self.nodes[0], certain))
+    @property
+    def open_worlds(self) -> bool:
+        """Whether so many pods are doubtful that not all worlds are tried."""
+        return sum(other.doubtful for other in self.others) > _DOUBTS_MAX
 
     def _casts(self) -> Iterator[tuple[Other, ...]]:
         """The pods that count, in each world."""

@@ -6,8 +6,12 @@ import re
 from typing import Final
 
 from kubeledger.kube.critical import is_critical_pod
+from kubeledger.kube.names import is_extended_resource
+from kubeledger.lifecycle.nodeinfo import NodeInfo
 from kubeledger.lifecycle.records import PodRejected
+from kubeledger.lifecycle.resourcefit import pod_request
 from kubeledger.verify.admission.judgement import (
+    ENDS,
     OTHER_PODS,
     RULE_DEVICES,
     RULE_EVICTION,
@@ -17,8 +21,15 @@ from kubeledger.verify.admission.judgement import (
 )
 from kubeledger.verify.admission.marks import tolerates_short_taints
 from kubeledger.verify.admission.pressure import CONDITIONS, Condition, Pressure
-from kubeledger.verify.admission.question import Answer, Question, capacities
-from kubeledger.verify.admission.words import amounts, fits_because, short_of
+from kubeledger.verify.admission.question import UNCOUNTED, Answer, Question, capacities
+from kubeledger.verify.admission.words import (
+    amount,
+    amounts,
+    fits_because,
+    listing,
+    plain,
+    short_of,
+)
 from kubeledger.verify.finding import Fields
 
 __all__ = ["ALLOCATION", "RECOVERY", "judge_refused"]
@@ -28,6 +39,8 @@ RECOVERY: Final = "Unexpected error while attempting to recover from admission f
 ALLOCATION: Final = "Allocate failed due to "
 """How the words of a manager that has nothing to give begin."""
 _CONDITIONS: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
+_NOT_ENOUGH: Final = "Node didn't have enough resource: "
+_OUT_OF: Final = re.compile(rf"{_NOT_ENOUGH}(\S+), requested: (\d+), used: (\d+), capacity: (\d+)")
 _ELSEWHERE: Final = {
     "AppArmor": "the node's AppArmor profiles",
     "EmptyPodSharedPoolError": "what the CPU and memory managers held",
@@ -157,10 +170,14 @@ def _otherwise(question: Question, likely: Answer, recorded: Fields) -> Judgemen
         return unverifiable(_ELSEWHERE[reason])
     if message.startswith("Update plugin resources failed"):
         return unverifiable("what the device manager held")
+    if (wrong := _own_numbers(question, reason, message)) is not None:
+        return wrong
     if question.unread:
         return unverifiable(*(f"the spec of pod {name}" for name in question.unread))
     if not question.whole:
         return unverifiable(OTHER_PODS)
+    if question.open_worlds:
+        return unverifiable(ENDS)
     if not question.labels_known and "NodeAffinity" in (reason, result.reason):
         return unverifiable("the node's labels")
     if "TaintToleration" in (reason, result.reason) and not _taints_told(question, reason):
@@ -189,6 +206,40 @@ def _otherwise(question: Question, likely: Answer, recorded: Fields) -> Judgemen
         rule=RULE_PREDICATES,
         inputs=(*question.inputs, *likely.specs),
     )
+
+
+def _own_numbers(question: Question, reason: str, message: str) -> Judgement | None:
+    """What the words say of pod and node, whoever else was there; None where that is right."""
+    told = _OUT_OF.fullmatch(message)
+    if told is None or reason != f"OutOf{told[1]}" or told[1] in question.unsized:
+        return None
+    if is_extended_resource(told[1]):
+        return None  # how many devices there are changes
+    resource, requested, used, capacity = told[1], int(told[2]), told[3], int(told[4])
+    asked = 1 if resource == "pods" else _asked(question, resource)
+    sizes = [NodeInfo(n, (), question.facts).allocatable(resource) for n in question.nodes]
+    if requested == asked and (capacity in sizes or UNCOUNTED in sizes):
+        return None
+    size = capacity if capacity in sizes or UNCOUNTED in sizes else sizes[0]
+    right = f"{_NOT_ENOUGH}{resource}, requested: {asked}, used: {used}, capacity: {size}"
+    wrong = [
+        f"asks for {amount(resource, asked)}, not {plain(resource, requested)}",
+        f"was refused on a node that has {amount(resource, size)} for pods, not "
+        f"{plain(resource, capacity)}",
+    ]
+    return Judgement(
+        verdict="impossible",
+        why=f"the pod {listing(wrong[requested == asked : 1 + (size != capacity)])}",
+        expected={"reason": reason, "message": right},
+        recorded={"reason": reason, "message": message},
+        rule=RULE_PREDICATES,
+        inputs=question.inputs,
+        certain=not question.inferred,
+    )
+
+
+def _asked(question: Question, resource: str) -> int:
+    return pod_request(question.pod.spec, question.facts).get(resource, 0)
 
 
 def _taints_told(question: Question, reason: str) -> bool:

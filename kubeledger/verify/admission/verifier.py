@@ -34,6 +34,7 @@ from kubeledger.verify.admission.judgement import (
     unverifiable,
     with_note,
 )
+from kubeledger.verify.admission.life import SIGNS
 from kubeledger.verify.admission.offers import Offer
 from kubeledger.verify.admission.question import Question
 from kubeledger.verify.admission.refused import ALLOCATION, RECOVERY, judge_refused
@@ -85,6 +86,8 @@ class AdmissionVerifier(Verifier):
             KubeletStarted: foresight.started,
             PodListed: foresight.pod_listed,
             NodeObserved: self._asker.nodes.foresee,
+            PodPreempted: foresight.life.preempted,
+            **dict.fromkeys(SIGNS, foresight.life.sign),
         }
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -126,12 +129,14 @@ class AdmissionVerifier(Verifier):
             self._miss_refusals(now_ns)
 
     def _miss_refusals(self, now_ns: int | None) -> None:
-        """What refuses a pod is followed by its refusal, while the log goes on."""
+        """A list shows the refusal that no record tells; lines alone may be lost."""
         for offer, (record, reason, message) in list(self._unanswered.items()):
             if now_ns is not None and now_ns <= record.ts_ns + _ANSWERED_NS:
                 continue
             del self._unanswered[offer]
-            if now_ns is not None and self._asker.whole:
+            listed = self._asker.foresight.listed.get(offer.key)
+            shown = None if listed is None else listed.rejection(record.ts_ns)
+            if now_ns is not None and shown is not None and shown[1] == reason:
                 why = f"no refusal is told of the pod that had to get one: {reason}, {message}"
                 self.bench.absent(
                     offer.added,
@@ -140,7 +145,8 @@ class AdmissionVerifier(Verifier):
                     expected={"reason": reason, "message": message},
                     why=why,
                     rule=RULE_PREDICATES,
-                    inputs=(offer.seq, record.seq),
+                    inputs=(offer.seq, record.seq, shown[0]),
+                    certain=True,
                 )
 
     def _refuse(self, offer: Offer, record: Record, reason: str, message: str) -> None:
@@ -357,6 +363,7 @@ def find(bench: Bench, record: Record, subject: str, judged: Judgement) -> None:
         missing=judged.missing,
         rule=judged.rule,
         inputs=judged.inputs,
+        certain=judged.certain,
     )
 
 
