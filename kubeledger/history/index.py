@@ -79,7 +79,7 @@ def load_index(root: Path) -> Index:
         return Index()
     try:
         index = msgspec.json.decode(text, type=Index)
-    except msgspec.MsgspecError:  # a later version's
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # a later version's
         return Index()
     return index if index.form == FORM else Index()
 

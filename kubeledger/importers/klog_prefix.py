@@ -124,13 +124,14 @@ class Unwrapper:
     def _unwrap_docker(self, line: bytes) -> Unwrapped:
         try:
             entry = _DOCKER.decode(line)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return Unwrapped(line)
         self._docker = True
         body = entry.log.encode("utf-8", "replace")
+        time = entry.time.encode("utf-8", "replace")
         ended = body.endswith(b"\n")
         return Unwrapped(
-            body.rstrip(b"\r\n"), True, entry.time.encode() or None, None, partial=not ended
+            body.rstrip(b"\r\n"), True, time or None, None, partial=not ended
         )
 
 

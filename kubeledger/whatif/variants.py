@@ -62,7 +62,7 @@ def _has_entries(field: str) -> bool:
 def _value(field: str, entry: str, text: str) -> Any:  # noqa: ANN401 # any JSON value
     try:
         value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return text
     known = FIELDS.get(field)
     is_text = field.startswith("--") or (
