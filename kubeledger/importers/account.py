@@ -65,6 +65,7 @@ class Account:
         known_bytes: an earlier import has reported the lines of so many first bytes: those
             are counted here, but not reported again.
         lines, understood, noise: counts of physical lines.
+        repeated: lines of the noise that say again what another line of the bundle said.
         records: kind -> facts whose first evidence stands in this source.
     """
 
@@ -74,6 +75,7 @@ class Account:
         self.lines = 0
         self.understood = 0
         self.noise = 0
+        self.repeated = 0
         self.records: Counter[str] = Counter()
         self._not_understood = 0
         self._shapes: dict[str, _Shape] = {}
@@ -119,5 +121,6 @@ class Account:
             understood=self.understood,
             noise=self.noise,
             not_understood=self._not_understood,
+            repeated=self.repeated,
             records=dict(sorted(self.records.items())),
         )

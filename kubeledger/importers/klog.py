@@ -4,84 +4,40 @@ Theory of operation. Nearly all lines of a log are noise, so the loop over a chu
 at three slices of a line and no more: the bytes from the pid to ``] `` (the caller, whose
 verdict was learned from an earlier line), for structured lines those to the end of the
 quoted message, and the stamp, to see that time does not go back. Only lines that some
-assembler handles, or nobody knows, are decoded; values are parsed for handled lines only.
-
-An entry is finished when the next one begins, because lines without a header may belong
-to it (see ``multiline``). Each physical line is counted once, with its entry.
+assembler handles, or nobody knows, are decoded (``klog_entries``); values are parsed for
+handled lines only. A line that was read before (``repeats``) counts once.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
-from kubeledger.importers.account import Account, shape_of
-from kubeledger.importers.items import LogLine
-from kubeledger.importers.klog_forms import (
-    Place,
-    json_keys,
-    json_line,
-    json_stamp,
-    message_key,
-    plain_evidence_line,
-    text_line,
-)
-from kubeledger.importers.klog_lines import PARTIAL, Bodies, LineCutter, is_bare_log
-from kubeledger.importers.klog_outputs import (
-    ClockStep,
-    LogEntry,
-    LogOutput,
-    NewProcess,
-    PendingEntry,
-)
+from kubeledger.importers.account import Account
+from kubeledger.importers.klog_entries import NEVER, EntryReader
+from kubeledger.importers.klog_forms import Place, json_stamp
+from kubeledger.importers.klog_lines import LineCutter, is_bare_log
+from kubeledger.importers.klog_outputs import LogOutput
 from kubeledger.importers.klog_prefix import HEADER, JSON_START
-from kubeledger.importers.klog_time import Clock, exact_json_ns
-from kubeledger.importers.klog_values import normal_message, split_structured, text_values
-from kubeledger.importers.multiline import (
-    block_line,
-    continues_free_text,
-    entry_goes_on,
-    opens_block,
-)
-from kubeledger.importers.router import PREFIX_LENGTH, Route, Router, Verdict
-from kubeledger.machine import Evidence
+from kubeledger.importers.klog_time import Clock
+from kubeledger.importers.multiline import opens_block
+from kubeledger.importers.repeats import Repeats
+from kubeledger.importers.router import PREFIX_LENGTH, Router, Verdict
 
 __all__ = ["KlogReader"]
 
-VERDICTS_MAX = 100_000
 
-_NEVER = b"~"
-"""Later than any stamp: the loop passes over no line before one has been read whole."""
-_NO_PID = -1
-
-
-class KlogReader:
+class KlogReader(EntryReader):
     """Reads one log; the clock is shared by the logs of a node, in their order.
 
     Attributes:
-        account: where each line went.
         cutter: its ``stats`` say what was odd about the bytes.
     """
 
     def __init__(self, account: Account, router: Router, clock: Clock) -> None:
-        self.account = account
+        super().__init__(account, router, clock)
         self.cutter = LineCutter()
-        self._source = account.file
-        self._router = router
-        self._clock = clock
-        self._verdicts: dict[bytes, Route] = {}
-        self._bodies = Bodies()
-        self._wrapped: bool | None = None
-        self._pid: int | None = _NO_PID
-        self._pending: PendingEntry | None = None
-        self._tail = b""
-        self._tail_kind: Verdict = Verdict.UNKNOWN
-        self._in_block = False
-        self._tag: bytes | None = None
-        self._latest = _NEVER
-        self._split_lines = 0
-        self._out: list[LogOutput] = []
-        self._ts_ns = clock.last_ns or 0
+        self._repeats = Repeats()
+        self._in_repeat = False
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[LogOutput]:
         """What the log holds, in its own order."""
@@ -111,6 +67,8 @@ class KlogReader:
         noise = known = seen = 0
         latest = self._latest
         tail: bytes | None = None
+        self._repeats.begin(bodies)
+        repeats = self._repeats.near
         for index, body in enumerate(bodies):
             end = body.find(b"] ", 22, 200)
             verdict = verdict_of(body[21:end])
@@ -121,7 +79,7 @@ class KlogReader:
                     verdict = verdict_of(body[21 : end + 2 + PREFIX_LENGTH])
             if verdict is noise_verdict or verdict is known_verdict:
                 stamp = body[1:21]
-                if stamp >= latest:
+                if stamp > latest or (stamp == latest and not repeats(index, stamp)):
                     latest = stamp
                     tail = body
                     if verdict is noise_verdict:
@@ -137,7 +95,9 @@ class KlogReader:
                 tail = None
             offset += sum(lengths[seen:index]) + index - seen
             seen = index
-            self._line(Place(lines[index], body, number + index + 1, offset))
+            place = Place(lines[index], body, number + index + 1, offset)
+            if not self._is_repeat(index, place):
+                self._line(place)
             latest = self._latest
             if self._out:
                 yield from self._take()
@@ -148,249 +108,29 @@ class KlogReader:
 
     def _passed(self, tail: bytes, latest: bytes) -> None:
         """The loop went over lines that need no look: take down the last of them."""
+        self._in_repeat = False
         self._tail, self._tail_kind, self._in_block = tail, Verdict.NOISE, opens_block(tail)
         try:
             self._ts_ns = self._clock.read(latest)
         except ValueError:  # a damaged stamp that only looked late enough
-            self._latest = _NEVER
+            self._latest = NEVER
         else:
             self._latest = latest
 
-    def _take(self) -> list[LogOutput]:
-        out, self._out = self._out, []
-        return out
-
-    def _line(self, place: Place) -> None:
-        """Any line that the loop could not pass over."""
-        if place.body is PARTIAL:
-            self._split_lines += 1
-            return
-        if self._in_block and self._continue_block(place):
-            return
-        if self._entry(place):
-            return
-        if not self._wrapped:
-            unwrapped = self._bodies.unwrap(place.raw)
-            if unwrapped.wrapped:
-                place.body = unwrapped.body
-                if self._entry(place):
-                    return
-        self._without_header(place)
-
-    def _entry(self, place: Place) -> bool:
-        """Begin an entry when the line has a header; False when it has none."""
-        if place.body.startswith(JSON_START):
-            return self._json(place)
-        header = HEADER.match(place.body.lstrip(b"\0"))
-        return header is not None and self._text(place, header)
-
-    def _text(self, place: Place, header: re.Match[bytes]) -> bool:
-        """An entry in text form; False when its stamp is no time."""
-        try:
-            ts_ns = self._clock.read(header[2])
-        except ValueError:
+    def _is_repeat(self, index: int, place: Place) -> bool:
+        """The line was read before, or belongs to an entry that was; then it is counted."""
+        json = place.body.startswith(JSON_START)
+        stamp = json_stamp(place.body) if json else place.body[1:21]
+        if stamp > self._latest and not self._in_repeat:
             return False
-        place.body = header.string
-        if self._clock.last_ns == ts_ns:
-            self._latest = header[2]
-        self._flush()
-        line = text_line(place, header, ts_ns, self._source)
-        self._begin(line, place)
-        if line.pid != self._pid:
-            self._pid = line.pid
-            self._out.append(NewProcess(line))
-        caller = place.body[21 : place.body.find(b"] ", 22, 200)]
-        if caller not in self._verdicts:
-            self._learn(caller, self._router.file_verdict(line.file))
-        parts = split_structured(line.message)
-        if parts is None:
-            end = len(caller) + 21
-            self._free_text(line, place.body[21 : end + 2 + PREFIX_LENGTH])
-        else:
-            line.message, rest = parts
-            self._structured(line, rest, message_key(place.body))
-        return True
-
-    def _json(self, place: Place) -> bool:
-        """An entry in JSON form; False when it is cut short."""
-        body = place.body
-        caller, message, beginning = json_keys(body)
-        verdict = self._verdicts.get(caller)
-        if verdict is None or verdict is Verdict.MIXED:
-            verdict = self._verdicts.get(message) or self._verdicts.get(beginning)
-        try:
-            ts_ns = exact_json_ns(json_stamp(body))
-        except ValueError:
-            return False
-        line = None
-        if not isinstance(verdict, Verdict) or verdict is Verdict.MIXED or self._clock.step:
-            line = json_line(place, ts_ns, self._source)
-            if line is None:
+        if json or HEADER.match(place.body):
+            self._in_repeat = False
+            seen = self._repeats.near if stamp == self._latest else self._repeats.far
+            if stamp > self._latest or not seen(index, stamp):
                 return False
-        self._flush()
-        self._clock.observe(ts_ns)
-        if line is None and self._clock.step is None:
-            assert isinstance(verdict, Verdict)
-            self._ts_ns, self._tail, self._in_block = ts_ns, body, False
-            self._count(verdict)
-            return True
-        line = line or json_line(place, ts_ns, self._source)
-        self._json_entry(line, place, (caller, message, beginning))
-        return True
-
-    def _json_entry(
-        self, line: LogLine | None, place: Place, keys: tuple[bytes, bytes, bytes]
-    ) -> None:
-        if line is None:  # the cached verdict was for a line that is cut short here
-            self._without_header(place)
-            return
-        self._begin(line, place)
-        self._in_block = False
-        if self._pid == _NO_PID:
-            self._pid = None
-            self._out.append(NewProcess(line))
-        caller, message, beginning = keys
-        if caller:
-            self._learn(caller, self._router.file_verdict(line.file))
-        if line.values or self._router.is_structured(line.message):
-            self._structured(line, None, message or None)
-        else:
-            line.values = None
-            self._free_text(line, beginning or None)
-
-    def _begin(self, line: LogLine, place: Place) -> None:
-        """State for the lines that may follow this entry's first one."""
-        self._ts_ns = line.ts_ns
-        self._tail = place.body
-        self._in_block = opens_block(place.body)
-        self._tag = self._bodies.unwrap(place.raw).tag if self._wrapped else None
-        step = self._clock.take_step()
-        if step is not None:
-            self._out.append(ClockStep(line, *step))
-
-    def _learn(self, key: bytes, verdict: Route) -> None:
-        if len(self._verdicts) >= VERDICTS_MAX:
-            self._verdicts.clear()
-        self._verdicts[key] = verdict
-
-    def _structured(self, line: LogLine, rest: str | None, key: bytes | None) -> None:
-        route = self._router.structured(line.file, line.message)
-        if key is not None and route is not Verdict.UNKNOWN:
-            self._learn(key, route)
-        if isinstance(route, tuple):
-            self._pending = PendingEntry(line, route, rest)
-            self._count(Verdict.UNDERSTOOD)
-        elif route is Verdict.UNKNOWN:
-            self._reject(shape_of(line.file, line.message, True), line.line, line.evidence)
-        else:
-            self._count(route)
-
-    def _free_text(self, line: LogLine, key: bytes | None = None) -> None:
-        if self._router.file_verdict(line.file) is Verdict.NOISE:
-            self._count(Verdict.NOISE)
-        else:
-            self._pending = PendingEntry(line, None, key=key)
-
-    def _count(self, verdict: Verdict, lines: int = 1) -> None:
-        lines += self._split_lines
-        self._split_lines = 0
-        self._tail_kind = verdict
-        if verdict is Verdict.NOISE:
-            self.account.noise += lines
-        else:
-            self.account.understood += lines
-
-    def _reject(self, shape: str, number: int, evidence: Evidence) -> None:
-        self._tail_kind = Verdict.UNKNOWN
-        for _ in range(1 + self._split_lines):
-            fact = self.account.reject(shape, number, evidence, self._ts_ns)
-            if fact is not None:
-                self._out.append(fact)
-        self._split_lines = 0
-
-    def _flush(self) -> None:
-        """The entry before this line is whole: route it."""
-        pending, self._pending = self._pending, None
-        if pending is None:
-            return
-        line = pending.line
-        if pending.calls is not None:
-            if pending.rest is not None:
-                line.values = text_values("\n".join((pending.rest, *pending.continuation)))
-            self._out.append(LogEntry(line, pending.calls))
-            return
-        line.message = normal_message("\n".join((line.message, *pending.continuation)))
-        route = self._router.free_text(line.file, line.message)
-        if (
-            pending.key is not None
-            and route in (Verdict.NOISE, Verdict.UNDERSTOOD)
-            and self._router.may_remember(line.file, line.message)
-        ):
-            self._learn(pending.key, route)
-        if isinstance(route, tuple):
-            self._out.append(LogEntry(line, route))
-            route = Verdict.UNDERSTOOD
-        if route is Verdict.UNKNOWN:
-            shape = shape_of(line.file, line.message, False)
-            for number in (line.line, *pending.numbers):
-                self._reject(shape, number, line.evidence)
-        else:
-            self._count(route, 1 + len(pending.numbers))
-
-    # --- lines without a header -------------------------------------------------------
-
-    def _continue_block(self, place: Place) -> bool:
-        """A line inside ``key=<`` ... `` >``; False when it is none of the block."""
-        line = block_line(place.body)
-        if line is None or (self._pending is not None and self._is_foreign(place)):
-            if HEADER.match(place.body) or place.body.startswith(JSON_START):
-                self._in_block = False
+            # Right below its twin it is alone: what follows belongs to the twin.
+            self._in_repeat = not self._repeats.is_just_above(index)
+        elif not self._in_repeat:
             return False
-        self._in_block = not line.closes or opens_block(line.text)
-        self._append(place, line.text)
+        self._repeated(place)
         return True
-
-    def _is_foreign(self, place: Place) -> bool:
-        """Another program than that of the entry above wrote the line."""
-        return bool(self._wrapped) and self._bodies.unwrap(place.raw).tag != self._tag
-
-    def _append(self, place: Place, body: bytes) -> None:
-        """One more line of the entry above."""
-        pending = self._pending
-        if pending is not None:
-            pending.append(place.number, body)
-            if pending.calls is not None:
-                self._count(Verdict.UNDERSTOOD)
-        elif self._tail_kind is Verdict.UNKNOWN:
-            self._reject_plain(place, "(continued)")
-        else:
-            self._count(self._tail_kind)
-
-    def _without_header(self, place: Place) -> None:
-        text = place.body.rstrip(b"\r").decode("utf-8", "replace")
-        foreign = self._is_foreign(place)
-        noise = not text.strip() or self._router.plain(text)
-        if not foreign and (not noise or not text.strip()) and self._may_continue():
-            self._append(place, place.body)
-        elif noise:
-            kind = self._tail_kind
-            self._count(Verdict.NOISE)
-            self._tail_kind = kind
-        else:
-            self._reject_plain(place, shape_of("", text, False))
-
-    def _may_continue(self) -> bool:
-        """The entry above is free text that is known to go on in such lines."""
-        pending = self._pending
-        if pending is not None:
-            line = pending.line
-            return pending.calls is None and continues_free_text(
-                line.severity, line.file, line.message
-            )
-        return entry_goes_on(self._tail)
-
-    def _reject_plain(self, place: Place, shape: str) -> None:
-        kind = self._tail_kind
-        line = plain_evidence_line(place, self._ts_ns, self._source)
-        self._reject(shape, place.number, line.evidence)
-        self._tail_kind = kind

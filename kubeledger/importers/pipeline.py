@@ -20,6 +20,7 @@ from kubeledger.importers.klog_time import Clock
 from kubeledger.importers.log_survey import LogSurvey
 from kubeledger.importers.plan import Plan
 from kubeledger.importers.registry import assembler_types
+from kubeledger.importers.reorder import in_order
 from kubeledger.importers.router import Router
 from kubeledger.importers.sequencer import Sequencer
 from kubeledger.importers.sources import SourceFile
@@ -196,18 +197,17 @@ class Pipeline:
             yield document.ts_ns, fact
 
     def _logs(self) -> Iterator[Keyed]:
+        return in_order(self._read_logs(), self.plan.timing.first_ts_ns)
+
+    def _read_logs(self) -> Iterator[LogOutput]:
         timing = self.plan.timing
         clock = Clock(timing.year or 1970, timing.offset_ns)
-        key = timing.first_ts_ns
         for survey in timing.logs:
             reader = KlogReader(self._account(survey.source.name), self._router, clock)
-            for output in reader.read(self._counted(survey.source)):
-                ts_ns = output.ts_ns if isinstance(output, Fact) else output.line.ts_ns
-                key = max(key, ts_ns)
-                yield key, output
-            key = max(key, clock.last_ns or key)
+            yield from reader.read(self._counted(survey.source))
+            at_ns = clock.last_ns or timing.first_ts_ns
             for finding in _odd_bytes(survey, reader.cutter.stats):
-                yield key, self._finding(finding, key)
+                yield self._finding(finding, at_ns)
 
     def _counted(self, source: SourceFile) -> Iterator[bytes]:
         for chunk in source.chunks():

@@ -44,12 +44,16 @@ class Sequencer:
             heapq.heappush(self._heap, (order, self._arrived, fact))
 
     def release(self, now_ns: int) -> Iterator[Fact]:
-        """Facts that nothing to come can precede, at ``now_ns`` of the bundle's time."""
-        if not self._heap or self._heap[0][0][0] > now_ns:
+        """Facts that nothing to come can precede, at ``now_ns`` of the bundle's time.
+
+        A late fact waits for what else happened in its instant, also where an assembler still
+        holds that.
+        """
+        if not self._heap or self._heap[0][0] > (now_ns, False):
             return
         held = [since for ask in self._waiting_since if (since := ask()) is not None]
-        upto_ns = min([now_ns, *held])
-        while self._heap and self._heap[0][0][0] <= upto_ns:
+        upto = (min([now_ns, *held]), False)
+        while self._heap and self._heap[0][0] <= upto:
             yield self._pop()
 
     def drain(self) -> Iterator[Fact]:

@@ -56,13 +56,19 @@ class ImportStarted(Observation, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class SourceAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the lines of one source went; understood + noise + not understood = lines."""
+    """Where the lines of one source went; understood + noise + not understood = lines.
+
+    Attributes:
+        repeated: lines of the noise that were left out because they are the same line again
+            (sent twice, or also in the next of two rotated logs).
+    """
 
     file: str
     lines: int
     understood: int
     noise: int
     not_understood: int
+    repeated: int = 0
     records: dict[str, int] = {}
 
 

@@ -240,7 +240,7 @@ def test_json_free_text() -> None:
 def test_json_errors_and_cut_entries() -> None:
     """An entry without verbosity is an error; one that is cut is not understood."""
     good = json_form("Probe failed", {"err": "x"})
-    read = log(good, good[:50], good)
+    read = log(good, good[:50], good.replace(".376,", ".377,"))
     assert [line.severity for line in read.lines] == ["E", "E"]
     assert read.counts == (3, 2, 0, 1)
 
@@ -248,7 +248,7 @@ def test_json_errors_and_cut_entries() -> None:
 def test_json_without_caller() -> None:
     """Old JSON does not name the caller: the message alone decides."""
     entry = '{"ts":1795229561296.376,"msg":"Liveness probe for \\"a\\" failed","v":0}'
-    assert [line.file for line in log(entry, entry).lines] == [""] * 2
+    assert [line.file for line in log(entry, entry.replace(".376", ".377")).lines] == [""] * 2
 
 
 BLOCK = (
@@ -303,7 +303,7 @@ def test_indented_line_of_another_program_in_a_block() -> None:
 
 def test_block_whose_lines_are_lost() -> None:
     """A log that went through grep has only the lines that open blocks."""
-    read = log(BLOCK[0], BLOCK[0], NOISE)
+    read = log(BLOCK[0], BLOCK[0].replace(".296376", ".296377"), NOISE)
     assert [line.values["output"] for line in read.lines if line.values] == [None, None]
     assert read.counts == (3, 2, 1, 0)
 
@@ -371,6 +371,52 @@ def test_binary_and_bad_bytes_are_counted() -> None:
     assert (stats.nul_bytes, stats.ends_with_newline) == (40, False)
 
 
+@pytest.mark.parametrize(
+    "cut", [whole, lambda raw: [raw[i : i + 64] for i in range(0, len(raw), 64)]]
+)
+@pytest.mark.parametrize("form", ["text", "json", "journal"])
+def test_a_line_that_was_sent_twice_counts_once(
+    form: str, cut: Callable[[bytes], Iterable[bytes]]
+) -> None:
+    """Right away, a few lines later, or with all that goes before and behind it."""
+    first, other, second = (
+        PROBE.replace(".296376", stamp).replace("ns/a", pod)
+        for stamp, pod in ((".296376", "ns/a"), (".296376", "ns/b"), (".396376", "ns/a"))
+    )
+    lines = [first, first, other, NOISE, first, NOISE, second, first, other, second, second]
+    if form == "json":
+        entry = '{"ts":1795229561296.%d,"caller":"prober/prober.go:107","msg":"Probe failed",'
+        values = '"v":1,"pod":{"name":"%s"}}'
+        text = {first: (376, "a"), other: (376, "b"), second: (976, "a")}
+        lines = [entry % text[x][0] + values % text[x][1] if x in text else x for x in lines]
+        lines = [line for line in lines if line != NOISE]
+    elif form == "journal":
+        lines = [f"Nov 21 02:52:41 n kubelet[8337]: {line}" for line in lines]
+    read = Log("\n".join(lines) + "\n", cut)
+    assert len(read.lines) == 3
+    assert not [item for item in read.out if isinstance(item, ClockStep)]
+    assert read.account.repeated == len(lines) - 3 - (0 if form == "json" else 1)
+    assert read.counts[1] == 3
+
+
+def test_lines_of_an_entry_that_was_sent_twice() -> None:
+    """Its further lines belong to the first of two that stand together, or are left out."""
+    later = PROBE.replace(".296376", ".396376")
+    read = log(*BLOCK[:1], *BLOCK, later, *BLOCK, NOISE.replace(".296376", ".496376"))
+    assert [line.values["output"] for line in read.lines if line.values] == [
+        f"cat: no such file\n{BLOCK[2].strip()}",
+        "no",
+    ]
+    assert read.account.repeated == 1 + len(BLOCK)
+
+
+def test_equal_lines_of_a_coarse_clock_are_two() -> None:
+    """Stamps without microseconds do not tell two lines of one millisecond apart."""
+    coarse = PROBE.replace(".296376", ".296000")
+    assert len(log(coarse, coarse).lines) == 2
+    assert len(log(PROBE, coarse.replace(":41", ":42"), coarse.replace(":41", ":42")).lines) == 2
+
+
 def test_overlong_line() -> None:
     """A huge line is cut; what follows is read, at its right place."""
     huge = NOISE + "x" * (LINE_MAX + 10)
@@ -386,7 +432,7 @@ def test_restart_and_clock_step() -> None:
     """Another process ID is told, and a clock that went back."""
     later = PROBE.replace("02:52:41", "02:53:41")
     second = PROBE.replace("8337", "9999")
-    read = log(later, second, second)
+    read = log(later, second, second.replace(".296376", ".296377"))
     kinds = [type(item) for item in read.out]
     assert kinds.count(NewProcess) == 2
     assert kinds.count(ClockStep) == 1

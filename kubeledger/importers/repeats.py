@@ -1,0 +1,71 @@
+"""Lines of a log that were read before: a shipper sent them twice.
+
+klog stamps a line with microseconds and the process ID, so a line of the same bytes is the
+same line. Where a log's stamps are coarser than that, equal lines may be two, and count as
+such. What is looked back over is the batch of lines being read and thousands before it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Repeats"]
+
+_BACK = 8192
+"""Lines that are looked back over at least, however small the batches are."""
+
+_NEAR = 16
+"""Lines back to which a line with the latest stamp is compared at once."""
+
+
+class Repeats:
+    """Tells for the lines of one log whether they were read before."""
+
+    def __init__(self) -> None:
+        self._before: list[bytes] = []
+        self._bodies: list[bytes] = []
+        self._first: dict[bytes, int] | None = None
+        self._older: set[bytes] | None = None
+        self._fine = False
+
+    def begin(self, bodies: list[bytes]) -> None:
+        """The next batch of lines, without their carriers' prefixes."""
+        if len(self._bodies) >= _BACK:
+            self._before = self._bodies
+        else:
+            self._before = [*self._before, *self._bodies][-_BACK:]
+        self._bodies = bodies
+        self._first = self._older = None
+
+    def near(self, index: int, stamp: bytes) -> bool:
+        """One of the lines just above is the same; for a line with the latest stamp."""
+        if not self._tells_apart(stamp):
+            return False
+        body = self._bodies[index]
+        if body in self._bodies[max(0, index - _NEAR) : index]:
+            return True
+        return index < _NEAR and body in self._before[index - _NEAR :]
+
+    def far(self, index: int, stamp: bytes) -> bool:
+        """A line further above is the same; for a line that comes late."""
+        if not self._tells_apart(stamp):
+            return False
+        if self._first is None or self._older is None:
+            self._first = {}
+            for position, body in enumerate(self._bodies):
+                self._first.setdefault(body, position)
+            self._older = set(self._before)
+        body = self._bodies[index]
+        return self._first[body] < index or body in self._older
+
+    def is_just_above(self, index: int) -> bool:
+        """The line right above is the same."""
+        above = self._bodies[index - 1] if index else (self._before or [b""])[-1]
+        return above == self._bodies[index]
+
+    def _tells_apart(self, stamp: bytes) -> bool:
+        """The stamps of this log are fine enough to tell two lines apart."""
+        if not self._fine:
+            _, point, fraction = stamp.partition(b".")
+            # klog JSON counts milliseconds, and has no fraction where there are no microseconds.
+            whole = fraction.endswith(b"000") if stamp[4:5] == b" " else not fraction.strip(b"0")
+            self._fine = bool(point) and not whole
+        return self._fine

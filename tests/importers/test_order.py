@@ -1,0 +1,102 @@
+"""Facts and log entries in the order of time, whatever the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeledger.importers.facts import Fact
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput
+from kubeledger.importers.reorder import in_order
+from kubeledger.importers.sequencer import Sequencer
+from kubeledger.node.records import ClockStepped
+from kubeledger.units import NS_PER_S
+
+
+def fact(ts_ns: int, *, late: bool = False) -> Fact:
+    """Any fact."""
+    return Fact(ts_ns, ClockStepped(from_ts_ns=0, to_ts_ns=0), (), late=late)
+
+
+def line(ts_ns: int, number: int) -> LogLine:
+    """Any line."""
+    return LogLine(
+        ts_ns=ts_ns,
+        severity="I",
+        pid=1,
+        file="a.go",
+        caller_line=1,
+        message="m",
+        values=None,
+        source="kubelet.log",
+        line=number,
+        offset=0,
+        text="m",
+    )
+
+
+def entries(*times: int) -> list[LogOutput]:
+    """Entries with these stamps."""
+    return [LogEntry(line(ts_ns, number), ()) for number, ts_ns in enumerate(times)]
+
+
+def numbers(outputs: list[LogOutput]) -> list[tuple[int, int]]:
+    """Time of release and line of each."""
+    found = in_order(outputs, 0)
+    return [(key, out.line.line) for key, out in found if not isinstance(out, Fact)]
+
+
+def waiting(ts_ns: int | None) -> Callable[[], int | None]:
+    """An assembler that holds something."""
+    return lambda: ts_ns
+
+
+def test_swapped_neighbours() -> None:
+    """Seconds apart or in one instant."""
+    assert numbers(entries(1, 3, 2, 4)) == [(1, 0), (2, 2), (3, 1), (4, 3)]
+    far = [n * 7 * NS_PER_S for n in (1, 3, 2, 4)]
+    assert [n for _, n in numbers(entries(*far))] == [0, 2, 1, 3]
+    assert [n for _, n in numbers(entries(5, 5, 5))] == [0, 1, 2]
+
+
+def test_a_step_of_the_clock_is_passed_by_nothing() -> None:
+    """What stands before it in the log happened before."""
+    before, after = 50 * NS_PER_S, 10 * NS_PER_S
+    step = ClockStep(line(after, 2), before, after)
+    outputs = [*entries(before, before + 1), step, LogEntry(line(after, 3), ())]
+    assert [n for _, n in numbers(outputs)] == [0, 1, 2, 3]
+
+
+@given(st.lists(st.integers(0, 5 * NS_PER_S)))
+def test_nothing_is_lost_and_time_does_not_go_back(times: list[int]) -> None:
+    """Each entry comes once; what is less than a second late comes where it belongs."""
+    found = numbers(entries(*times))
+    assert sorted(n for _, n in found) == list(range(len(times)))
+    assert [key for key, _ in found] == sorted(key for key, _ in found)
+    if max(times, default=0) < NS_PER_S:
+        assert [times[n] for _, n in found] == sorted(times)
+
+
+def test_a_late_fact_waits_for_what_is_held_of_its_instant() -> None:
+    """One line tells of a refusal and of its cause, which an assembler holds for its event."""
+    held: list[int | None] = [7]
+    sequencer = Sequencer([lambda: held[0]])
+    consequence, cause = fact(7, late=True), fact(7)
+    sequencer.put([fact(6), consequence])
+    assert [f.ts_ns for f in sequencer.release(9)] == [6]
+    sequencer.put([cause])
+    held[0] = None
+    assert list(sequencer.release(9)) == [cause, consequence]
+
+
+def test_a_late_fact_waits_for_its_instant_to_end() -> None:
+    """The next line may be of the same one."""
+    sequencer = Sequencer([waiting(None)])
+    consequence, cause = fact(7, late=True), fact(7)
+    sequencer.put([consequence])
+    assert list(sequencer.release(7)) == []
+    sequencer.put([cause])
+    assert list(sequencer.release(8)) == [cause, consequence]
