@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from kubeledger.diff.alike import NAMING_KINDS, Names
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S
+from tests.simulate.lives import KINDS, Item, lives_of, match
 
 __all__ = ["Compared", "Pair", "compare", "orders", "table"]
 
@@ -25,6 +27,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
         recorded_ns, simulated_ns: since the first kubelet's start; None on the side that has
             no such decision.
         fields: field -> (recorded, simulated), where they differ.
+        free: why a draw may make them differ; empty where they may not.
     """
 
     kind: str
@@ -33,13 +36,13 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     recorded_ns: int | None
     simulated_ns: int | None
     fields: dict[str, tuple[Any, Any]] = {}
+    free: str = ""
+    apart_ns: int = 0
 
     @property
     def apart_s(self) -> float:
-        """Seconds by which the simulated one is late."""
-        if self.recorded_ns is None or self.simulated_ns is None:
-            return 0.0
-        return (self.simulated_ns - self.recorded_ns) / NS_PER_S
+        """Seconds by which the simulated one is late, in a container's life since it began."""
+        return self.apart_ns / NS_PER_S
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -51,7 +54,7 @@ class Compared(msgspec.Struct, frozen=True):
     @property
     def same(self) -> list[Pair]:
         """On both sides, with the same fields."""
-        return [p for p in self.both if not p.fields]
+        return [p for p in self.both if not p.fields and not p.free]
 
     @property
     def both(self) -> list[Pair]:
@@ -60,8 +63,13 @@ class Compared(msgspec.Struct, frozen=True):
 
     @property
     def odd(self) -> list[Pair]:
-        """All others."""
-        return [p for p in self.pairs if p not in self.same]
+        """All others that no draw explains."""
+        return [p for p in self.pairs if not p.free and (p not in self.both or p.fields)]
+
+    @property
+    def free(self) -> list[Pair]:
+        """Those that a draw explains."""
+        return [p for p in self.pairs if p.free]
 
 
 _Told = tuple[int, dict[str, Any]]
@@ -84,6 +92,8 @@ def _decisions(records: Iterable[Record]) -> dict[tuple[str, str], list[_Told]]:
 def compare(recorded: Iterable[Record], simulated: Iterable[Record]) -> list[Compared]:
     """The n-th decision of each kind about each subject with the n-th of the other side.
 
+    Of what is decided in a container's life, the n-th in its n-th life: see ``lives``.
+
     Args:
         recorded: records of the real node.
         simulated: records of the simulated one.
@@ -91,9 +101,14 @@ def compare(recorded: Iterable[Record], simulated: Iterable[Record]) -> list[Com
     Returns:
         by kind, sorted.
     """
-    a, b = _decisions(recorded), _decisions(simulated)
-    kinds: dict[str, list[Pair]] = {}
+    ours, theirs = list(recorded), list(simulated)
+    a, b = _decisions(ours), _decisions(theirs)
+    kinds: dict[str, list[Pair]] = {kind: [] for kind in KINDS}
+    for pair in _in_lives(ours, theirs):
+        kinds[pair.kind].append(pair)
     for kind, subject in sorted(a.keys() | b.keys()):
+        if kind in KINDS:
+            continue
         left, right = a.get((kind, subject), []), b.get((kind, subject), [])
         for number in range(max(len(left), len(right))):
             one = left[number] if number < len(left) else None
@@ -106,9 +121,35 @@ def compare(recorded: Iterable[Record], simulated: Iterable[Record]) -> list[Com
                     recorded_ns=one[0] if one else None,
                     simulated_ns=two[0] if two else None,
                     fields=_differing(one[1], two[1]) if one and two else {},
+                    apart_ns=two[0] - one[0] if one and two else 0,
                 )
             )
-    return [Compared(kind, pairs) for kind, pairs in kinds.items()]
+    return [Compared(kind, pairs) for kind, pairs in sorted(kinds.items())]
+
+
+def _in_lives(recorded: list[Record], simulated: list[Record]) -> Iterator[Pair]:
+    sides = [
+        lives_of(records, Names(r for r in records if r.kind in NAMING_KINDS))
+        for records in (recorded, simulated)
+    ]
+    numbers: Counter[tuple[str, tuple[str, str]]] = Counter()
+    for each in match(*sides):
+        one, two = each.recorded, each.simulated
+        kind = (one or two or Item("", 0, 0, {})).kind
+        numbers[kind, each.container] += 1
+        fields: dict[str, tuple[Any, Any]] = {}
+        if one and two and not each.free:
+            fields = _differing({"kind": one.kind, **one.fields}, {"kind": two.kind, **two.fields})
+        yield Pair(
+            kind=kind,
+            subject="/".join(each.container),
+            number=numbers[kind, each.container],
+            recorded_ns=one.ns if one else None,
+            simulated_ns=two.ns if two else None,
+            fields=fields,
+            free=each.free,
+            apart_ns=each.apart_ns,
+        )
 
 
 def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -120,15 +161,19 @@ def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[An
 
 
 def orders(records: Iterable[Record]) -> dict[str, list[str]]:
-    """Pod -> what was decided about it, in order: kind, container and what came out of it."""
+    """Pod -> what was decided about it, in order: kind, container and what came out of it.
+
+    What is decided in containers' lives is left out: that they are matched in order is shown
+    where they are compared.
+    """
     found: dict[str, list[str]] = {}
     for record in records:
         body: Any = record.body
         pod = getattr(body, "pod", None) or getattr(body, "victim_pod", None)
-        if record.role != "decision" or pod is None:
+        if record.role != "decision" or pod is None or record.kind in KINDS:
             continue
         told = [record.kind.rpartition(".")[2]]
-        for name in ("container", "resource", "probe_type", "to_result", "back_off_s"):
+        for name in ("container", "resource"):
             value = getattr(body, name, None)
             if value is not None:
                 told.append(str(value))
@@ -142,14 +187,16 @@ def orders(records: Iterable[Record]) -> dict[str, list[str]]:
 
 def table(compared: Iterable[Compared]) -> str:
     """One line a kind."""
-    head = f"{'kind':38}{'same':>6}{'differs':>9}{'only rec.':>11}{'only sim.':>11}{'apart':>9}"
+    head = f"{'kind':38}{'same':>6}{'differs':>9}{'only rec.':>11}{'only sim.':>11}{'free':>7}"
+    head += f"{'apart':>9}"
     lines = [head]
     for each in compared:
-        only_recorded = sum(p.simulated_ns is None for p in each.pairs)
-        only_simulated = sum(p.recorded_ns is None for p in each.pairs)
+        only_recorded = sum(p.simulated_ns is None and not p.free for p in each.pairs)
+        only_simulated = sum(p.recorded_ns is None and not p.free for p in each.pairs)
+        differ = sum(bool(p.fields) for p in each.both)
         apart = max((abs(p.apart_s) for p in each.both), default=0.0)
         lines.append(
-            f"{each.kind:38}{len(each.same):6}{len(each.both) - len(each.same):9}"
-            f"{only_recorded:11}{only_simulated:11}{apart:8.2f}s"
+            f"{each.kind:38}{len(each.same):6}{differ:9}"
+            f"{only_recorded:11}{only_simulated:11}{len(each.free):7}{apart:8.2f}s"
         )
     return "\n".join(lines)
