@@ -37,6 +37,7 @@ from kubeledger.importers.podref import (
 )
 from kubeledger.importers.preemption_failure import note_failure
 from kubeledger.importers.rejections import (
+    FAILED_STATUS,
     is_admission_reason,
     reason_of_message,
     rejection_in_status,
@@ -63,12 +64,6 @@ _ERROR_SYNCING = re.compile(rf'Error syncing pod \S+ \("({FORMATTED_POD})"\), sk
 _PROBED = re.compile(rf'(?:Liveness|Readiness|Startup) probe for "({FORMATTED_POD}):')
 _PREDICATE = re.compile(rf"Predicate failed on Pod: ({FORMATTED_POD}), for reason: (.*)", re.DOTALL)
 _REFUSED = re.compile(rf"Failed to admit pod ({FORMATTED_POD}) - (.*)", re.DOTALL)
-_STATUS_ADDED = re.compile(
-    r'Status Manager: adding pod: "(?P<uid>[^"]*)", with status: '
-    r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ",
-    re.DOTALL,
-)
-"""The first status of a refused pod: no conditions, a message and a reason, no addresses."""
 _CONDITIONS = "node has conditions: "
 _COMPLETED = re.compile(
     rf'Pod "({FORMATTED_POD})" has completed, ignoring remaining sync work: create'
@@ -148,7 +143,7 @@ class AdmissionAssembler(Assembler):
             "pod_workers.go": [(_ERROR_SYNCING, self._synced_text)],
             "prober.go": [(_PROBED, self._synced_text)],
             "predicate.go": [(_PREDICATE, self._refused_text), (_REFUSED, self._refused_text)],
-            "status_manager.go": [(_STATUS_ADDED, self._status_added)],
+            "status_manager.go": [(FAILED_STATUS, self._status_added)],
             "eviction_manager.go": [(_REFUSED, self._refused_text)],
         }
 

@@ -3,7 +3,8 @@
 1.20 names all victims in one line, as Go dumps of their objects, and not whom they make
 room for; that is the pod whose admission is under way, because admission and preemption
 run inside the sync loop, one pod after the other. Since 1.33 or so a line a victim names
-both. Killing blocks that loop, so its next turn ends the wait for outcomes.
+both. Killing blocks that loop, so its next turn ends the wait for outcomes. Where the log
+lost these lines, a victim's status or event tells of it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from kubeledger.importers.podref import (
     text_value,
 )
 from kubeledger.importers.preemption_failure import note_failure
+from kubeledger.importers.rejections import FAILED_STATUS
+from kubeledger.importers.victim_signs import is_victim_sign, shown_as_victim
 from kubeledger.preemption.records import InsufficientResource, PodPreempted
 from kubeledger.units import NS_PER_S
 
@@ -60,6 +63,7 @@ class PreemptionAssembler(Assembler):
         super().__init__(context)
         self._links = context.links
         self._awaited: dict[PodLink, Waiting] = {}
+        self._announced: dict[PodLink, Waiting] = {}
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21, and the event of 1.20."""
@@ -82,6 +86,7 @@ class PreemptionAssembler(Assembler):
                 (_NOT_EVICTED, lambda line, match: self._outcome_text(line, match, False)),
             ],
             "predicate.go": [(_FAILED, self._failed_text)],
+            "status_manager.go": [(FAILED_STATUS, self._status_added)],
         }
 
     def finish(self, ts_ns: int) -> Facts:
@@ -161,9 +166,19 @@ class PreemptionAssembler(Assembler):
             cut=cut,
         )
         cause = None if preemptor is None else preemptor.added
-        fact = Fact(line.ts_ns, body, (line.evidence,), cause=cause)
-        waiting = self._links.queue.hold(fact, _OUTCOME_WAIT_NS)
-        self._links.open_preemption(waiting)
+        announced = self._announced.pop(victim, None)
+        if announced is not None and announced.fact is not None:
+            # The event came first, from a goroutine of its own.
+            waiting, fact = announced, announced.fact
+            fact.body, fact.cause = body, cause
+            waiting.lead(line.evidence)
+            for other in self._links.admitting:
+                if fact in other.preemptions:
+                    other.preemptions.remove(fact)
+        else:
+            fact = Fact(line.ts_ns, body, (line.evidence,), cause=cause)
+            waiting = self._links.queue.hold(fact, _OUTCOME_WAIT_NS)
+            self._links.open_preemption(waiting)
         self._awaited[victim] = waiting
         victim.victim = fact
         if preemptor is not None:
@@ -214,12 +229,30 @@ class PreemptionAssembler(Assembler):
 
     def _event(self, line: LogLine) -> Facts:
         event = event_line(line)
-        if event is not None and event.reason == "Preempting":
+        if event is not None and is_victim_sign(event.reason, event.message):
             victim = self._links.pod(self.context, event.pod, line)
             victim.preempted = True
-            if victim in self._awaited:
-                self._awaited[victim].join(line.evidence)
+            self._sign(line, victim)
         return self._release(line)
+
+    def _status_added(self, line: LogLine, match: re.Match[str]) -> Facts:
+        victim = self._links.pod_by_uid(self.context, match["uid"])
+        if victim is not None and is_victim_sign(match["reason"], match["message"]):
+            self._sign(line, victim)
+        return self._release(line)
+
+    def _sign(self, line: LogLine, victim: PodLink) -> None:
+        """Of a victim of which a line tells, or whose lines are lost or still to come."""
+        if victim in self._awaited:
+            self._awaited[victim].join(line.evidence)
+        elif victim.victim is None and shown_as_victim(self.context, victim) is not False:
+            waiting = self._choose(line, victim, self._preemptor(), (), inferred=True)
+            self._announced[victim] = waiting
+        elif victim.victim is None:
+            # Lists show that it lived on, so it is about somebody else, or wrong.
+            open_now = [w for w in self._awaited.values() if w.fact is not None and w.due_ns]
+            for waiting in open_now[-1:]:
+                waiting.join(line.evidence)
 
     # -- no choice ------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 from kubeledger.importers.context import BundleContext
 
 __all__ = [
+    "FAILED_STATUS",
     "is_admission_reason",
     "reason_of_message",
     "rejection_in_status",
@@ -51,6 +52,13 @@ _UNEXPECTED = re.compile(
 )
 _NOT_AT_ADMISSION = frozenset({"DeadlineExceeded", "Preempting", "Terminated"})
 _STATUS_PREFIXES = ("Pod was rejected: ", "Pod ")
+FAILED_STATUS = re.compile(
+    r'Status Manager: adding pod: "(?P<uid>[^"]*)", with status: '
+    r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ",
+    re.DOTALL,
+)
+"""A status that the kubelet sets when it refuses or preempts a pod, which 1.20 logs: no
+conditions, a message and a reason, no addresses."""
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 

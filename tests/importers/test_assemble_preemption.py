@@ -151,6 +151,84 @@ def test_the_list_of_the_versions_between() -> None:
     assert {body.preemptor_pod for body in bodies} == {"crit"}
 
 
+SIGN = "Preempted in order to admit critical pod"
+
+
+def _sent(clock: str, pod: str = "shop/a", reason: str = "Preempting", message: str = SIGN) -> str:
+    keys = f'object="{pod}" kind="Pod" apiVersion="v1" type="Warning" reason="{reason}"'
+    return klog(clock, "event.go", f'"Event occurred" {keys} message="{message}"')
+
+
+def _set(clock: str, reason: str = "Preempting", message: str = SIGN) -> str:
+    status = f"(3, {{Failed [] {message} {reason}    [] 2026-11-21 03:00:17 +0000 UTC [] []  []}})"
+    text = f'Status Manager: adding pod: "{VICTIM}", with status: {status} to podStatusChannel'
+    return klog(clock, "status_manager.go", text)
+
+
+def test_status_and_event_of_a_victim_tell_of_it_where_its_lines_are_lost() -> None:
+    """One fact, of the first sign; the kills that follow are for it."""
+    context = world("1.20.2")
+    know_pod(context, "a", VICTIM, namespace="shop", statuses=[{"reason": "Preempting"}])
+    log = [_add("10:00:00.0", CRITICAL), _set("10:00:00.1"), _sent("10:00:00.2")]
+    (fact,) = facts_of(tell(context, log), PodPreempted)
+    fields = ("victim_uid", "preemptor_pod", "preemptor_inferred", "insufficient", "evicted")
+    assert values(fact.body, *fields) == (VICTIM, "crit", True, (), None)
+    assert len(fact.evidence) == 2
+    assert fact.ts_ns == at("10:00:00.1")
+
+
+def test_the_event_may_come_before_the_line() -> None:
+    """They are of two goroutines: one fact, led by the line."""
+    keys = (
+        f'pod="shop/a" podUID="{VICTIM}" insufficientResources="[(res: cpu, q: 270), ]"'
+        ' requestingPod="kube-system/crit"'
+    )
+    line = klog("10:00:00.2", "preemption.go", f'"Preempting pod to free up resources" {keys}')
+    context = world()
+    know_pod(context, "a", VICTIM, namespace="shop")
+    log = [_add("10:00:00.0", CRITICAL), _sent("10:00:00.1"), line]
+    (fact,) = facts_of(tell(context, log), PodPreempted)
+    assert values(fact.body, "preemptor_inferred", "evicted") == (False, None)
+    assert len(values(fact.body, "insufficient")[0]) == 1
+    assert "Preempting pod" in (fact.evidence[0].text or "")
+    assert len(fact.evidence) == 2
+
+
+def test_an_event_about_a_pod_that_lived_on_belongs_to_the_victim() -> None:
+    """Lists show ``b`` running, never preempted: it is no victim, and verify compares."""
+    context = world("1.20.2")
+    know_pod(context, "a", VICTIM, namespace="shop", statuses=[{"phase": "Failed"}])
+    know_pod(context, "b", OTHER, namespace="shop", statuses=[{"phase": "Running"}])
+    log = [
+        _add("10:00:00.0", CRITICAL),
+        _attempt("10:00:00.1", _dump("a", VICTIM)),
+        _sent("10:00:00.2", "shop/b"),
+    ]
+    (fact,) = facts_of(tell(context, log), PodPreempted)
+    assert values(fact.body, "victim_pod") == ("a",)
+    assert "shop/b" in (fact.evidence[1].text or "")
+    assert not facts_of(tell(context, [log[0], log[2]]), PodPreempted)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "joined"),
+    [
+        ("Evicted", SIGN, 2),
+        ("Preempting", "something else", 2),
+        ("Evicted", "The node was low on resource: memory. ", 1),
+    ],
+)
+def test_what_joins_a_victim(reason: str, message: str, joined: int) -> None:
+    """One wrong word does not hide a copy; an eviction is another matter."""
+    log = [
+        _add("10:00:00.0", CRITICAL),
+        _attempt("10:00:00.1", _dump("a", VICTIM)),
+        _set("10:00:00.2", reason, message),
+    ]
+    (fact,) = facts_of(tell(world("1.20.2"), log), PodPreempted)
+    assert len(fact.evidence) == joined
+
+
 @pytest.mark.parametrize("structured", [False, True])
 def test_no_set_of_victims_leads_to_the_refusal(structured: bool) -> None:
     """No set of victims leads to the refusal."""

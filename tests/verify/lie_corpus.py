@@ -588,5 +588,82 @@ NIGHTLY = (
         "pod/default/burstable-1",
         "310m",
     ),
+    Lie(
+        "reason of a victim's status",
+        A,
+        (
+            Edit(
+                LOG,
+                'adding pod: "2a34e2e8-d706-4c52-992d-899f30cb8f48", with status: (3, {Failed [] P',
+                "Preempting",
+                "Evicted",
+            ),
+        ),
+        CONTRADICTED,
+        "pod/default/filler-c",
+        "critical pod Evicted",
+    ),
+    Lie(
+        "pod of a victim's event",
+        A,
+        (
+            Edit(
+                LOG,
+                'object="default/gpu-a" kind="Pod" apiVersion="v1" type="Warning" reason="Pre',
+                "gpu-a",
+                "gpu-b",
+            ),
+        ),
+        CONTRADICTED,
+        "pod/default/gpu-a",
+        'object="default/gpu-b"',
+    ),
+    Lie(
+        "pod of a victim's event",
+        B,
+        (Edit(LOG, 'type="Warning" reason="Preempting"', "filler-a-node-b", "filler-c-node-b"),),
+        CONTRADICTED,
+        "pod/default/filler-a-node-b",
+        'object="default/filler-c-node-b"',
+    ),
+    Lie(
+        "name of a pod that is handed over",
+        A,
+        (Edit(LOG, 'SyncLoop (ADD, "api"): "guaranteed-1_', "guaranteed-1_", "guaranteed-9_"),),
+        CONTRADICTED,
+        "pod/default/guaranteed-1",
+        "ADD of default/guaranteed-9",
+    ),
+    Lie(
+        "name of a pod that is handed over",
+        B,
+        (
+            Edit(
+                LOG,
+                '"SyncLoop ADD" source="file" pods=["default/guaranteed-1-node-b"]',
+                "guaranteed-1",
+                "guaranteed-2",
+            ),
+        ),
+        CONTRADICTED,
+        "pod/default/guaranteed-1-node-b",
+        "ADD of default/guaranteed-2-node-b",
+    ),
+    Lie(
+        "count in the rejection of a pod",
+        A,
+        (
+            Edit(
+                LOG,
+                'adding pod: "0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe", with status: (1, {Failed',
+                "Available: 1",
+                "Available: 0",
+            ),
+        ),
+        REFUSED,
+        "pod/default/gpu-c",
+        "Available: 0",
+        disputed=True,
+    ),
 )
 """The long tail."""

@@ -8,19 +8,21 @@ import msgspec
 import pytest
 
 from kubeledger.devicemanager.records import AllocationFailed
-from kubeledger.lifecycle.records import PodAdmitted, PodListed, PodRejected
+from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodListed, PodRejected
 from kubeledger.machine import Evidence, Record
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.admission.judgement import OTHER_VICTIMS
 from tests.verify.admission_world import (
     CRITICAL,
+    add,
     alone,
     asks,
     findings_of,
     judge,
     listed,
     preempted,
+    ran,
     start,
 )
 from tests.verify.histories import recorded, scene
@@ -151,6 +153,47 @@ def test_the_place_of_a_refusal_is_its_line() -> None:
                 text = record.evidence[0].text or ""
                 assert "ADD" not in text
                 assert record.body.message in text.replace('\\"', '"')
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "told"),
+    [
+        ("Preempting", "Preempted in order to admit critical pod", 0),
+        ("Evicted", "Preempted in order to admit critical pod", 1),
+        ("Preempting", "Preempted in order to admit system pod", 1),
+        ("Evicted", "The node was low on resource: memory. ", 0),
+    ],
+)
+def test_lists_show_a_victim_as_one(reason: str, message: str, told: int) -> None:
+    """Reason and message are those of every victim; where both differ somebody else set them."""
+    status = {"phase": "Failed", "reason": reason, "message": message}
+    steps = [
+        *pods("300m", "400m", "200m"),
+        *critical("500m"),
+        preempted("b", "x", 20.1, ("cpu", 400)),
+        listed("b", asks("400m", "10Mi"), at=950, status=status),
+        listed("b", asks("400m", "10Mi"), at=951, status={**status, "startTime": "x"}),
+    ]
+    found = judge(start("1.20.2"), steps, later())
+    assert len([o for o in found if isinstance(o, Contradiction)]) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "heard_of", "told"), [("a", False, 0), ("z", False, 1), ("z", True, 0)]
+)
+def test_a_pod_that_is_handed_over_under_another_name(name: str, heard_of: bool, told: int) -> None:
+    """Of ``z`` nothing else is told, and ``a`` runs without having been handed over."""
+    at, body = add(name, 1)
+    assert isinstance(body, PodConfigChanged)
+    steps = [
+        (at, msgspec.structs.replace(body, pod_uid=None)),
+        ran("a", 1.5),
+        listed("a", asks("1m")),
+    ]
+    if heard_of:
+        steps.append(listed("z", asks("1m")))
+    found = judge(start(), steps)
+    assert len([o for o in found if isinstance(o, Contradiction)]) == told
 
 
 @pytest.mark.parametrize(

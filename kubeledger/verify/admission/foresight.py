@@ -76,6 +76,8 @@ class Foresight:
     def __init__(self) -> None:
         self.life = Life()
         self.listed: dict[str, ListedFacts] = {}
+        self._names: set[str] = set()
+        self._stems: set[str] = set()
         self._adds: dict[str, list[tuple[int, int, str | None]]] = {}
         self._decided: dict[str, list[tuple[int, int, str | None, bool]]] = {}
         self._starts: list[Place] = []
@@ -106,6 +108,8 @@ class Foresight:
         body = record.body
         assert isinstance(body, PodListed)
         self.life.listed(record)
+        names = self._stems if body.listed_by == "manifest" else self._names
+        names.add(name_key(body.namespace, body.pod))
         key = pod_key(body.pod_uid, body.namespace, body.pod)
         if body.gone or body.listed_by == "manifest" or key is None:
             return
@@ -141,6 +145,16 @@ class Foresight:
         index = bisect_right(self._starts, at)
         start = self._starts[index - 1] if index else (0, 0)
         return self._next_add(name_key(namespace, pod), start, uid) < self._next_start(at)
+
+    def is_named(self, namespace: str, pod: str) -> bool:
+        """Whether a list or a manifest, a decision or a container names such a pod."""
+        name = name_key(namespace, pod)
+        return (
+            name in self._names
+            or name in self._decided
+            or self.shown_alive(None, namespace, pod) > 0
+            or any(name.startswith(stem) for stem in self._stems)
+        )
 
     def shown_alive(self, uid: str | None, namespace: str, pod: str) -> int:
         """The last time at which the pod is shown alive; 0 when nothing shows it."""

@@ -57,15 +57,23 @@ _LATE: Final = ("AppArmor", "NodeShutdown", "PodFeatureUnsupported")
 """Of handlers behind the predicates: what these refuse does not get there."""
 
 
-def judge_refused(question: Question, body: PodRejected, pressure: Pressure) -> Judgement:
+def judge_refused(
+    question: Question, body: PodRejected, pressure: Pressure, copies: str | None = None
+) -> Judgement:
     """Judge a recorded refusal.
+
+    Args:
+        question: the admission.
+        body: the refusal.
+        pressure: the node's conditions.
+        copies: the message that two other sources tell alike; None where none or few do.
 
     Raises:
         BadInputError: a quantity of a pod is none.
     """
     recorded: Fields = {"reason": body.reason, "message": body.message}
     if question.offer.refusals:
-        return _by_managers(question, recorded)
+        return _by_managers(question, recorded, copies)
     if body.reason == "Evicted":
         return _by_pressure(question, body, pressure)
     if body.message.startswith(ALLOCATION) and body.reason == "UnexpectedAdmissionError":
@@ -79,9 +87,13 @@ def judge_refused(question: Question, body: PodRejected, pressure: Pressure) -> 
     return _otherwise(question, likely, recorded)
 
 
-def _by_managers(question: Question, recorded: Fields) -> Judgement:
-    """The topology and device managers are asked before the predicates."""
+def _by_managers(question: Question, recorded: Fields, copies: str | None) -> Judgement:
+    """The topology and device managers are asked before the predicates.
+
+    The manager's own words may have been read in the same line as the refusal.
+    """
     seq, reason, message = question.offer.refusals[-1]
+    message = copies or message
     expected: Fields = {"reason": reason, "message": message}
     same = recorded == expected
     why = f"the pod is refused before any predicate is asked: {message}"

@@ -7,7 +7,7 @@ from typing import Final
 
 from kubeledger.devicemanager.records import AllocationFailed
 from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.lifecycle.records import PodRejected
+from kubeledger.lifecycle.records import PodListed, PodRejected
 from kubeledger.machine import Evidence, Record
 from kubeledger.node.records import NodeObserved
 from kubeledger.node.state import NodeState
@@ -17,7 +17,13 @@ from kubeledger.verify.admission.foresight import ListedFacts
 from kubeledger.verify.admission.nodes import Nodes
 from kubeledger.verify.bench import Bench
 
-__all__ = ["compare_allocatable", "compare_failure", "compare_kill", "compare_refusal"]
+__all__ = [
+    "compare_allocatable",
+    "compare_failure",
+    "compare_kill",
+    "compare_refusal",
+    "compare_victim",
+]
 
 _STATUS_PREFIXES: Final = ("Pod was rejected: ", "Pod ")
 _TELLING: Final = (
@@ -36,6 +42,11 @@ _OUTCOMES: Final = (
     "Preempting pod to free up resources",
 )
 """Lines about one victim, which they name."""
+_EVENTS: Final = ("Event occurred", "Event(v1.ObjectReference")
+_STATUS: Final = "Status Manager: adding pod"
+_PREEMPTING: Final = "Preempting"
+_PREEMPTED: Final = "Preempted in order to admit critical pod"
+"""Reason and message that the kubelet gives every victim."""
 _SETTLED_NS: Final = 60 * NS_PER_S
 """So long after its start the kubelet has written the node's status."""
 _COMPARED: Final = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -43,13 +54,19 @@ _COMPARED: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 def compare_refusal(
     bench: Bench, record: Record, body: PodRejected, listed: ListedFacts | None
-) -> None:
-    """The pod's status and all lines about the refusal say the same."""
+) -> str | None:
+    """The pod's status and all lines about the refusal say the same.
+
+    Returns:
+        the message of the status where another line has it, too, and the decision's own line
+        has not: two sources against one.
+    """
     subject = f"pod/{body.namespace}/{body.pod}"
     shown = None if listed is None else listed.rejection(record.ts_ns)
+    bare: list[str] = []
     if shown is not None:
         seq, reason, message = shown
-        bare = {message.removeprefix(prefix) for prefix in (*_STATUS_PREFIXES, "")}
+        bare = [message.removeprefix(prefix) for prefix in (*_STATUS_PREFIXES, "")]
         if reason != body.reason or body.message.rstrip() not in {b.rstrip() for b in bare}:
             bench.contradict(
                 record.ts_ns,
@@ -58,6 +75,7 @@ def compare_refusal(
                 (record.seq, f"{body.reason}: {body.message}"),
                 (seq, f"{reason}: {message}"),
             )
+    status: str | None = None
     for evidence in record.evidence:
         text = evidence.text
         if text is None or len(text) > _LONGEST or not any(word in text for word in _TELLING):
@@ -65,6 +83,7 @@ def compare_refusal(
         names_reason = "Predicate failed on Pod" not in text
         told = body.message in _unquoted(text) and (body.reason in text or not names_reason)
         if not told:
+            status = status or next((b for b in bare if b in _unquoted(text)), None)
             bench.contradict(
                 record.ts_ns,
                 subject,
@@ -72,6 +91,7 @@ def compare_refusal(
                 (record.seq, f"{body.reason}: {body.message}"),
                 (record.seq, f"{_place(evidence)}: {text}"),
             )
+    return status
 
 
 def compare_failure(bench: Bench, record: Record, body: AllocationFailed) -> None:
@@ -95,19 +115,54 @@ def compare_failure(bench: Bench, record: Record, body: AllocationFailed) -> Non
 
 
 def compare_kill(bench: Bench, record: Record, body: PodPreempted) -> None:
-    """The lines about a victim, which were found by its UID, name it."""
+    """The lines about a victim name it, with the reason and the message of every victim."""
+    victim = f"{body.victim_namespace}/{body.victim_pod}"
     for evidence in record.evidence:
-        text = evidence.text
-        if text is None or not any(word in text for word in _OUTCOMES):
-            continue
-        if not _names(text, body.victim_pod):
+        why = _wrong_about(evidence.text, body.victim_pod) if evidence.text else ""
+        if why:
             bench.contradict(
                 record.ts_ns,
-                f"pod/{body.victim_namespace}/{body.victim_pod}",
-                "a line about the preemption names the victim's UID and another pod",
-                (record.seq, f"{body.victim_namespace}/{body.victim_pod} ({body.victim_uid})"),
-                (record.seq, f"{_place(evidence)}: {text}"),
+                f"pod/{victim}",
+                why,
+                (record.seq, f"{victim} ({body.victim_uid})"),
+                (record.seq, f"{_place(evidence)}: {evidence.text}"),
             )
+
+
+def _wrong_about(text: str, victim: str) -> str:
+    """What a line about a victim has wrong; empty if nothing."""
+    if any(word in text for word in _OUTCOMES):
+        named = _names(text, victim)
+        return "" if named else "a line about the preemption names the victim's UID and another pod"
+    event = any(word in text for word in _EVENTS)
+    if not event and _STATUS not in text:
+        return ""
+    what = "an event" if event else "the status that the kubelet set"
+    if event and not _names(text, victim):
+        return f"{what} tells of a victim that no line about the preemption names"
+    if _PREEMPTING not in text or _PREEMPTED not in text:
+        return f"{what} is not that of a victim of preemption"
+    return ""
+
+
+def compare_victim(bench: Bench, record: Record, body: PodListed, victims: dict[str, int]) -> None:
+    """A list shows a victim with the reason and the message of every victim.
+
+    Where both differ somebody else may have set them. ``victims`` are UIDs and the records of
+    their preemptions; one that is contradicted is taken out.
+    """
+    status = body.status or {}
+    if status.get("phase") != "Failed" or body.pod_uid not in victims:
+        return
+    told = (status.get("reason"), status.get("message"))
+    if (told[0] == _PREEMPTING) != (told[1] == _PREEMPTED) and told[0] and told[1]:
+        bench.contradict(
+            record.ts_ns,
+            f"pod/{body.namespace}/{body.pod}",
+            "the status of a victim of preemption is not that of one",
+            (victims.pop(body.pod_uid), f"{_PREEMPTING}: {_PREEMPTED}"),
+            (record.seq, f"{told[0]}: {told[1]}"),
+        )
 
 
 def _names(text: str, pod: str) -> bool:

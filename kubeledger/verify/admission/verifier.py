@@ -10,6 +10,7 @@ from kubeledger.errors import BadInputError
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import (
     ContainerDied,
+    ContainerStarted,
     PodAdmitted,
     PodConfigChanged,
     PodEvicted,
@@ -27,6 +28,7 @@ from kubeledger.verify.admission.asker import Asker
 from kubeledger.verify.admission.constants import Constants
 from kubeledger.verify.admission.episodes import Episodes
 from kubeledger.verify.admission.failed import judge_failed
+from kubeledger.verify.admission.handovers import Handovers
 from kubeledger.verify.admission.judgement import (
     RULE_PREDICATES,
     RULE_PREEMPTION,
@@ -43,6 +45,7 @@ from kubeledger.verify.admission.sources import (
     compare_failure,
     compare_kill,
     compare_refusal,
+    compare_victim,
 )
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.verifier import Foresee, See, Verifier
@@ -69,11 +72,13 @@ class AdmissionVerifier(Verifier):
         super().__init__(bench)
         self._asker = Asker(bench)
         self._offers = self._asker.offers
+        self._handovers = Handovers(bench, self._asker.foresight, self._offers)
         self._questions: dict[Offer, Question] = {}
         self._episodes = Episodes(bench)
         self._constants = Constants(bench)
         self._held: dict[Offer, tuple[Record, PodRejected, Question]] = {}
         self._unanswered: dict[Offer, tuple[Record, str, str]] = {}
+        self._victims: dict[str, int] = {}
         self._started_ns: int | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
@@ -102,6 +107,7 @@ class AdmissionVerifier(Verifier):
             HintsGenerated: self._topology_asked,
             AffinityDecided: self._affinity_decided,
             AllocationFailed: self._allocation_failed,
+            ContainerStarted: self._container_started,
             ContainerDied: self._container_died,
             PodEvicted: self._pod_evicted,
             PodPreempted: self._pod_preempted,
@@ -168,10 +174,12 @@ class AdmissionVerifier(Verifier):
 
     def _pod_listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         self._constants.pod_listed(record, body)
+        compare_victim(self.bench, record, body, self._victims)
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         self._asker.bench_node = record.node
         self._pass_time(record.ts_ns, state)
+        self._handovers.config_changed(record, body)
         self._offers.config_changed(record, body, state.lifecycle)
 
     def _signal_read(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
@@ -185,12 +193,17 @@ class AdmissionVerifier(Verifier):
     def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         self._pass_time(record.ts_ns, state)
 
+    def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
+        self._handovers.taken_up(record, body, whole=self._asker.whole)
+
     def _topology_asked(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
+        self._handovers.taken_up(record, body, whole=self._asker.whole)
         offer = self._offers.find(body.pod_uid, body.namespace, body.pod)
         if offer is not None and offer.order is None:
             offer.order = record.seq
 
     def _affinity_decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
+        self._handovers.taken_up(record, body, whole=self._asker.whole)
         offer = self._offers.find(body.pod_uid, body.namespace, body.pod)
         if offer is None:
             return
@@ -233,21 +246,25 @@ class AdmissionVerifier(Verifier):
         if offer is None:
             return
         listed = self._asker.foresight.listed.get(offer.key)
-        compare_refusal(self.bench, record, body, listed)
+        copies = compare_refusal(self.bench, record, body, listed)
         question = self._ask(offer, record, state)
         by_manager = body.message.startswith(ALLOCATION) and not offer.refusals
         if by_manager and isinstance(question, Question):
             # At low verbosity one line tells of the refusal and of its cause.
             self._held[offer] = (record, body, question)
         else:
-            self._judge_refusal(record, body, question)
+            self._judge_refusal(record, body, question, copies)
         self._close(offer, record)
 
     def _judge_refusal(
-        self, record: Record, body: PodRejected, question: Question | tuple[str, ...]
+        self,
+        record: Record,
+        body: PodRejected,
+        question: Question | tuple[str, ...],
+        copies: str | None = None,
     ) -> None:
         pressure = self._asker.pressure
-        judged = _judged(question, lambda q: judge_refused(q, body, pressure))
+        judged = _judged(question, lambda q: judge_refused(q, body, pressure, copies))
         self._find(record, f"pod/{body.namespace}/{body.pod}", judged)
 
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
@@ -265,6 +282,8 @@ class AdmissionVerifier(Verifier):
 
     def _pod_preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
         compare_kill(self.bench, record, body)
+        if body.victim_uid is not None:
+            self._victims[body.victim_uid] = record.seq
         offer = self._preemptor(body)
         if offer is None:
             self._find(

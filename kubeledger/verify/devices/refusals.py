@@ -39,6 +39,9 @@ _ANSWERS = (
 )
 """Errors that are what the plugin, or the disk, answered."""
 
+_OF_REJECTIONS = ("Status Manager: adding pod", "Pod admission denied", "Event occurred")
+"""Lines of a pod's rejection, which name the manager's error."""
+
 _LEAKS = ("no containers return", "device plugin GetPreferredAllocation rpc failed")
 """Those after which what was picked stays in use."""
 
@@ -137,6 +140,12 @@ class Refusals:
             why = f"{there}, and enough are there, so the kubelet does not refuse: {around}"
             self._impossible(case, why, None)
             return
+        if exact and self._told_wrong(case, evidence, (needed, low)):
+            around = f"by the line about hints {there}, of {low} free: {around}"
+            counts = {"hints_requested": body.hints_requested}
+            counts["hints_available"] = body.hints_available
+            self._find(case, "match", around, counts, counts)
+            return
         if (wrong := self._hint_counts(case, evidence)) is not None:
             why = f"{wrong}: {around}"
             fields = {"hints_requested": None, "hints_available": None}
@@ -182,6 +191,22 @@ class Refusals:
             (case.record.seq, f"the error: {body.requested} and {body.available}"),
         )
         return f"the line about hints counts {counted}, against the error {body.error!r}"
+
+    @staticmethod
+    def _told_wrong(case: _Case, evidence: Evidence, right: tuple[int, int]) -> bool:
+        """Whether only the line of the pod's rejection, which is judged with that, is wrong.
+
+        The line about hints counts what is needed and there.
+        """
+        body, reuse = case.body, len(evidence.reuse)
+        if (body.hints_requested, body.hints_available) != (evidence.required, right[1] + reuse):
+            return False
+        telling = next((e.text for e in case.record.evidence if body.error in (e.text or "")), None)
+        return (
+            (body.requested, body.available) != right
+            and telling is not None
+            and any(word in telling for word in _OF_REJECTIONS)
+        )
 
     def _answer(self, case: _Case, evidence: Evidence) -> None:
         texts, only = refusals(evidence)
