@@ -59,27 +59,24 @@ class DetectPasses:
 
     def is_new(self, line: LogLine, image_id: str) -> None:
         """The kubelet had no record of it."""
-        if image := self._image(line, image_id):
-            image.new = True
+        self._image(line, image_id).new = True
 
     def used(self, line: LogLine, image_id: str, last_used: str) -> None:
         """A container uses it; ``last_used`` is in Go's notation."""
-        if image := self._image(line, image_id):
-            image.in_use = True
-            try:
-                image.last_used_ts_ns = go_time(last_used)
-            except ValueError:
-                image.last_used_ts_ns = None
+        image = self._image(line, image_id)
+        image.in_use = True
+        try:
+            image.last_used_ts_ns = go_time(last_used)
+        except ValueError:
+            image.last_used_ts_ns = None
 
     def has_size(self, line: LogLine, image_id: str, size_bytes: int | None) -> None:
         """Its size."""
-        if image := self._image(line, image_id):
-            image.size_bytes = size_bytes
+        self._image(line, image_id).size_bytes = size_bytes
 
     def is_pinned(self, line: LogLine, image_id: str, pinned: bool) -> None:
         """Whether the runtime pins it."""
-        if image := self._image(line, image_id):
-            image.pinned = pinned
+        self._image(line, image_id).pinned = pinned
 
     def dropped(self, line: LogLine) -> None:
         """The record of an image that the list has no more is dropped."""
@@ -102,11 +99,12 @@ class DetectPasses:
         self._waiting = None
         self._images = {}
 
-    def _image(self, line: LogLine, image_id: str) -> _Image | None:
-        image = self._images.get(image_id)
-        if image is not None:
-            self._note(line)
-        return image
+    def _image(self, line: LogLine, image_id: str) -> _Image:
+        """The image that a line is about: it was listed, even if that line was lost."""
+        if image_id not in self._images:
+            self.listed(line, image_id)
+        self._note(line)
+        return self._images[image_id]
 
     def _note(self, line: LogLine) -> None:
         self._last_ns = line.ts_ns

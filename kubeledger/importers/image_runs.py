@@ -47,6 +47,7 @@ class _Removal(msgspec.Struct):
     size_bytes: int | None
     of_pass: _Pass | None
     waiting: Waiting
+    text: str
 
 
 class GcRuns:
@@ -60,6 +61,7 @@ class GcRuns:
         self._unused = False
         self._aged: str | None = None
         self._ended_before = False
+        self._evaluates = False
         self._presumed: Waiting | None = None
         self._last_end: Waiting | None = None
         self._events: list[tuple[int, str, Evidence]] = []
@@ -71,6 +73,7 @@ class GcRuns:
             if self._pid is not None:
                 self._forget()
                 self._ended_before = True
+                self._evaluates = False
             self._pid = line.pid
 
     def started(self, line: LogLine, body: GarbageCollectionStarted) -> None:
@@ -97,18 +100,21 @@ class GcRuns:
     def evaluating(self, image_id: str, *, by_age: bool) -> None:
         """An image is considered, so the removal before it is over."""
         self._settle_removals()
+        self._evaluates = True
         self._aged = image_id if by_age else None
 
     def removing(self, line: LogLine, image_id: str, size_bytes: int | None) -> None:
         """The manager asks the runtime to remove an image."""
         self._settle_removals()
+        if any(r.image_id == image_id and r.text == line.text for r in self._removals):
+            return  # one line, twice in the log
         of_pass = self._pass_of(image_id)
         self._aged = None
         body = ImageDeleted(image_id=image_id, size_bytes=size_bytes, pass_=of_pass)
         cause = self._start if of_pass == "space" else None
         fact = Fact(line.ts_ns, body, (line.evidence,), cause)
         waiting = self._queue.hold(fact, _REMOVAL_NS)
-        self._removals.append(_Removal(image_id, size_bytes, of_pass, waiting))
+        self._removals.append(_Removal(image_id, size_bytes, of_pass, waiting, line.text))
         self._presume(line.ts_ns)
 
     def removal_failed(self, image_id: str) -> None:
@@ -144,7 +150,9 @@ class GcRuns:
             return "all"
         if self._start is not None:
             return "space"
-        return "age" if self._ended_before and self._has_age_pass() else None
+        # Where considered images are logged, a line that tells so was lost.
+        by_age = self._ended_before and self._has_age_pass() and not self._evaluates
+        return "age" if by_age else None
 
     def _has_age_pass(self) -> bool:
         """Whether a removal before any start can only be for its age."""

@@ -352,6 +352,35 @@ class TestOtherDeletions:
         assert bodies(facts, GarbageCollected)[-1].images_removed == 2
         assert deleted(run(*texts, version="1.20.2"))[0] == ("a", 70, None, False)
 
+    def test_a_lost_start_makes_no_age_pass(self) -> None:
+        """Where considered images are logged, the line that tells of the pass was lost."""
+        look = (
+            'image_gc_manager.go "Evaluating image ID for possible garbage collection based on '
+            'disk usage" imageID="a" runtimeHandler=""'
+        )
+        facts = run(OK_36, f"+300s {look}", remove_36("a", 70), OK_36, version="1.36.2")
+        assert deleted(facts) == [("a", 70, None, False)]
+
+    def test_a_removal_that_stands_twice_in_the_log(self) -> None:
+        """One line, repeated."""
+        start, removal, again, end = lines(START_36, remove_36("b", 40), remove_36("b", 40), OK_36)
+        for second, count in ((removal, 1), (again, 2)):
+            assembler = ImageAssembler(BundleContext(node="n", kubelet_version="1.36.2"))
+            assert len(deleted(feed(assembler, [start, removal, second, end]))) == count
+
+    @pytest.mark.parametrize("lost", [0, 1, 2])
+    def test_a_lost_line_of_a_pass(self, lost: int) -> None:
+        """Each line about an image tells that it was listed."""
+        every = [
+            'image_gc_manager.go "Adding image ID to currentImages" imageID="a"',
+            'image_gc_manager.go "Image ID has size" imageID="a" size=7',
+            'image_gc_manager.go "Image ID is pinned" imageID="a" pinned=false',
+        ]
+        del every[lost]
+        facts = run(*every, START_36, version="1.36.2")
+        (seen,) = bodies(facts, ImagesDetected)
+        assert [image.image_id for image in seen.images] == ["a"]
+
     @pytest.mark.parametrize(
         ("attempt", "remove", "end"),
         [

@@ -165,30 +165,38 @@ def test_an_end_that_tells_another_error_is_no_end_of_the_run() -> None:
     assert [seq for seq, _, _ in impossible(lied)] == [end.seq]
 
 
-PASS_LIES: list[tuple[str, int, int, dict[str, Any], int, bool]] = [
-    ("node-a", 1, 1, {"in_use": True}, 517, True),
-    ("node-a", 1, 1, {"new": True}, 517, True),
-    ("node-a", 1, 1, {"size_bytes": 1}, 517, True),
-    ("node-a", 1, 5, {"in_use": False, "last_used_ts_ns": None}, 516, False),
-    ("node-b", 2, 0, {"in_use": True}, 1863, True),
-    ("node-b", 2, 0, {"new": True}, 1863, True),
-    ("node-b", 2, 0, {"size_bytes": 1}, 1863, True),
-    ("node-b", 2, 0, {"pinned": True}, 1863, True),
-    ("node-b", 2, 5, {"in_use": False, "last_used_ts_ns": None}, 1860, False),
+PASS_LIES: list[tuple[str, int, int, dict[str, Any], int]] = [
+    ("node-a", 1, 1, {"in_use": True}, 517),
+    ("node-a", 1, 1, {"new": True}, 517),
+    ("node-a", 1, 1, {"size_bytes": 1}, 517),
+    ("node-b", 2, 0, {"in_use": True}, 1863),
+    ("node-b", 2, 0, {"new": True}, 1863),
+    ("node-b", 2, 0, {"size_bytes": 1}, 1863),
+    ("node-b", 2, 0, {"pinned": True}, 1863),
 ]
 
 
-@pytest.mark.parametrize(("node", "index", "image", "change", "due", "stands"), PASS_LIES)
+@pytest.mark.parametrize(("node", "index", "image", "change", "due"), PASS_LIES)
 def test_a_lie_in_a_detect_pass_spoils_one_removal(
-    node: str, index: int, image: int, change: dict[str, Any], due: int, stands: bool
+    node: str, index: int, image: int, change: dict[str, Any], due: int
 ) -> None:
-    """What a pass saw is changed: the one removal that rests on it is impossible, or missing."""
+    """What a pass saw is changed: the one removal that rests on it is impossible."""
     record = nth(node, ImagesDetected, index)
     assert isinstance(record.body, ImagesDetected)
     images = list(record.body.images)
     images[image] = msgspec.structs.replace(images[image], **change)
     lied = changed(recorded(node), record.seq, images=tuple(images))
-    assert impossible(lied) == [(due, "ImageDeleted", stands)]
+    assert impossible(lied) == [(due, "ImageDeleted", True)]
+
+
+@pytest.mark.parametrize(("node", "index", "image"), [("node-a", 1, 5), ("node-b", 2, 5)])
+def test_the_line_that_an_image_is_used_may_be_lost(node: str, index: int, image: int) -> None:
+    """Then it seems to be one that had to go, and stayed: nobody can tell."""
+    record = nth(node, ImagesDetected, index)
+    assert isinstance(record.body, ImagesDetected)
+    images = list(record.body.images)
+    images[image] = msgspec.structs.replace(images[image], in_use=False, last_used_ts_ns=None)
+    assert impossible(changed(recorded(node), record.seq, images=tuple(images))) == []
 
 
 def test_another_capacity_makes_the_amount_impossible() -> None:
@@ -225,42 +233,39 @@ def test_settings_on_which_sources_disagree_are_a_contradiction() -> None:
     assert says == ["the configuration says 1m", "the kubelet's dump says 10s"]
 
 
-@pytest.mark.parametrize(
-    ("node", "kind", "index", "missed"),
-    [
-        ("node-a", ImageDeleted, 0, "ImageDeleted"),
-        ("node-b", ImageDeleted, 2, "ImageDeleted"),
-        ("node-a", GarbageCollected, 1, "GarbageCollected"),
-        ("node-b", GarbageCollected, 0, "GarbageCollected"),
-    ],
-)
-def test_what_is_missing_is_said(node: str, kind: type, index: int, missed: str) -> None:
-    """A decision that had to be taken is not recorded."""
-    record = nth(node, kind, index)
-    rest = [r for r in recorded(node) if r.seq != record.seq]
-    absent = [(name, there) for _, name, there in impossible(rest) if not there]
-    assert absent == [(missed, False)]
+@pytest.mark.parametrize("node", NODES)
+@pytest.mark.parametrize("kind", [*DECISIONS, ImagesDetected])
+def test_a_record_that_is_missing_is_no_lie(node: str, kind: type) -> None:
+    """Its line was lost: what it told of is open, and nothing else is impossible for it."""
+    for record in recorded(node):
+        if isinstance(record.body, kind):
+            rest = [r for r in recorded(node) if r.seq != record.seq]
+            assert impossible(rest) == []
 
 
-def test_a_start_that_is_missing_is_said() -> None:
-    """The end tells that a space pass had begun."""
-    start = nth("node-b", GarbageCollectionStarted, 1)
+def test_a_collection_whose_start_and_end_are_lost() -> None:
+    """Its removals stand alone."""
+    lost = {nth("node-b", GarbageCollectionStarted, 1).seq, nth("node-b", GarbageCollected, 1).seq}
     rest = [
-        msgspec.structs.replace(r, cause=None if r.cause == start.seq else r.cause)
+        msgspec.structs.replace(r, cause=None if r.cause in lost else r.cause)
         for r in recorded("node-b")
-        if r.seq != start.seq
+        if r.seq not in lost
     ]
-    end = nth("node-b", GarbageCollected, 1)
-    bare = changed(
-        rest,
-        end.seq,
-        high_threshold_percent=None,
-        low_threshold_percent=None,
-        bytes_to_free=None,
-        images_removed=0,
-    )
-    found = [(name, there) for _, name, there in impossible(bare)]
-    assert found == [("GarbageCollectionStarted", False)]
+    assert impossible(rest) == []
+    found = [f for f in ours(rest) if f.kind == ImageDeleted.kind]
+    assert {f.missing for f in found} == {("the start of this collection",)}
+
+
+def test_an_end_that_tells_what_no_lost_removal_gives() -> None:
+    """A removal is lost, and the bytes freed are no sum of sizes: the end is a lie."""
+    gone, end = nth("node-a", ImageDeleted, 3), nth("node-a", GarbageCollected, 1)
+    rest = [r for r in recorded("node-a") if r.seq != gone.seq]
+    (found,) = [f for f in ours(rest) if f.seq == end.seq]
+    assert found.verdict in ("match", "unverifiable")
+    assert isinstance(end.body, GarbageCollected)
+    error = end.body.error.replace("99004545", "99004546")
+    lied = changed(rest, end.seq, error=error, bytes_freed=99004546)
+    assert impossible(lied) == [(end.seq, "GarbageCollected", True)]
 
 
 @pytest.mark.parametrize(
@@ -310,6 +315,24 @@ def test_a_log_that_is_cut_is_no_lie(data: st.DataObject, node: str) -> None:
     end = data.draw(st.integers(begin, len(records)))
     part = [r for r in records[begin:end] if r not in head]
     assert impossible([*head, *part]) == []
+
+
+def test_an_end_names_a_size_that_nothing_tells() -> None:
+    """Without any reading of the disk the size in the error cannot be told."""
+    start = nth("node-b", GarbageCollectionStarted, 1)
+    part = [
+        r
+        for r in recorded("node-b")
+        if r.seq >= start.seq - 1 or r.kind.startswith("node.")
+        if not isinstance(r.body, ImageFsObserved | EvictionSignalObserved)
+    ]
+    assert impossible(part) == []
+    end = nth("node-b", GarbageCollected, 1)
+    (found,) = [f for f in ours(part) if f.seq == end.seq]
+    assert found.missing == ("the size of the image filesystem",)
+    assert isinstance(end.body, GarbageCollected)
+    lied = changed(part, end.seq, error=end.body.error.replace("42999878", "42999879"))
+    assert impossible(lied) == [(end.seq, "GarbageCollected", True)]
 
 
 def test_of_two_amounts_the_one_that_the_disk_gives_is_right() -> None:

@@ -17,6 +17,9 @@ from kubeledger.verify.images.question import Answer, Question
 __all__ = ["Judged", "claims_of", "compare", "short"]
 
 USE_BEFORE = "the use of the image before the first record"
+NO_START = "the start of this collection"
+UNLISTED = "the lines about the image in the collection's detect pass"
+USES = "all that told when images were used last"
 
 
 class Judged(msgspec.Struct, kw_only=True):
@@ -67,7 +70,7 @@ def compare(
             judged.append(_judge_right(question, answer, record, at, passes_told=passes_told))
         else:
             instead = left.pop(0) if left else None
-            judged.append(_judge_wrong(answer, record, instead, went))
+            judged.append(_judge_wrong(question, answer, record, instead, went))
     return judged, left
 
 
@@ -195,7 +198,13 @@ def _why_right(question: Question, answer: Answer, body: ImageDeleted) -> str:
     )
 
 
-def _judge_wrong(answer: Answer, record: Record, instead: str | None, went: set[str]) -> Judged:
+def _judge_wrong(
+    question: Question, answer: Answer, record: Record, instead: str | None, went: set[str]
+) -> Judged:
+    missing = _perhaps_lost(question, answer, record, went, left=instead is not None)
+    if missing is not None and question.open_as_claimed:
+        why = f"cannot be decided again without {missing}"
+        return Judged(record=record, verdict="unverifiable", why=why, missing=(missing,))
     body = _body(record)
     image = short(body.image_id)
     if body.image_id in went:
@@ -219,3 +228,23 @@ def _judge_wrong(answer: Answer, record: Record, instead: str | None, went: set[
         why += f"; image {short(instead)}{told} was left"
     expected = None if instead is None else _expected(answer, instead, None)
     return Judged(record=record, verdict="impossible", why=why, expected=expected, spoilt=True)
+
+
+def _perhaps_lost(
+    question: Question, answer: Answer, record: Record, went: set[str], *, left: bool
+) -> str | None:
+    """What a line that was lost may have told, so that the removal was right; None: nothing.
+
+    An image of another size than its own is none that the collection removed. Where one was
+    ``left`` that had to go before, that one may have been used later than is known.
+    """
+    body = _body(record)
+    if body.image_id in went or _lies_about_size(answer.known, record):
+        return None
+    if body.image_id not in answer.known:
+        return UNLISTED if body.image_id in question.listed_before else None
+    if body.image_id in answer.kept:
+        return None
+    if answer.done.bytes_to_free is None and answer.operation == "garbageCollect":
+        return None if body.pass_ == "age" else NO_START
+    return USES if left or body.image_id in answer.done.removed else None

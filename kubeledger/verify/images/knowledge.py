@@ -21,10 +21,8 @@ LISTING_NS = 5 * NS_PER_S
 _LOOP_NS = 330 * NS_PER_S
 """The detect loop lets no more time pass between two passes."""
 
-_REMOVAL_NS = 120 * NS_PER_S
-"""The runtime answers to a removal in less time than this."""
-
 _RECENT_MAX = 8
+_SEEN_MAX = 4096
 
 
 class KnownImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,19 +70,18 @@ class Passes:
         recent: the newest ones, oldest first.
         fresh: the first pass of the process knew no image: the records begin with the
             process; None before the first pass.
+        seen: images that any pass listed, the newest ones, and that were not removed.
     """
 
     def __init__(self) -> None:
         self.recent: list[DetectPass] = []
         self.fresh: bool | None = None
+        self.seen: dict[str, None] = {}
         self._known: dict[str, KnownImage] = {}
         self._loop_began = False
         self._order_ns = ZERO_TIME_NS
-        self._gone: dict[str, int] = {}
 
-    def take(
-        self, record: Record, body: ImagesDetected, *, zero_time: bool, of_loop: bool
-    ) -> tuple[str, ...]:
+    def take(self, record: Record, body: ImagesDetected, *, zero_time: bool, of_loop: bool) -> None:
         """Take in a pass.
 
         Args:
@@ -93,13 +90,7 @@ class Passes:
             zero_time: the kubelet gives the zero time to what the first pass of its detect loop
                 sees.
             of_loop: it can only be a pass of the detect loop.
-
-        Returns:
-            images that it lists as known, though no pass before it listed them.
         """
-        last = self.recent[-1] if self.recent else None
-        follows = last is not None and record.ts_ns - last.record.ts_ns <= _LOOP_NS
-        odd: list[str] = []
         if self.fresh is None:
             self.fresh = all(image.new for image in body.images)
         infinite = zero_time and not self._loop_began
@@ -114,23 +105,20 @@ class Passes:
             if image.new:
                 old = self._new(record, lo_ns, hi_ns)
             elif old is None:
-                # One that is being removed is known until the runtime has answered.
-                if follows and image.image_id not in self._gone:
-                    odd.append(image.image_id)
                 old = _known_before(record)
             known[image.image_id] = _listed(old, image, record)
         self._known = known
+        self.seen.update(dict.fromkeys(known))
+        while len(self.seen) > max(_SEEN_MAX, len(known)):
+            del self.seen[next(iter(self.seen))]
         in_use = frozenset(image.image_id for image in body.images if image.in_use)
         horizon_ns = record.ts_ns - _LOOP_NS
         kept = [p for p in self.recent if p.record.ts_ns >= horizon_ns]
         self.recent = [*kept[1 - _RECENT_MAX :], DetectPass(record, in_use, known)]
-        answered_ns = record.ts_ns - _REMOVAL_NS
-        self._gone = {i: ts_ns for i, ts_ns in self._gone.items() if ts_ns >= answered_ns}
-        return tuple(odd)
 
-    def deleted(self, image_id: str, ts_ns: int) -> None:
+    def deleted(self, image_id: str) -> None:
         """The image manager removed an image, and its record with it."""
-        self._gone[image_id] = ts_ns
+        self.seen.pop(image_id, None)
         if image_id in self._known:
             self._known = {k: known for k, known in self._known.items() if k != image_id}
 

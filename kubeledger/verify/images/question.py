@@ -46,6 +46,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         claimed: image ID -> size told, of the removals recorded.
         claimed_by_age: an image is recorded as removed for its age.
         open_as_claimed: what is open was as the claim needs it; else as is likeliest.
+        listed_before: images that any pass of the process listed, and that were not removed.
     """
 
     options: tuple[DetectPass, ...]
@@ -56,6 +57,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     claimed: Mapping[str, int | None]
     claimed_by_age: bool
     open_as_claimed: bool = True
+    listed_before: Collection[str] = ()
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

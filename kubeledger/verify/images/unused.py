@@ -30,12 +30,14 @@ class Sweep(msgspec.Struct, kw_only=True):
         options: detect passes of which one is its own.
         signals: as last read before it.
         removals: in their order.
+        listed_before: images that a pass of the process listed, and that were not removed.
     """
 
     facts: ImageFacts | None
     options: tuple[DetectPass, ...]
     signals: tuple[SignalReading, ...]
     removals: list[Record] = []
+    listed_before: frozenset[str] = frozenset()
 
 
 def judge_sweep(bench: Bench, facts: ImageFacts, sweep: Sweep) -> None:
@@ -85,6 +87,7 @@ def _judge(facts: ImageFacts, policy: Policy, sweep: Sweep, pressure: Pressure) 
         began_ns=None,
         claimed=claims_of(sweep.options[-1].known, sweep.removals),
         claimed_by_age=False,
+        listed_before=sweep.listed_before,
     )
     answer = ask(question, "deleteUnusedImages", None)
     judged, left = compare(question, answer, sweep.removals)

@@ -24,9 +24,8 @@ from kubeledger.verify.images.collection import (
     judge_removals,
     open_case,
 )
-from kubeledger.verify.images.deletions import short
 from kubeledger.verify.images.disk import Disk
-from kubeledger.verify.images.ends import judge_end, judge_no_end
+from kubeledger.verify.images.ends import judge_end
 from kubeledger.verify.images.knowledge import DetectPass, Passes
 from kubeledger.verify.images.pressure import readings_of
 from kubeledger.verify.images.starts import RULE_COLLECTION, judge_start
@@ -38,12 +37,6 @@ __all__ = ["ImagesVerifier"]
 
 _OWN_PASS_NS = 30 * NS_PER_S
 """A collection's own detect pass comes no longer than this before what it leads to."""
-
-_PULSE_NS = 30 * NS_PER_S
-"""The eviction manager and the snapshots are heard of more often; else there is a gap."""
-
-_REMOVAL_NS = 125 * NS_PER_S
-"""The runtime answers to a removal in less time than this."""
 
 _LONGEST_NS = 600 * NS_PER_S
 """A collection about which nothing was said for so long has ended unheard."""
@@ -61,8 +54,6 @@ class ImagesVerifier(Verifier):
         self._collection: Collection | None = None
         self._sweep: Sweep | None = None
         self._started_ns: int | None = None
-        self._unbroken_ns = 0
-        self._pulse_ns = 0
         self._previous_end: Record | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
@@ -106,29 +97,20 @@ class ImagesVerifier(Verifier):
 
     def _detected(self, record: Record, body: ImagesDetected, state: NodeState) -> None:
         self._expire(record.ts_ns)
-        facts, last = self._facts, self._passes.recent[-1:]
-        odd = self._passes.take(
+        facts = self._facts
+        self._passes.take(
             record,
             body,
             zero_time=facts is not None and facts.first_detect_time_zero,
             of_loop=self._collection is None and self._sweep is None,
         )
-        for image_id in odd if last and last[0].record.ts_ns >= self._unbroken_ns else ():
-            self.bench.contradict(
-                record.ts_ns,
-                f"image/{image_id}",
-                f"image {short(image_id)} is no new one, but the pass before did not list it",
-                (last[0].record.seq, "not listed"),
-                (record.seq, "listed, and not as new"),
-            )
 
     # -- what is decided -------------------------------------------------------------------
 
     def _started(self, record: Record, body: GarbageCollectionStarted, state: NodeState) -> None:
         collection = self._collection
         if collection is None or collection.start is not None:
-            if collection is not None:
-                self._close_unheard(collection)
+            self._close()
             collection = self._open(record)
         collection.start, collection.last_ns = record, record.ts_ns
         facts = self._facts
@@ -145,13 +127,16 @@ class ImagesVerifier(Verifier):
             self._freeze(collection, record)
             collection.removals.append(record)
             collection.last_ns = record.ts_ns
-        self._passes.deleted(body.image_id, record.ts_ns)
+        self._passes.deleted(body.image_id)
 
     def _swept(self, record: Record, state: NodeState) -> None:
         if self._sweep is None:
             options = self._passes_before(record)
             signals = readings_of(state.images.signals)
-            self._sweep = Sweep(options=options, signals=signals, facts=self._facts)
+            listed = frozenset(self._passes.seen)
+            self._sweep = Sweep(
+                options=options, signals=signals, facts=self._facts, listed_before=listed
+            )
         self._sweep.removals.append(record)
 
     def _collected(self, record: Record, body: GarbageCollected, state: NodeState) -> None:
@@ -163,8 +148,8 @@ class ImagesVerifier(Verifier):
             and (ending.kind in {"capacity", "before_space"} or body.outcome == "below_threshold")
             and record.cause != collection.start.seq
         )
-        if unheard and collection is not None:
-            self._close_unheard(collection)
+        if unheard:
+            self._close()
             collection = None
         collection = collection or self._open(record)
         self._freeze(collection, record)
@@ -184,6 +169,7 @@ class ImagesVerifier(Verifier):
         self._collection = Collection(
             facts=self._facts,
             passes_seen=self._passes.fresh is not None,
+            listed_before=frozenset(self._passes.seen),
             previous_end_ns=None if before is None else before.ts_ns,
             began_ns=self._started_ns if self._passes.fresh else None,
             last_ns=record.ts_ns,
@@ -213,20 +199,9 @@ class ImagesVerifier(Verifier):
 
     def _expire(self, now_ns: int) -> None:
         """Time went on: a collection that nothing is heard of is over."""
-        if not 0 <= now_ns - self._pulse_ns <= _PULSE_NS:
-            self._unbroken_ns = now_ns
-        self._pulse_ns = now_ns
         collection = self._collection
         if collection is not None and now_ns - collection.last_ns > _LONGEST_NS:
-            self._close_unheard(collection)
-
-    def _close_unheard(self, collection: Collection) -> None:
-        """It is over, and nothing told its end."""
-        last_ns = collection.last_ns
-        collection.outlived = (
-            self._unbroken_ns <= last_ns and self._pulse_ns - last_ns >= _REMOVAL_NS
-        )
-        self._close()
+            self._close()
 
     def _close_all(self) -> None:
         self._close()
@@ -255,7 +230,6 @@ class ImagesVerifier(Verifier):
         judge_start(self.bench, self._disk, case)
         judge_removals(self.bench, case)
         judge_end(self.bench, self._disk, case)
-        judge_no_end(self.bench, case)
 
     def _without_rules(self, records: list[Record], rule: str) -> None:
         for record in records:
