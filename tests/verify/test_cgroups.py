@@ -172,13 +172,11 @@ def test_a_moved_write_is_found(by_s: float) -> None:
         assert impossible(moved(records, write.seq, by_s)) == [write.seq]
 
 
-def test_a_missing_beat_is_found() -> None:
-    """The finding stands at the beat that follows."""
+def test_a_missing_beat_is_no_proof() -> None:
+    """Its line may be lost; what rests on the log being whole around it is not claimed then."""
     records = recorded("node-b")
-    gone, follows = beats(records)[-2:]
-    found = [f for f in ours([r for r in records if r is not gone]) if f.verdict == "impossible"]
-    assert [(f.seq, f.recorded, f.kind) for f in found] == [(follows.seq, None, gone.kind)]
-    assert "had to be written" in found[0].why
+    for gone in beats(records):
+        assert impossible([r for r in records if r is not gone]) == []
 
 
 def test_two_lists_that_disagree() -> None:

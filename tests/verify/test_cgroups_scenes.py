@@ -731,6 +731,19 @@ def running() -> list[tuple[float, Body]]:
     ]
 
 
+def status_of(container_id: str, state: str = "running") -> PodListed:
+    """The kubelet's list, with a status of the container."""
+    status = {
+        "name": "c",
+        "containerID": f"containerd://{container_id}",
+        "restartCount": int(container_id != "c1"),
+        "state": {state: {}},
+    }
+    listed = pod(requests={"cpu": "1"}, restartPolicy="Always")
+    whole = {"phase": "Running", "containerStatuses": [status]}
+    return msgspec.structs.replace(listed, status=whole)
+
+
 def removed(path: str) -> CgroupRemoved:
     """It is gone."""
     return CgroupRemoved(cgroup=path, pod_uid="u-web")
@@ -741,10 +754,18 @@ def removed(path: str) -> CgroupRemoved:
     [
         ([(20, died("c1"))], f"{BURST}/c1", [(40, began("c2"))], "match"),
         ([], f"{BURST}/c1", [(27, died("c1"))], "match"),
-        ([], f"{BURST}/c1", [(40, began("y", "other"))], "impossible"),
+        ([], f"{BURST}/c1", [(80, died("c1"))], "match"),
+        ([], f"{BURST}/c1", [(27, began("c2"))], "match"),
+        ([], f"{BURST}/c1", [(40, began("y", "other"))], "unverifiable"),
+        ([], f"{BURST}/c1", [(40, cgroup(f"{BURST}/c1", cpu_shares=1024))], "impossible"),
+        ([], f"{BURST}/c1", [(90, status_of("c1"))], "impossible"),
+        ([], f"{BURST}/c1", [(60, status_of("c1"))], "unverifiable"),
+        ([], f"{BURST}/c1", [(60, status_of("c1", "terminated"))], "match"),
+        ([], f"{BURST}/c1", [(60, status_of("c2"))], "match"),
         ([], f"{BURST}/c1", [], "unverifiable"),
         ([], f"{BURST}/c7", [(40, began("y", "other"))], "unverifiable"),
-        ([], BURST, [(40, began("y", "other"))], "impossible"),
+        ([], BURST, [(40, began("y", "other"))], "unverifiable"),
+        ([], BURST, [(40, cgroup("kubepods/besteffort"))], "impossible"),
         ([(20, died("c1"))], BURST, [(40, began("y", "other"))], "unverifiable"),
         ([(20, PodTerminated(namespace="d", pod="web", pod_uid="u-web"))], BURST,
          [(40, began("y", "other"))], "match"),

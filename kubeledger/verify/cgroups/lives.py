@@ -19,6 +19,7 @@ from kubeledger.kube.keys import pod_key
 from kubeledger.lifecycle.presence import key_of
 from kubeledger.lifecycle.records import (
     ContainerDied,
+    ContainerKilled,
     ContainerStarted,
     PodAdmitted,
     PodConfigChanged,
@@ -26,6 +27,7 @@ from kubeledger.lifecycle.records import (
     PodListed,
     PodRejected,
     PodTerminated,
+    ReasonReported,
 )
 from kubeledger.lifecycle.reducer import AboutPod
 from kubeledger.lifecycle.state import TERMINAL_PHASES
@@ -44,6 +46,14 @@ WARMING_NS: Final = 62 * NS_PER_S
 """After this long what a log that began late did not tell is past."""
 _RUNNING_MAX: Final = 256
 """So many containers of one pod are remembered where the log tells of no deaths."""
+_KILLED_NS: Final = 10 * NS_PER_S
+"""So long after the last sign of an end the QoS level is written for it."""
+_SLOW_NS: Final = 60 * NS_PER_S
+"""The same where nothing tells yet that its containers have ended."""
+_POD_ENDS: Final = frozenset({"preempted", "pod_deleted", "evicted"})
+"""Reasons of kills that end the pod."""
+_ENDS: Final = frozenset({"Preempting", "Preempted", "Evicted"})
+"""Reasons of events that do."""
 KEPT_NS: Final = 150 * NS_PER_S
 """How long an ended life is remembered."""
 
@@ -60,11 +70,14 @@ class Life:
         rejected: the kubelet refused it, so there is nothing to take down.
         killed: its end was the kubelet's own doing, or asked for from outside.
         returned: it had ended in a former process, and it is not known whether it counts again.
+        told: when it was first told of; it may have come before where no line told of that.
+        vague: only lines tell of it that do not say when it came, and may come late.
+        until: so long its containers may take to end, by the grace they were given.
     """
 
     __slots__ = (
         "ended", "ending", "key", "killed", "name", "namespace", "rejected", "returned", "running",
-        "seq", "signed", "since", "sure", "uid", "written",
+        "seq", "signed", "since", "sure", "told", "uid", "until", "vague", "written",
     )  # fmt: skip
 
     def __init__(self, key: str, seq: int, since: int, body: AboutPod) -> None:
@@ -83,6 +96,9 @@ class Life:
         self.returned = False
         self.rejected = False
         self.signed = 0
+        self.told = since
+        self.vague = False
+        self.until = 0
 
     def may_count(self, start: int, end: int) -> bool:
         """Whether it can have been active at some instant of a span."""
@@ -91,7 +107,7 @@ class Life:
     def must_count(self, start: int, end: int) -> bool:
         """Whether it was active through the whole of a span."""
         sure = self.since + SETTLING_NS if self.sure is None else self.sure
-        return sure <= start and (self.ending is None or self.ending > end)
+        return not self.vague and sure <= start and (self.ending is None or self.ending > end)
 
     def run(self, container_id: str, name: str | None) -> None:
         """A container runs; an earlier one of the same name does not any more."""
@@ -101,6 +117,13 @@ class Life:
         self.running[container_id] = name
         if len(self.running) > _RUNNING_MAX:
             del self.running[next(iter(self.running))]
+
+    def goes_down(self, ts_ns: int) -> bool:
+        """Whether it may be being taken down at a time, or has just been."""
+        if self.ending is None or self.ending > ts_ns:
+            return False
+        signed = self.signed + (_SLOW_NS if self.running else _KILLED_NS)
+        return self.ended is None or max(signed, self.until) >= ts_ns
 
     def begin_end(self, ts_ns: int) -> None:
         """A sign that its end has begun."""
@@ -163,7 +186,7 @@ class Lives:
         over = [
             key
             for key, life in self.current.items()
-            if life.ended is not None and life.ended < ts_ns - KEPT_NS
+            if life.ended is not None and max(life.ended, life.until) < ts_ns - KEPT_NS
         ]
         for key in over:
             del self.current[key]
@@ -211,7 +234,11 @@ class Lives:
         if body.operation == "ADD":
             if life is None or life.ended is not None:
                 life = self._begin(record, body, state)
+            elif life.vague:
+                life.vague = False
             return
+        if life is None:
+            life = self._vague(record, body, state) if body.operation != "REMOVE" else None
         if life is None:
             return
         if body.operation == "DELETE":
@@ -232,10 +259,22 @@ class Lives:
         known = state.lifecycle.pods.get(key)
         if known is not None and known.ended:
             if known.phase in TERMINAL_PHASES and known.source == "api":
-                # The API holds its final phase, so it never counts again.
+                # The API holds its final phase, so it does not count unless it is admitted.
                 life.ending = life.ended = record.ts_ns - 1
+                life.returned = True
             else:
                 life.ending, life.returned = record.ts_ns, True
+        return life
+
+    def _vague(self, record: Record, body: AboutPod, state: NodeState) -> Life | None:
+        """A pod whose coming no line told of, though it tells of pods that come."""
+        key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
+        known = state.lifecycle.pods.get(key or "")
+        if known is not None and known.ended:
+            return None
+        life = self._begin(record, body, state)
+        if life is not None:
+            life.since, life.vague = self.started_ns or 0, True
         return life
 
     def listed(self, record: Record, body: PodListed, state: NodeState) -> None:
@@ -257,6 +296,8 @@ class Lives:
             life = self._appear(record, body, state)
         if life is not None and body.listed_by == "kubelet":
             life.sure = record.ts_ns if life.sure is None else min(life.sure, record.ts_ns)
+            if life.vague:
+                life.sure, life.vague = record.ts_ns, False
 
     def _appear(self, record: Record, body: PodListed, state: NodeState) -> Life | None:
         """A pod that no line told of: it came before the records, or the log tells no pods."""
@@ -283,7 +324,9 @@ class Lives:
     def admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         """Admitted: what had ended in a former process counts again."""
         if (life := self.of(state, body)) is not None and life.returned:
-            life.ending, life.returned = None, False
+            if life.ended is None:
+                life.ending = None
+            life.ended, life.returned = None, False
 
     def doomed(self, record: Record, body: PodEvicted | PodPreempted, state: NodeState) -> None:
         """The kubelet decided to kill it."""
@@ -296,6 +339,24 @@ class Lives:
             life.killed = True
             life.begin_end(record.ts_ns)
 
+    def container_killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
+        """The kubelet kills a container, perhaps for the end of its pod."""
+        if (life := self.of(state, body)) is None:
+            return
+        life.killed = life.killed or body.reason in _POD_ENDS
+        if body.reason is None or body.reason in _POD_ENDS:
+            life.begin_end(record.ts_ns)
+        grace_ns = max(body.grace_period_s or 0, 0) * NS_PER_S
+        life.until = max(life.until, record.ts_ns + grace_ns + _KILLED_NS)
+
+    def reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
+        """An event may tell of a pod's end where no line does."""
+        if body.reason not in _ENDS or body.object_kind != "Pod":
+            return
+        if (life := self.of(state, body)) is not None:
+            life.killed = True
+            life.begin_end(record.ts_ns)
+
     def terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
         """All of it is down for good."""
         if (life := self.of(state, body)) is not None:
@@ -303,7 +364,7 @@ class Lives:
 
     def container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
         """The kubelet works with it."""
-        life = self.of(state, body)
+        life = self.of(state, body) or self._vague(record, body, state)
         if life is None:
             return
         life.run(body.container_id, body.container)

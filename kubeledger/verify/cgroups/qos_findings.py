@@ -32,6 +32,15 @@ _SOON_NS: Final = 3 * NS_PER_S // 2
 _KEPT_MAX: Final = 4
 
 
+class _Moment(msgspec.Struct, frozen=True):
+    """When a write can have been made: the told one, or one that no line tells of."""
+
+    rules: Rules
+    start_ns: int
+    end_ns: int
+    write: Write | None
+
+
 class _Writing(msgspec.Struct, frozen=True):
     """A write that can have been the last one.
 
@@ -67,27 +76,42 @@ class QOSLevels:
         if not rules.settings.per_qos and not body.created:
             self._speaker.not_per_qos(record, body)
             return
-        options, missing = self._qos_options(record, body, self._writings(record, rules))
-        if missing:
-            self._speaker.unverifiable(record, body, missing)
-            return
-        judged = judge(body, options)
-        if judged.verdict == "impossible":
-            reason = self._excuse(record, body, rules, judged)
-            if reason:
-                self._speaker.unverifiable(record, body, [reason])
+        moments, kept = self._moments(record, rules), dict(self._kept.get(body.cgroup, {}))
+
+        def again() -> None:
+            self._speaker.say(record, body, self._judged(record, rules, moments, kept))
+
+        judged = self._judged(record, rules, moments, kept)
+        if isinstance(judged, Judged):
+            self._keep(body, rules)
+            if judged.verdict == "impossible":
+                doubtful = [WHOLE_LOG]
+                self._judge.hold(
+                    sure=again,
+                    doubtful=lambda: self._speaker.unverifiable(record, body, doubtful),
+                )
                 return
-        self._keep(body, rules)
+        self._speaker.say(record, body, judged)
+
+    def _judged(
+        self, record: Record, rules: Rules, moments: Sequence[_Moment], kept: Kept
+    ) -> Judged | list[str]:
+        """By what is known now of the pods; what is missing where nothing can be said."""
+        body = record.body
+        assert isinstance(body, CgroupUpdated)
+        writings = [self._writing(moment) for moment in moments]
+        options, missing = self._qos_options(record, body, writings, kept)
+        if missing:
+            return missing
+        judged = judge(body, options)
         if judged.verdict != "impossible":
-            self._speaker.say(record, body, judged)
-            return
-        self._judge.hold(
-            sure=lambda: self._speaker.say(record, body, judged),
-            doubtful=lambda: self._speaker.unverifiable(record, body, [WHOLE_LOG]),
-        )
+            return judged
+        unknown = [named for writing in writings for named in writing.sums.unknown]
+        reason = unknown[0] if unknown else self._excuse(record, rules, judged, kept)
+        return judged if reason is None else [reason]
 
     def _qos_options(
-        self, record: Record, body: CgroupUpdated, writings: Sequence[_Writing]
+        self, record: Record, body: CgroupUpdated, writings: Sequence[_Writing], kept: Kept
     ) -> tuple[list[Option], list[str]]:
         """All that the level can hold after some writes, and what is missing to say so."""
         options: list[Option] = []
@@ -100,22 +124,23 @@ class QOSLevels:
                 writing.sums,
                 writing.rules,
                 allocatable_memory=allocatable,
-                kept=self._kept.get(body.cgroup),
+                kept=kept,
                 inputs=writing.inputs,
             )
         return options, list(dict.fromkeys(missing))
 
-    def _excuse(
-        self, record: Record, body: CgroupUpdated, rules: Rules, judged: Judged
-    ) -> str | None:
+    def _excuse(self, record: Record, rules: Rules, judged: Judged, kept: Kept) -> str | None:
         """Why a value that no known write gives may be right all the same."""
+        body = record.body
+        assert isinstance(body, CgroupUpdated)
         if not self._lives.complete(record.ts_ns):
             return "the pods that were active"
         if not self._judge.told_until(record.ts_ns + READ_NS):
             return WHOLE_LOG
         if reason := _by_usage(body, judged, self._machine.at(record.ts_ns)):
             return reason
-        options, _ = self._qos_options(record, body, [self._unseen(record, rules)])
+        unseen = self._writing(self._unseen(record, rules))
+        options, _ = self._qos_options(record, body, [unseen], kept)
         if judge(body, options).verdict == "impossible":
             return None
         return "the write of the QoS cgroups that gave these values"
@@ -132,7 +157,7 @@ class QOSLevels:
             missing.append("the machine's memory and what is reserved of it")
         return allocatable
 
-    def _writings(self, record: Record, rules: Rules) -> list[_Writing]:
+    def _moments(self, record: Record, rules: Rules) -> list[_Moment]:
         """Each write that can have been the last one before the files were read."""
         ts_ns, recent = record.ts_ns, self._writes.recent
         before = [write for write in recent if write.ts_ns <= ts_ns]
@@ -144,12 +169,12 @@ class QOSLevels:
         # Most snapshots read the files soon after the second that they are named after.
         soon = [write for write in usable if write.ts_ns <= ts_ns + _SOON_NS]
         return [
-            _Writing(write.rules, self._sums(write, write.rules), _seqs(write))
+            _Moment(write.rules, write.ts_ns, write.ts_ns, write)
             for write in (*reversed(soon), *usable[len(soon) :])
             if write.rules is not None
         ]
 
-    def _unseen(self, record: Record, rules: Rules) -> _Writing:
+    def _unseen(self, record: Record, rules: Rules) -> _Moment:
         """A write that no line tells of: it was some time between the last one and the reading."""
         before = [
             write.ts_ns
@@ -157,7 +182,14 @@ class QOSLevels:
             if write.ts_ns <= record.ts_ns and not write.failed
         ]
         start = before[-1] if before else record.ts_ns - _BEAT_NS
-        sums = sums_between(self._lives, self._bench.pods, rules, start, record.ts_ns + READ_NS)
+        return _Moment(rules, start, record.ts_ns + READ_NS, None)
+
+    def _writing(self, moment: _Moment) -> _Writing:
+        """With which sums it can have reckoned, by what is known now."""
+        rules, write = moment.rules, moment.write
+        if write is not None:
+            return _Writing(rules, self._sums(write, rules), _seqs(write))
+        sums = sums_between(self._lives, self._bench.pods, rules, moment.start_ns, moment.end_ns)
         return _Writing(rules, sums, ())
 
     def _sums(self, write: Write, rules: Rules) -> Sums:

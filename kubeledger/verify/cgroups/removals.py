@@ -1,79 +1,43 @@
-"""Cgroups that went: the kubelet and the runtime remove them only behind what ran in them."""
+"""Cgroups that went: the kubelet and the runtime remove them only behind what ran in them.
+
+That nothing tells of a container's end is no proof that it goes on: the line may be lost, or
+come late. So a removal that nothing explains waits, and is impossible only where something
+shows that the cgroup was there all the time.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from kubeledger.cgroups.paths import CgroupPath
+from kubeledger.cgroups.paths import CgroupPath, parse_cgroup_path
+from kubeledger.cgroups.records import CgroupRemoved, CgroupUpdated
+from kubeledger.lifecycle.records import PodListed
+from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
-from kubeledger.units import format_ts
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.lives import Life, Lives
 from kubeledger.verify.finding import Verdict
 
-__all__ = ["Deaths", "Removal", "judge_removal"]
+__all__ = ["Removal", "Removals"]
 
-_RUNNING_MAX: Final = 4096
-"""So many are remembered where the log tells of no deaths."""
+_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
+_OVER_MAX: Final = 4096
+"""So many containers that died are remembered where the log tells of starts late."""
+_WAIT_NS: Final = 120 * NS_PER_S
+"""So long a removal waits for what explains it or shows that it cannot be."""
+_LATE_NS: Final = 60 * NS_PER_S
+"""A sync loop that waits for a kill tells so late of what happened meanwhile."""
+_MANY: Final = 3
+"""So many cgroups that are gone for no reason: the snapshot was not read as a whole."""
+_NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
 
-Told = Callable[[int], bool]
-"""Whether the log tells of all that happened from a time on, until behind the snapshot."""
-
-
-class Deaths:
-    """Which containers run and which have died, of those that matter here.
-
-    Attributes:
-        running: container ID -> (seq, time, key of its pod), as the log told in this process.
-        died: container ID -> (seq, time), as long as a snapshot shows its cgroup.
-        shown: IDs whose cgroups the last snapshot showed.
-        logged: the log of this process tells of deaths.
-        over: the containers that died last: none of them ever runs again.
-    """
-
-    def __init__(self) -> None:
-        self.running: dict[str, tuple[int, int, str]] = {}
-        self.died: dict[str, tuple[int, int]] = {}
-        self.shown: set[str] = set()
-        self.logged = False
-        self.over: dict[str, None] = {}
-
-    def unwatched(self) -> None:
-        """What ran may have died while no kubelet, or no log, told of it."""
-        self.running.clear()
-        self.logged = False
-
-    def started(self, container_id: str, seq: int, ts_ns: int, key: str) -> None:
-        """A container runs, if it is not told late of one that died already."""
-        if container_id in self.over:
-            return
-        self.running[container_id] = (seq, ts_ns, key)
-        if len(self.running) > _RUNNING_MAX:
-            del self.running[next(iter(self.running))]
-        self.died.pop(container_id, None)
-
-    def ended(self, container_id: str, seq: int, ts_ns: int) -> None:
-        """A container died."""
-        self.logged = True
-        self.running.pop(container_id, None)
-        self.over[container_id] = None
-        if len(self.over) > _RUNNING_MAX:
-            del self.over[next(iter(self.over))]
-        if container_id in self.shown:
-            self.died[container_id] = (seq, ts_ns)
-
-    def forget_pod(self, key: str) -> None:
-        """The pod is over; nothing more will be told of what ran in it."""
-        over = [i for i, (_, _, of) in self.running.items() if of == key]
-        for container_id in over:
-            del self.running[container_id]
-
-    def hidden(self, container_id: str) -> None:
-        """Its cgroup is gone, and that was judged."""
-        self.shown.discard(container_id)
-        self.died.pop(container_id, None)
+Told = Callable[[int, int], bool]
+"""Whether the log tells of a span, and goes on behind it."""
 
 
 class Removal(msgspec.Struct, frozen=True):
@@ -85,53 +49,211 @@ class Removal(msgspec.Struct, frozen=True):
     inputs: tuple[int, ...] = ()
 
 
-def judge_removal(
-    where: CgroupPath, lives: Lives, deaths: Deaths, state: NodeState, *, at_ns: int, told: Told
-) -> Removal:
-    """Whether what ran in a cgroup had ended when a snapshot no longer showed it.
+class _Shown(msgspec.Struct):
+    """A container whose cgroup the last snapshot showed: since when, whose, and its death."""
 
-    Args:
-        where: what its path says.
-        lives: of the pods.
-        deaths: of the containers.
-        state: of the node shortly behind the snapshot.
-        at_ns: when the snapshot was begun.
-        told: whether a death since then would have been told.
+    since: int
+    uid: str | None
+    name: str | None
+    died: tuple[int, int] | None = None
+
+
+class _Waiting(msgspec.Struct):
+    """A removal that nothing explains yet.
+
+    Attributes:
+        shown: what was known of its container; None for other cgroups.
+        proof: words and a record that show that it was there all the time.
     """
-    goes_on = told(at_ns)
-    if where.level in ("node", "qos"):
-        return Removal(
-            "impossible" if goes_on else "unverifiable",
-            "the kubelet never removes the cgroups of the node and of the QoS classes",
-            () if goes_on else ("the records behind the end of the ledger",),
-        )
-    life = lives.current.get(where.pod_uid or "")
-    over = _pod_over(where, life, state)
-    if where.container_id is not None:
-        return _container(where.container_id, over, deaths, at_ns=at_ns, told=told)
-    if over is not None:
-        return over
-    if life is None:
-        return Removal("unverifiable", missing=("the life of the pod",))
-    ran = [
-        container_id
-        for container_id in life.running
-        if (run := deaths.running.get(container_id)) is not None and run[1] <= at_ns
-    ]
-    if ran and deaths.logged and life.ending is None and told(_since(deaths, ran)):
-        some = min(ran)
-        return Removal(
-            "impossible",
-            f"pod {life.namespace}/{life.name} was active and its container {some[:12]} ran: "
-            "the kubelet removes the cgroup of a pod only when nothing of it runs any more",
-            inputs=(life.seq,),
-        )
-    return Removal("unverifiable", missing=(f"the end of pod {life.namespace}/{life.name}",))
+
+    record: Record
+    where: CgroupPath
+    shown: _Shown | None
+    proof: tuple[str, int] | None = None
 
 
-def _since(deaths: Deaths, ran: list[str]) -> int:
-    """Since when all of these containers ran."""
-    return max(deaths.running[container_id][1] for container_id in ran)
+class _Group(msgspec.Struct):
+    """What waits of one snapshot."""
+
+    ts_ns: int
+    read_ns: int
+    waiting: list[_Waiting]
+
+
+class Removals:
+    """Judges removals, one snapshot after the other.
+
+    Attributes:
+        over: the containers that died last: none of them ever runs again.
+    """
+
+    def __init__(self, bench: Bench, lives: Lives, told: Told) -> None:
+        self._bench = bench
+        self._lives = lives
+        self._told = told
+        self._shown: dict[str, _Shown] = {}
+        self._last_ns = 0
+        self._groups: deque[_Group] = deque()
+        self.over: dict[str, None] = {}
+
+    # What is told -----------------------------------------------------------------------
+
+    def shown(self, record: Record, body: CgroupUpdated) -> None:
+        """A snapshot shows a cgroup."""
+        self._again(record, body.cgroup)
+        self._last_ns = max(self._last_ns, record.ts_ns)
+        if body.container_id and body.container_id not in self._shown:
+            self._shown[body.container_id] = _Shown(record.ts_ns, body.pod_uid, body.container)
+
+    def ended(self, container_id: str, seq: int, ts_ns: int) -> None:
+        """A container died."""
+        self.over[container_id] = None
+        if len(self.over) > _OVER_MAX:
+            del self.over[next(iter(self.over))]
+        if (shown := self._shown.get(container_id)) is not None:
+            shown.died = (seq, ts_ns)
+        for group in self._groups:
+            for each in group.waiting:
+                late = ts_ns <= group.ts_ns + _LATE_NS
+                if late and each.where.container_id == container_id and each.shown is not None:
+                    each.shown.died = (seq, ts_ns)
+
+    def listed(self, record: Record, body: PodListed) -> None:
+        """A list may show that what is said to have gone runs long after."""
+        if body.listed_by != "kubelet" or not self._groups:
+            return
+        for group in self._groups:
+            for each in group.waiting if record.ts_ns > group.ts_ns + _LATE_NS else ():
+                own = each.where.container_id
+                if own is not None and each.where.pod_uid == body.pod_uid and _runs(body, own):
+                    each.proof = ("a later list shows that it runs", record.seq)
+
+    def _again(self, record: Record, cgroup: str) -> None:
+        """A container's cgroup that is there later was there before: no ID comes twice."""
+        for group in self._groups:
+            for each in group.waiting if record.ts_ns > group.ts_ns else ():
+                body = each.record.body
+                assert isinstance(body, CgroupRemoved)
+                if each.where.container_id is not None and body.cgroup == cgroup:
+                    each.proof = ("a later snapshot shows it again", record.seq)
+
+    # Findings ---------------------------------------------------------------------------
+
+    def find(self, ts_ns: int, read_ns: int, removed: list[Record], state: NodeState) -> None:
+        """Judge what one snapshot no longer shows.
+
+        Args:
+            ts_ns: when its reading began.
+            read_ns: when it was over.
+            removed: the records.
+            state: of the node shortly behind it.
+        """
+        self._last_ns = max(self._last_ns, ts_ns)
+        group = _Group(ts_ns, read_ns, [])
+        for record in removed:
+            body = record.body
+            assert isinstance(body, CgroupRemoved)
+            self._again(record, body.cgroup)
+            where = parse_cgroup_path(body.cgroup)
+            if where is None:
+                self._say(record, Removal("unverifiable", missing=("a cgroup of the kubelet",)))
+                continue
+            own = where.container_id
+            each = _Waiting(record, where, self._shown.pop(own, None) if own else None)
+            found = self._explained(each, state)
+            if found is None:
+                group.waiting.append(each)
+            else:
+                self._say(record, found)
+        if group.waiting:
+            self._groups.append(group)
+
+    def in_time(self, ts_ns: int, state: NodeState) -> None:
+        """Judge what has waited long enough."""
+        while self._groups and self._groups[0].ts_ns + _WAIT_NS < ts_ns:
+            self._judge(self._groups.popleft(), state)
+
+    def settle(self, state: NodeState) -> None:
+        """The ledger ended."""
+        while self._groups:
+            self._judge(self._groups.popleft(), state)
+
+    def _judge(self, group: _Group, state: NodeState) -> None:
+        judged = [
+            (each.record, self._explained(each, state) or self._unexplained(each, group))
+            for each in group.waiting
+        ]
+        odd = sum(removal.verdict != "match" for _, removal in judged)
+        for record, removal in judged:
+            if removal.verdict == "impossible" and odd >= _MANY:
+                removal = Removal("unverifiable", missing=(_NOT_WHOLE,))
+            self._say(record, removal)
+
+    def _explained(self, each: _Waiting, state: NodeState) -> Removal | None:
+        """Why the cgroup went; None while nothing tells."""
+        where = each.where
+        if where.level in ("node", "qos"):
+            return None
+        own, shown = where.container_id, each.shown
+        if shown is not None and shown.died is not None:
+            seq, ts_ns = shown.died
+            return Removal(
+                "match",
+                f"container {(own or '')[:12]} died at {format_ts(ts_ns)}, and the runtime removes "
+                "the cgroup of what no longer runs",
+                inputs=(seq,),
+            )
+        life = self._lives.current.get(where.pod_uid or "")
+        if (over := _pod_over(where, life, state)) is not None or own is None:
+            return over
+        return _replaced(own, shown, where.pod_uid, state)
+
+    def _unexplained(self, each: _Waiting, group: _Group) -> Removal:
+        where, own = each.where, each.where.container_id
+        if where.level in ("node", "qos"):
+            if self._told(group.ts_ns, group.read_ns):
+                return Removal(
+                    "impossible",
+                    "the kubelet never removes the cgroups of the node and of the QoS classes",
+                )
+            return Removal("unverifiable", missing=("the records behind the end of the ledger",))
+        if own is not None:
+            if each.proof is None:
+                return Removal("unverifiable", missing=(f"the end of container {own[:12]}",))
+            words, seq = each.proof
+            why = f"container {own[:12]} had not ended, so its cgroup has to be there: {words}"
+            return Removal("impossible", why, inputs=(seq,))
+        below = sorted(
+            i for i, s in self._shown.items() if s.uid == where.pod_uid and s.since < group.ts_ns
+        )
+        if below and self._last_ns > group.ts_ns:
+            return Removal(
+                "impossible",
+                f"the cgroup of its container {below[0][:12]} below it was there before and is "
+                "there still: a cgroup goes only behind all that is below it",
+            )
+        life = self._lives.current.get(where.pod_uid or "")
+        if life is None:
+            return Removal("unverifiable", missing=("the life of the pod",))
+        return Removal("unverifiable", missing=(f"the end of pod {life.namespace}/{life.name}",))
+
+    def _say(self, record: Record, removal: Removal) -> None:
+        body = record.body
+        assert isinstance(body, CgroupRemoved)
+        subject = f"cgroup/{body.cgroup}"
+        if removal.verdict == "unverifiable":
+            self._bench.unverifiable(record, subject=subject, missing=removal.missing, rule=_RULE)
+            return
+        self._bench.find(
+            record,
+            removal.verdict,
+            subject=subject,
+            why=removal.why,
+            expected={"cgroup": body.cgroup} if removal.verdict == "match" else None,
+            recorded={"cgroup": body.cgroup},
+            rule=_RULE,
+            inputs=removal.inputs,
+        )
 
 
 def _pod_over(where: CgroupPath, life: Life | None, state: NodeState) -> Removal | None:
@@ -158,28 +280,34 @@ def _pod_over(where: CgroupPath, life: Life | None, state: NodeState) -> Removal
     return None
 
 
-def _container(
-    container_id: str, over: Removal | None, deaths: Deaths, *, at_ns: int, told: Told
-) -> Removal:
+def _replaced(
+    container_id: str, shown: _Shown | None, uid: str | None, state: NodeState
+) -> Removal | None:
+    """What runs in its place, or the end that a list shows where no line told of it."""
+    pod = state.lifecycle.pods.get(uid or "")
+    if pod is None:
+        return None
     short = container_id[:12]
-    if (death := deaths.died.get(container_id)) is not None:
-        seq, ts_ns = death
-        return Removal(
-            "match",
-            f"container {short} died at {format_ts(ts_ns)}, and the runtime removes the cgroup "
-            "of what no longer runs",
-            inputs=(seq,),
-        )
-    if over is not None:
-        return over
-    run = deaths.running.get(container_id)
-    # A start behind the snapshot is told late: it tells nothing of what was before.
-    if run is not None and run[1] <= at_ns and deaths.logged and told(run[1]):
-        seq, ts_ns, _ = run
-        return Removal(
-            "impossible",
-            f"container {short} runs since {format_ts(ts_ns)} and nothing tells that it died, so "
-            "its cgroup has to be there",
-            inputs=(seq,),
-        )
-    return Removal("unverifiable", missing=(f"the end of container {short}",))
+    for name, container in pod.containers.items():
+        if container.container_id == container_id and not container.running:
+            return Removal("match", f"container {short} ({name}) had ended, and its cgroup goes")
+        other = container.container_id
+        if shown is not None and shown.name == name and other not in (None, container_id):
+            return Removal(
+                "match",
+                f"container {(other or '')[:12]} came as {name} in the place of {short}, whose "
+                "cgroup goes",
+            )
+    return None
+
+
+def _runs(body: PodListed, container_id: str) -> bool:
+    """Whether a pod's status says that a container runs."""
+    status: Any = body.status or {}
+    for kind in ("containerStatuses", "initContainerStatuses"):
+        for entry in status.get(kind) or ():
+            if isinstance(entry, dict) and isinstance(entry.get("state"), dict):
+                whose = str(entry.get("containerID") or "").rpartition("/")[2]
+                if whose == container_id and entry["state"].get("running") is not None:
+                    return True
+    return False

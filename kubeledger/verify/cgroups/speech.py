@@ -50,8 +50,11 @@ class Speaker:
             recorded={"cgroup": body.cgroup},
         )
 
-    def say(self, record: Record, body: CgroupUpdated, judged: Judged) -> None:
-        """What a comparison gave."""
+    def say(self, record: Record, body: CgroupUpdated, judged: Judged | list[str]) -> None:
+        """What a comparison gave, or what is missing for one."""
+        if isinstance(judged, list):
+            self.unverifiable(record, body, judged)
+            return
         if judged.verdict is None:
             self.unverifiable(record, body, ["values in the cgroup's files"])
             return

@@ -38,6 +38,7 @@ class Sums(msgspec.Struct, frozen=True):
         doubtful: those that may count or not.
         inputs: records of the specs with requests.
         missing: what must be known for more; then the sums say nothing.
+        unknown: specs of pods that perhaps counted; a sum that is none of these may be right.
     """
 
     usual: QOSRequests
@@ -47,6 +48,7 @@ class Sums(msgspec.Struct, frozen=True):
     doubtful: tuple[Part, ...] = ()
     inputs: tuple[int, ...] = ()
     missing: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def by_sum(self) -> dict[QOSRequests, tuple[Part, ...]]:
         """Sums -> the pods they are of: the likeliest, and those with one pod more or less."""
@@ -67,6 +69,7 @@ def sums_between(lives: Lives, register: PodRegister, rules: Rules, start: int, 
     doubtful: list[Part] = []
     inputs: list[int] = []
     missing: list[str] = []
+    unknown: list[str] = []
     counted = 0
     for life in lives.all():
         if not life.may_count(start, end):
@@ -74,10 +77,11 @@ def sums_between(lives: Lives, register: PodRegister, rules: Rules, start: int, 
         listed = register.at(end, life.uid, life.namespace, life.name)
         requests = _requests(listed, rules)
         likely = _likely(life, start, end, rules)
-        counted += likely
         if requests is None or listed is None:
-            missing.append(f"{_SPEC}{life.namespace}/{life.name}")
+            named = f"{_SPEC}{life.namespace}/{life.name}"
+            (unknown if life.vague else missing).append(named)
             continue
+        counted += likely
         if not (
             requests.burstable_milli_cpu or requests.burstable_memory or requests.guaranteed_memory
         ):
@@ -107,6 +111,7 @@ def sums_between(lives: Lives, register: PodRegister, rules: Rules, start: int, 
         tuple(doubtful),
         tuple(inputs),
         tuple(missing),
+        tuple(unknown),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kubeledger.cgroups.records import QOSCgroupsUpdated, QOSReserveComputed
+from kubeledger.cgroups.records import QOSReserveComputed
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
@@ -24,8 +24,9 @@ Say = Callable[[], None]
 _RULE: Final = "pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups"
 _SUBJECT: Final = "node"
 _SPAN_NS: Final = 10 * NS_PER_S
-_SPANS: Final = 40
 _SILENT_NS: Final = 25 * NS_PER_S
+_LOGGED_NS: Final = NS_PER_S
+"""A write is logged so soon after what it reckons with."""
 _ODD_MAX: Final = 8
 _NEAR_NS: Final = 500_000_000
 _ORPHANS_NS: Final = 60 * NS_PER_S
@@ -48,23 +49,22 @@ class WriteJudge:
         self._lives = lives
         self.writes = writes
         self._reserves: dict[str, tuple[int, int, int]] = {}
+        self._reserved_ns = 0
         self._odd: list[Write] = []
-        self._spans: dict[int, None] = {}
         self._began_with_pods = False
-        self._held: list[tuple[Say, Say, tuple[int, Say] | None]] = []
+        self._held: list[tuple[Say, Say]] = []
         self._on_hole = on_hole
         self._started_ns: int | None = None
         self._alive_ns: int | None = None
 
-    def hold(self, *, sure: Say, doubtful: Say, unwatched: tuple[int, Say] | None = None) -> None:
+    def hold(self, *, sure: Say, doubtful: Say) -> None:
         """Something cannot be as it is told: say so at the next beat, if that is in time.
 
-        A beat that is not there shows that a piece of the log is not, either. What a snapshot
-        shows may have happened while no kubelet ran: ``unwatched`` is its time, and what to
-        say then.
+        A beat that is not there shows that a piece of the log is not, either. By the beat more
+        may be told of the pods, so that ``sure`` looks again.
         """
         if self.writes.timer.beats:
-            self._held.append((sure, doubtful, unwatched))
+            self._held.append((sure, doubtful))
         else:
             sure()
 
@@ -74,22 +74,18 @@ class WriteJudge:
 
     def _release(self, *, whole: bool) -> None:
         held, self._held = self._held, []
-        for sure, doubtful, _ in held:
+        for sure, doubtful in held:
             (sure if whole else doubtful)()
-
-    def active(self, ts_ns: int) -> None:
-        """The log goes on: something was told at this time."""
-        span = ts_ns // _SPAN_NS
-        if span not in self._spans:
-            self._spans[span] = None
-            if len(self._spans) > _SPANS:
-                del self._spans[next(iter(self._spans))]
-        if self._alive_ns is not None and ts_ns - self._alive_ns > _SILENT_NS:
-            self._hole()
 
     def alive(self, ts_ns: int) -> None:
         """The eviction manager told of its signals, as it does every ten seconds."""
+        self._watch(ts_ns)
         self._alive_ns = ts_ns
+
+    def _watch(self, ts_ns: int) -> None:
+        """The log goes on at this time; it may not have in between."""
+        if self._alive_ns is not None and ts_ns - self._alive_ns > _SILENT_NS:
+            self._hole()
 
     def _hole(self) -> None:
         """A piece of the log is missing."""
@@ -103,23 +99,11 @@ class WriteJudge:
     def kubelet_started(self) -> None:
         """The log of a process begins, which has a timer of its own."""
         self._give_up()
-        self._release_unwatched()
         self._release(whole=True)
         self._reserves.clear()
         self._alive_ns = None
         self._began_with_pods = next(self._lives.all(), None) is not None
         self.writes.kubelet_started()
-
-    def _release_unwatched(self) -> None:
-        """What a snapshot showed after the last sign of a process."""
-        if self._alive_ns is None:
-            return
-        held, self._held = self._held, []
-        for sure, doubtful, unwatched in held:
-            if unwatched is not None and unwatched[0] > self._alive_ns:
-                unwatched[1]()
-            else:
-                self._held.append((sure, doubtful, unwatched))
 
     def start_seen(self, ts_ns: int) -> None:
         """It begins with the start of the process."""
@@ -133,10 +117,16 @@ class WriteJudge:
 
     def reserve(self, record: Record, body: QOSReserveComputed) -> None:
         """What the write that follows reckons with."""
+        if record.ts_ns - self._reserved_ns > _LOGGED_NS:
+            self._reserves = {}  # the line of the write that they belonged to is lost
+        self._reserved_ns = record.ts_ns
         self._reserves[body.qos_class] = (record.seq, body.requested_bytes, body.reserve_percent)
 
     def written(self, record: Record, rules: Rules | None) -> None:
         """A write."""
+        self._watch(record.ts_ns)
+        if record.ts_ns - self._reserved_ns > _LOGGED_NS:
+            self._reserves = {}
         write = Write(record, rules, self._reserves, self.writes.run)
         self._reserves = {}
         if rules is None:
@@ -158,6 +148,10 @@ class WriteJudge:
             return
         if write.cause == "timer":
             self._on_beat(write, last)
+        self._judge(write, rules, wrong)
+
+    def _judge(self, write: Write, rules: Rules, wrong: str | None) -> None:
+        """Give a write that was due its finding."""
         if not rules.settings.per_qos:
             self._say(write, "cgroupsPerQOS is off, so there are no QoS cgroups to write")
         elif wrong is None:
@@ -168,7 +162,7 @@ class WriteJudge:
             self._unknown(write, WHOLE_LOG)
         else:
             self.hold(
-                sure=lambda: self._say(write, wrong),
+                sure=lambda: self._say(write, self._reckoning(write, rules)),
                 doubtful=lambda: self._unknown(write, WHOLE_LOG),
             )
 
@@ -188,7 +182,7 @@ class WriteJudge:
                 return f"the reserve of {qos_class} is {percent} %, not {logged} %"
         at = write.ts_ns
         sums = sums_between(self._lives, self._bench.pods, rules, at, at)
-        if sums.missing:
+        if sums.missing or sums.unknown:
             return None
         logged_bytes = {name: number for name, (_, number, _) in write.reserves.items()}
         for requests in sums.possible:
@@ -213,38 +207,27 @@ class WriteJudge:
     def _on_beat(self, write: Write, last: list[int]) -> None:
         """A beat settles what came off the beat before it, and shows beats that are missing."""
         minutes = round((write.ts_ns - last[0]) / PERIOD_NS) if last else 1
-        missed = [last[0] + n * PERIOD_NS for n in range(1, minutes)] if last else []
-        if not all(self._told_around(due) for due in missed):
+        odd, self._odd = self._odd, []
+        odd = [other for other in odd if not self._explained_late(other)]
+        if minutes > 1 and not (minutes == 2 and len(odd) == 1):  # one was moved
+            self._odd = odd
             self._hole()
             return
-        odd, self._odd = self._odd, []
         for other in odd:
             self._judge_odd(other, write)
-        self._release(whole=True)
-        between = [w for w in self.writes.recent if w is not write and last and w.ts_ns > last[0]]
-        if missed and not odd and not between:
-            self._absent(write, missed[0], last[0])
+        self._release(whole=minutes == 1)
+
+    def _explained_late(self, write: Write) -> bool:
+        """Whether what was told since explains a write."""
+        self.writes.explain_by_pods(write, self._lives)
+        if write.cause is None or write.rules is None:
+            return False
+        self._judge(write, write.rules, self._reckoning(write, write.rules))
+        return True
 
     def _late(self, write: Write) -> bool:
         """Whether the first write that is told comes too late to be the first one."""
         return self._started_ns is not None and write.ts_ns > self._started_ns + PERIOD_NS
-
-    def _told_around(self, ts_ns: int) -> bool:
-        """Whether the log tells of something right before and after a time."""
-        spans = ((ts_ns + n * _SPAN_NS) // _SPAN_NS for n in (-1, 0, 1))
-        return self.told_until(ts_ns + _SPAN_NS) and all(span in self._spans for span in spans)
-
-    def _absent(self, write: Write, due: int, last: int) -> None:
-        self._bench.absent(
-            write.record,
-            QOSCgroupsUpdated.kind,
-            subject=_SUBJECT,
-            expected={},
-            why=f"the QoS cgroups had to be written at {format_ts(due)}, one minute after the "
-            f"write at {format_ts(last)}, and the log, which goes on, tells of none",
-            rule=_RULE,
-            inputs=(write.record.seq,),
-        )
 
     def _odd_one(self, write: Write) -> None:
         """Neither on a beat nor explained by a pod."""
@@ -273,7 +256,8 @@ class WriteJudge:
             self._say(write)
         odd, self._odd = self._odd, []
         for other in odd:
-            self._judge_odd(other, second)
+            if not self._explained_late(other):
+                self._judge_odd(other, second)
 
     def _judge_odd(self, write: Write, beat: Write) -> None:
         if not self._complete(write):

@@ -16,6 +16,7 @@ from kubeledger.cgroups.records import (
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import (
     ContainerDied,
+    ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
     PodAdmitted,
@@ -24,12 +25,13 @@ from kubeledger.lifecycle.records import (
     PodListed,
     PodRejected,
     PodTerminated,
+    ReasonReported,
 )
 from kubeledger.machine import Body, Decision, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeExecuted, ProbeTicksFolded
+from kubeledger.prober.records import ProbeExecuted
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.coverage import Coverage
@@ -38,22 +40,17 @@ from kubeledger.verify.cgroups.lives import Lives
 from kubeledger.verify.cgroups.machine import Machine
 from kubeledger.verify.cgroups.pods import Rules, differing_resources
 from kubeledger.verify.cgroups.qos_findings import QOSLevels
-from kubeledger.verify.cgroups.removals import Deaths, Removal, judge_removal
+from kubeledger.verify.cgroups.removals import Removals
 from kubeledger.verify.cgroups.settings import CgroupSettings, read_settings
 from kubeledger.verify.cgroups.speech import Speaker
-from kubeledger.verify.cgroups.timing import WHOLE_LOG, WriteJudge
+from kubeledger.verify.cgroups.timing import WriteJudge
 from kubeledger.verify.cgroups.window import READ_NS, Snapshot
 from kubeledger.verify.cgroups.writes import Writes
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
 __all__ = ["CgroupVerifier"]
 
-_UNWATCHED: Final = "whether a kubelet still ran then"
-_REMOVAL_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
 _STARTING_NS: Final = 60 * NS_PER_S
-_MANY: Final = 3
-"""So many cgroups of one snapshot that cannot have gone: it was not read as a whole."""
-
 _OF_LOG: Final[tuple[type[Body], ...]] = (
     ContainerDied,
     ContainerStarted,
@@ -78,11 +75,11 @@ class CgroupVerifier(Verifier):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.lives = Lives()
-        self.deaths = Deaths()
         self.writes = Writes()
         self.machine = Machine()
         self.coverage = Coverage()
-        self.judge = WriteJudge(bench, self.lives, self.writes, self.coverage, self._holed)
+        self.removals = Removals(bench, self.lives, self.coverage.told)
+        self.judge = WriteJudge(bench, self.lives, self.writes, self.coverage, self.lives.holed)
         speaker = Speaker(bench)
         self._lines = speaker.lines
         self.levels = Levels(bench, speaker, self.machine)
@@ -112,6 +109,9 @@ class CgroupVerifier(Verifier):
             CgroupRemoved: self._removed,
             CgroupUpdated: self._updated,
             ContainerDied: self._died,
+            ContainerKilled: lambda record, body, state: self.lives.container_killed(
+                record, body, state
+            ),
             ContainerRestarted: self._restarted,
             ContainerStarted: self._started,
             KubeletStarted: self._kubelet_started,
@@ -122,10 +122,9 @@ class CgroupVerifier(Verifier):
             PodListed: self._listed,
             PodPreempted: self._doomed,
             PodRejected: lambda record, body, state: self.lives.rejected(record, body, state),
-            PodTerminated: self._terminated,
+            PodTerminated: lambda record, body, state: self.lives.terminated(record, body, state),
+            ReasonReported: lambda record, body, state: self.lives.reported(record, body, state),
             EvictionSignalObserved: lambda record, body, state: self.judge.alive(record.ts_ns),
-            ProbeExecuted: lambda record, body, state: None,
-            ProbeTicksFolded: lambda record, body, state: None,
             QOSCgroupsUpdated: self._written,
             QOSReserveComputed: lambda record, body, state: self.judge.reserve(record, body),
             SettingsObserved: self._settings_observed,
@@ -136,6 +135,7 @@ class CgroupVerifier(Verifier):
         """The ledger ended: judge by what there is."""
         while self._snapshots:
             self._close(self._snapshots.popleft(), state)
+        self.removals.settle(state)
         self.judge.settle()
 
     def _in_time(self, handler: See) -> See:
@@ -144,15 +144,9 @@ class CgroupVerifier(Verifier):
         def see(record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 # any body
             while self._snapshots and self._snapshots[0].deadline_ns < record.ts_ns:
                 self._close(self._snapshots.popleft(), state)
-            if isinstance(body, _OF_LOG):
-                self.judge.active(record.ts_ns)
             handler(record, body, state)
 
         return see
-
-    def _holed(self) -> None:
-        self.lives.holed()
-        self.deaths.unwatched()
 
     def _rules(self) -> Rules | None:
         if self.bench.profile is None:
@@ -166,8 +160,7 @@ class CgroupVerifier(Verifier):
     def _updated(self, record: Record, body: CgroupUpdated, state: NodeState) -> None:
         if body.level == "pod" and body.pod_uid:
             self._pod_cgroups.add(body.pod_uid)
-        if body.container_id:
-            self.deaths.shown.add(body.container_id)
+        self.removals.shown(record, body)
         rules = self._rules()
         if rules is None:
             self.levels.without_rules(record, body)
@@ -191,68 +184,10 @@ class CgroupVerifier(Verifier):
     def _close(self, snapshot: Snapshot, state: NodeState) -> None:
         for record, rules in snapshot.levels:
             self.qos_levels.find(record, rules)
-        self._find_removals(snapshot, state)
+        self.removals.in_time(snapshot.ts_ns, state)
+        self.removals.find(snapshot.ts_ns, snapshot.deadline_ns, snapshot.removed, state)
         if not self._snapshots:
             self.writes.forget(snapshot.ts_ns)
-
-    def _find_removals(self, snapshot: Snapshot, state: NodeState) -> None:
-        judged: list[tuple[Record, Removal]] = []
-        for record in snapshot.removed:
-            where = parse_cgroup_path(record.body.cgroup)  # type: ignore[attr-defined] # CgroupRemoved
-            if where is None:
-                judged.append(
-                    (record, Removal("unverifiable", missing=("a cgroup of the kubelet",)))
-                )
-                continue
-            removal = judge_removal(
-                where,
-                self.lives,
-                self.deaths,
-                state,
-                at_ns=snapshot.ts_ns,
-                told=lambda since: self.coverage.told(since, snapshot.deadline_ns),
-            )
-            judged.append((record, removal))
-            if where.container_id:
-                self.deaths.hidden(where.container_id)
-        wrong = [removal for _, removal in judged if removal.verdict == "impossible"]
-        for record, removal in judged:
-            if removal.verdict == "impossible" and len(wrong) >= _MANY:
-                missing = "the whole of the cgroup files, for several running cgroups are not there"
-                removal = Removal("unverifiable", missing=(missing,))
-            if removal.verdict == "impossible":
-                self._hold_removal(record, removal)
-            else:
-                self._find_removal(record, removal)
-
-    def _hold_removal(self, record: Record, removal: Removal) -> None:
-        doubtful = Removal("unverifiable", missing=(WHOLE_LOG,))
-        unwatched = Removal("unverifiable", missing=(_UNWATCHED,))
-        self.judge.hold(
-            sure=lambda: self._find_removal(record, removal),
-            doubtful=lambda: self._find_removal(record, doubtful),
-            unwatched=(record.ts_ns, lambda: self._find_removal(record, unwatched)),
-        )
-
-    def _find_removal(self, record: Record, removal: Removal) -> None:
-        body = record.body
-        assert isinstance(body, CgroupRemoved)
-        subject = f"cgroup/{body.cgroup}"
-        if removal.verdict == "unverifiable":
-            self.bench.unverifiable(
-                record, subject=subject, missing=removal.missing, rule=_REMOVAL_RULE
-            )
-            return
-        self.bench.find(
-            record,
-            removal.verdict,
-            subject=subject,
-            why=removal.why,
-            expected={"cgroup": body.cgroup} if removal.verdict == "match" else None,
-            recorded={"cgroup": body.cgroup},
-            rule=_REMOVAL_RULE,
-            inputs=removal.inputs,
-        )
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
         self.judge.written(record, self._rules())
@@ -261,7 +196,6 @@ class CgroupVerifier(Verifier):
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self.lives.kubelet_started(record.ts_ns, restart=body.restart)
-        self.deaths.unwatched()
         self.judge.kubelet_started()
         self._begun_ns = record.ts_ns
         self._settings = None
@@ -288,6 +222,7 @@ class CgroupVerifier(Verifier):
 
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         self.lives.listed(record, body, state)
+        self.removals.listed(record, body)
         rules = self._rules()
         if rules is not None and body.spec is not None:
             self._compare_specs(record, body, rules)
@@ -316,26 +251,19 @@ class CgroupVerifier(Verifier):
     def _doomed(self, record: Record, body: PodEvicted | PodPreempted, state: NodeState) -> None:
         self.lives.doomed(record, body, state)
 
-    def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
-        self.lives.terminated(record, body, state)
-        if (life := self.lives.of(state, body)) is not None:
-            self.deaths.forget_pod(life.key)
-
     def _started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
         self.lives.container_started(record, body, state)
         life = self.lives.of(state, body)
         if life is not None:
             life.written = max(life.written, 1)
-            self.deaths.started(body.container_id, record.seq, record.ts_ns, life.key)
 
     def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:
         life = self.lives.of(state, body)
-        if body.container_id in self.deaths.over:
+        if body.container_id in self.removals.over:
             return  # told late, of what died already
         if life is not None and body.container_id is not None:
             life.run(body.container_id, body.container)
-            self.deaths.started(body.container_id, record.seq, record.ts_ns, life.key)
 
     def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         self.lives.container_died(record, body, state)
-        self.deaths.ended(body.container_id, record.seq, record.ts_ns)
+        self.removals.ended(body.container_id, record.seq, record.ts_ns)

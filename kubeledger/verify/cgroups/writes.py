@@ -24,7 +24,7 @@ _EARLY_NS: Final = 20_000_000
 _LATE_NS: Final = NS_PER_S
 _STRAIGHT_NS: Final = 50_000_000
 """A beat that is later than this may be a slow one, or one that was moved."""
-_KILLED_NS: Final = 10 * NS_PER_S
+_SAME_NS: Final = 1000
 _KEPT_NS: Final = 150 * NS_PER_S
 _RETRIES_NS: Final = 300 * NS_PER_S
 
@@ -147,6 +147,16 @@ class Writes:
             )
             timer.beat(ts_ns)
             return
+        twin = next((w for w in self.recent if abs(w.ts_ns - ts_ns) < _SAME_NS), None)
+        if twin is not None and twin.cause is not None:
+            write.cause, write.inputs = twin.cause, (twin.record.seq,)
+            write.explained = f"the log tells of it twice, and {twin.explained}"
+            return
+        self.explain_by_pods(write, lives)
+
+    def explain_by_pods(self, write: Write, lives: Lives) -> None:
+        """Find the pod that it was for; what is told later may show another one."""
+        ts_ns = write.ts_ns
         if (life := _first_synced(lives, ts_ns)) is not None:
             life.written += 1
             write.cause = "first sync"
@@ -165,9 +175,9 @@ def _first_synced(lives: Lives, ts_ns: int) -> Life | None:
     """The oldest pod whose own write is still to come."""
     waiting = [
         life
-        for life in lives.current.values()
+        for life in lives.all()
         if not (life.written or life.rejected)
-        and life.since <= ts_ns <= life.since + _RETRIES_NS
+        and life.since <= ts_ns <= life.told + _RETRIES_NS
         and (life.ended is None or life.ended >= ts_ns)
     ]
     return min(waiting, key=lambda life: (life.since, life.seq), default=None)
@@ -175,12 +185,5 @@ def _first_synced(lives: Lives, ts_ns: int) -> Life | None:
 
 def _killed(lives: Lives, ts_ns: int) -> Life | None:
     """A pod whose end had begun and was not long over."""
-    ending = [
-        life
-        for life in lives.all()
-        if life.ending is not None
-        and life.ending <= ts_ns
-        and not life.rejected
-        and (life.ended is None or life.signed + _KILLED_NS >= ts_ns)
-    ]
+    ending = [life for life in lives.all() if life.goes_down(ts_ns) and not life.rejected]
     return max(ending, key=lambda life: (life.ending or 0, life.seq), default=None)
