@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kubeledger.simulate.recorder import EventRecorder
 from kubeledger.simulate.schedule import Timer
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Kubelet:
         run: 0 for the first process.
         started_ns: when it began.
         alive: False once it was stopped; its timers do nothing any more.
+        recorder: what it remembers of events that it sent.
         devices, pods, probes, images, cgroups, eviction: its loops.
     """
 
@@ -46,6 +48,7 @@ class Kubelet:
         self.run = run
         self.started_ns = sim.schedule.now_ns
         self.alive = True
+        self.recorder = EventRecorder(sim.journal, lambda: sim.schedule.now_ns)
 
     def after(self, delay_ns: int, action: Callable[[], None]) -> Timer:
         """Do something in a while, if the process still lives then."""

@@ -77,6 +77,9 @@ class PodLoop:
         world = self._kubelet.sim.world
         known = [pod for pod in self._kubelet.sim.offered.values() if pod.uid in world.pods]
         new = [pod for pod in self._kubelet.sim.offered.values() if pod.uid not in world.pods]
+        for pod in known:
+            if pod.phase not in _FINAL:
+                pod.admitted = None  # by this process, which has not been told of it yet
         for source in ("file", "api"):
             pods = [pod for pod in known if pod.source == source]
             if pods:
@@ -219,6 +222,7 @@ class PodLoop:
         del sim.world.pods[pod.uid]
         self._workers.pop(pod.uid, None)
         sim.runtime.forget(pod.uid)
+        self._kubelet.recorder.forget(pod)
         self.pleg.forget(pod.uid)
         yield from ()
 

@@ -30,6 +30,7 @@ from kubeledger.prober.worker import (
     do_probe,
 )
 from kubeledger.simulate.kubelet import Kubelet
+from kubeledger.simulate.probe_records import TickRecords
 from kubeledger.simulate.probe_status import (
     RUNTIME,
     is_older,
@@ -37,7 +38,7 @@ from kubeledger.simulate.probe_status import (
     seen_by_workers,
     status_of,
 )
-from kubeledger.simulate.probe_worker import Found, SimWorker, handler_of
+from kubeledger.simulate.probe_worker import SimWorker, handler_of
 from kubeledger.simulate.schedule import Action
 from kubeledger.simulate.world import SimContainer, SimPod
 from kubeledger.units import format_ts
@@ -75,6 +76,7 @@ class ProbeLoop:
         self._kubelet = kubelet
         self._sim = kubelet.sim
         self._facts = kubelet.sim.profile.prober
+        self._ticks = TickRecords(kubelet)
         self.manager = ProbeManager(self._facts, kubelet.started_ns)
         self._draws = kubelet.sim.draws.stream(f"probes/{kubelet.run}")
         self._workers: dict[str, dict[tuple[str, ProbeType], SimWorker]] = {}
@@ -142,7 +144,7 @@ class ProbeLoop:
 
     def _exit(self, worker: SimWorker) -> None:
         worker.catch_up(self._sim.schedule.now_ns)
-        self._unfold(worker)
+        self._ticks.unfold(worker)
         worker.cancel()
         self._seqs.pop((worker.probe_type, worker.worker.container_id), None)
         self.manager.worker_exited(worker.key)
@@ -233,7 +235,7 @@ class ProbeLoop:
         for workers in self._workers.values():
             for worker in workers.values():
                 worker.catch_up(self._sim.schedule.now_ns)
-                self._unfold(worker)
+                self._ticks.unfold(worker)
 
     # -- ticks ---------------------------------------------------------------------------------
 
@@ -244,7 +246,7 @@ class ProbeLoop:
         now_ns = self._sim.schedule.now_ns
         if worker.folding:
             worker.catch_up(now_ns)
-            self._unfold(worker)
+            self._ticks.unfold(worker)
             worker.folding = False
         worker.skip(now_ns)
         self._wait(worker)
@@ -309,27 +311,11 @@ class ProbeLoop:
         steady = (step.skipped is None and not step.on_hold) or step.skipped is ERRORED
         worker.folding = executed and steady and goes_on and not changes
         worker.folding &= not self._sim.plan.every_tick
-        tick = self._write_tick(worker, now_ns, found) if executed else None
+        tick = self._ticks.tick(worker, now_ns, found) if executed else None
         seqs = {u: self._transitioned(worker, before, was, u, tick) for u, was in changes}
         for update in updates:
             self._react(worker, update, seqs.get(update))
         return goes_on
-
-    def _write_tick(self, worker: SimWorker, now_ns: int, found: Found) -> int | None:
-        """Write a tick down, or gather it; seq of its record."""
-        worker.count(found[0], 1)
-        if worker.folding:
-            if not worker.holds(now_ns, found):
-                self._unfold(worker)
-            worker.gather(now_ns, found)
-            return None
-        self._unfold(worker)
-        return self._sim.journal.write(worker.tick(found))
-
-    def _unfold(self, worker: SimWorker) -> None:
-        body = worker.unfold()
-        if body is not None:
-            self._sim.journal.write(body)
 
     def _sleep(self, worker: SimWorker) -> None:
         """Nothing is new until the probe finds something else, or somebody pokes the worker."""
@@ -339,7 +325,7 @@ class ProbeLoop:
         def wake() -> None:
             if last_ns is not None:
                 worker.catch_up(last_ns + 1)
-            self._unfold(worker)
+            self._ticks.unfold(worker)
             worker.folding = False
             self._wait(worker)
 

@@ -18,7 +18,6 @@ from kubeledger.lifecycle.graceperiod import container_grace_s, overridden_grace
 from kubeledger.lifecycle.records import (
     ContainerKilled,
     PodTerminated,
-    ReasonReported,
     RestartBackedOff,
 )
 from kubeledger.simulate.actions import PlannedKill, actions_of
@@ -42,6 +41,8 @@ _CLEAN_UP_NS = 100_000_000
 _RESYNC_NS = 60 * NS_PER_S
 _RETRY_NS = 10 * NS_PER_S
 _PERMILLE = 1000
+_START_EVENTS = 3
+"""Pulled, Created and Started."""
 _NO_SANDBOX = (
     "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create containerd "
     "task: failed to create shim task"
@@ -232,6 +233,7 @@ class PodWorker:
             ),
             cause=cause,
         )
+        self._kubelet.recorder.spend(self.pod, 1)
         self._kubelet.sim.runtime.killed[instance.container_id] = End(seq, reason or "exited")
         if not instance.running:
             return self._kubelet.sim.schedule.now_ns
@@ -251,10 +253,12 @@ class PodWorker:
             return
         yield CONTAINER_NS
         if self.ending is None:
+            self._kubelet.recorder.spend(self.pod, _START_EVENTS)
             self.started.add(sim.runtime.start(self.pod, container).container_id)
 
     def _back_off(self, container: SimContainer, wait_ns: int) -> None:
         newest, runtime = container.container_id, self._kubelet.sim.runtime
+        self._kubelet.recorder.spend(self.pod, 1)
         died, killed = runtime.died.get(newest), runtime.killed.get(newest)
         self._kubelet.sim.journal.write(
             RestartBackedOff(
@@ -285,18 +289,7 @@ class PodWorker:
 
     def _report(self, reason: str, message: str, container: str | None = None) -> None:
         """An event about the pod that warns."""
-        self._kubelet.sim.journal.write(
-            ReasonReported(
-                object_kind="Pod",
-                namespace=self.pod.namespace,
-                pod=self.pod.name,
-                pod_uid=self.pod.uid,
-                container=container,
-                type="Warning",
-                reason=reason,
-                message=message,
-            )
-        )
+        self._kubelet.recorder.warn(self.pod, reason, message, container)
 
     # -- the end -------------------------------------------------------------------------
 
