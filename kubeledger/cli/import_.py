@@ -152,10 +152,12 @@ def _totals(bundle: NodeReport) -> str:
     lines = sum(account.lines for account in bundle.accounts)
     lost = sum(account.not_understood for account in bundle.accounts)
     noise = sum(account.noise for account in bundle.accounts)
+    repeated = sum(account.repeated for account in bundle.accounts)
+    again = f" ({repeated:,} of it lines that are there twice)" if repeated else ""
     size = sum(bundle.sizes.values())
     return (
-        f"  {len(bundle.sizes)} files, {size:,} bytes, {lines:,} lines: {noise:,} known noise,"
-        f" {lost:,} not understood; {bundle.added:,} records"
+        f"  {len(bundle.sizes)} files, {size:,} bytes, {lines:,} lines: {noise:,} known noise"
+        f"{again}, {lost:,} not understood; {bundle.added:,} records"
     )
 
 

@@ -130,9 +130,7 @@ class Unwrapper:
         body = entry.log.encode("utf-8", "replace")
         time = entry.time.encode("utf-8", "replace")
         ended = body.endswith(b"\n")
-        return Unwrapped(
-            body.rstrip(b"\r\n"), True, time or None, None, partial=not ended
-        )
+        return Unwrapped(body.rstrip(b"\r\n"), True, time or None, None, partial=not ended)
 
 
 def _take(match: re.Match[bytes], line: bytes) -> Unwrapped:

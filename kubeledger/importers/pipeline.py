@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 
 from kubeledger import __version__
 from kubeledger.importers.account import Account, shape_of
@@ -21,6 +22,7 @@ from kubeledger.importers.log_survey import LogSurvey
 from kubeledger.importers.plan import Plan
 from kubeledger.importers.registry import assembler_types
 from kubeledger.importers.reorder import in_order
+from kubeledger.importers.rotation import overlap_of, up_to
 from kubeledger.importers.router import Router
 from kubeledger.importers.sequencer import Sequencer
 from kubeledger.importers.sources import SourceFile
@@ -202,15 +204,24 @@ class Pipeline:
     def _read_logs(self) -> Iterator[LogOutput]:
         timing = self.plan.timing
         clock = Clock(timing.year or 1970, timing.offset_ns)
-        for survey in timing.logs:
-            reader = KlogReader(self._account(survey.source.name), self._router, clock)
-            yield from reader.read(self._counted(survey.source))
+        for survey, following in zip_longest(timing.logs, timing.logs[1:]):
+            account = self._account(survey.source.name)
+            reader = KlogReader(account, self._router, clock)
+            overlap = overlap_of(survey, following) if following is not None else None
+            end = survey.digests.size if overlap is None else overlap.offset
+            yield from reader.read(self._counted(up_to(survey.source.chunks(), end)))
+            findings = list(_odd_bytes(survey, reader.cutter.stats))
+            if overlap is not None:
+                account.leave_out(overlap.lines)
+                self._read += survey.digests.size - end
+                message = f"its last {overlap.lines} lines begin {following.source.name}, too"
+                findings.append(Finding("overlap", survey.source.name, f"{message}: read once"))
             at_ns = clock.last_ns or timing.first_ts_ns
-            for finding in _odd_bytes(survey, reader.cutter.stats):
+            for finding in findings:
                 yield self._finding(finding, at_ns)
 
-    def _counted(self, source: SourceFile) -> Iterator[bytes]:
-        for chunk in source.chunks():
+    def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
             self._read += len(chunk)
             if self._progress is not None:
                 self._progress(self._read, self._total)

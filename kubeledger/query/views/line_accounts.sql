@@ -8,6 +8,7 @@
 -- column understood BIGINT: lines that a fact or a known message came from
 -- column noise BIGINT: lines known to hold no decision
 -- column not_understood BIGINT: lines that no importer knows (see `not_understood`)
+-- column repeated BIGINT: lines of the noise that say again what another line of the bundle said
 -- column records BIGINT: records made from the source
 CREATE VIEW line_accounts AS
 SELECT
@@ -19,6 +20,7 @@ SELECT
     (account ->> 'understood')::BIGINT AS understood,
     (account ->> 'noise')::BIGINT AS noise,
     (account ->> 'not_understood')::BIGINT AS not_understood,
+    coalesce((account ->> 'repeated')::BIGINT, 0) AS repeated,
     coalesce(list_sum(
         [(account -> 'records' ->> kind)::BIGINT FOR kind IN json_keys(account -> 'records')]
     ), 0)::BIGINT AS records
