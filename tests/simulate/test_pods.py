@@ -231,6 +231,23 @@ def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -
     clean(found, unverifiable=1)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_after_a_restart_pods_count_once_they_are_handed_over(version: str) -> None:
+    """The static pod did not fit beside the API's, which now comes behind it and preempts it."""
+    found = records(
+        plan(
+            planned("api", container(requests={"cpu": "3"}), priority=2_000_000_000),
+            planned("static", container(requests={"cpu": "2"}), at_s=20, source="file"),
+            kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
+            version=version,
+        )
+    )
+    assert len(of_kind(found, "preemption.PreemptionFailed")) == 1  # that of the first process
+    (victim,) = of_kind(found, "preemption.PodPreempted")
+    assert (victim.victim_pod, victim.preemptor_pod) == ("static", "api")
+    assert not bad(found)
+
+
 def test_an_image_that_is_missing_holds_up_the_start() -> None:
     """An image that is missing holds up the start."""
     image = planned("a", {**container(), "image": "registry.local/none:1"})

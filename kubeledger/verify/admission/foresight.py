@@ -27,6 +27,11 @@ __all__ = ["Decided", "Foresight", "ListedFacts", "Place"]
 Place = tuple[int, int]
 """Time and number of a record: the order in which things happened."""
 
+Who = tuple[str, str, str | None]
+"""Namespace, name and UID of a pod."""
+
+_WHOLE_SECONDS_NS: Final = 2 * NS_PER_S
+"""The time of a list may be one of whole seconds."""
 _WHILE_IT_RAN: Final = (None, "DeadlineExceeded", "Evicted", "Preempting", "Terminated")
 """Reasons of a failed pod that had been let in."""
 _END: Final[Place] = (1 << 63, 0)
@@ -59,11 +64,6 @@ class ListedFacts(msgspec.Struct):
     since_ns: int = 0
     node: str | None = None
     rejections: list[tuple[int, int, str, str]] = []
-
-    def rejection(self, ts_ns: int) -> tuple[int, str, str] | None:
-        """Record, reason and message of the list that shows a refusal of that time."""
-        shown = [entry for entry in self.rejections if entry[0] >= ts_ns] or self.rejections[-1:]
-        return shown[0][1:] if shown else None
 
 
 class Foresight:
@@ -145,6 +145,20 @@ class Foresight:
         index = bisect_right(self._starts, at)
         start = self._starts[index - 1] if index else (0, 0)
         return self._next_add(name_key(namespace, pod), start, uid) < self._next_start(at)
+
+    def rejection(self, offer_key: str, at: Place, who: Who) -> tuple[int, str, str] | None:
+        """Record, reason and message of the list that shows a refusal at a place.
+
+        Only until the pod is handed over again: it may be refused once a process.
+        """
+        self._sort()
+        listed = self.listed.get(offer_key)
+        namespace, pod, uid = who
+        until_ns = self._next_add(name_key(namespace, pod), at, uid)[0]
+        for ts_ns, *shown in [] if listed is None else listed.rejections:
+            if at[0] - _WHOLE_SECONDS_NS <= ts_ns < until_ns:
+                return (shown[0], shown[1], shown[2])
+        return None
 
     def is_named(self, namespace: str, pod: str) -> bool:
         """Whether a list or a manifest, a decision or a container names such a pod."""

@@ -13,7 +13,6 @@ from kubeledger.node.records import NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.admission.foresight import ListedFacts
 from kubeledger.verify.admission.nodes import Nodes
 from kubeledger.verify.bench import Bench
 
@@ -53,16 +52,17 @@ _COMPARED: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 def compare_refusal(
-    bench: Bench, record: Record, body: PodRejected, listed: ListedFacts | None
+    bench: Bench, record: Record, body: PodRejected, shown: tuple[int, str, str] | None
 ) -> str | None:
     """The pod's status and all lines about the refusal say the same.
+
+    ``shown`` is the record of a list, and reason and message of the status in it.
 
     Returns:
         the message of the status where another line has it, too, and the decision's own line
         has not: two sources against one.
     """
     subject = f"pod/{body.namespace}/{body.pod}"
-    shown = None if listed is None else listed.rejection(record.ts_ns)
     bare: list[str] = []
     if shown is not None:
         seq, reason, message = shown

@@ -140,8 +140,9 @@ class AdmissionVerifier(Verifier):
             if now_ns is not None and now_ns <= record.ts_ns + _ANSWERED_NS:
                 continue
             del self._unanswered[offer]
-            listed = self._asker.foresight.listed.get(offer.key)
-            shown = None if listed is None else listed.rejection(record.ts_ns)
+            who = (offer.namespace, offer.name, offer.uid)
+            at = (offer.ts_ns, offer.seq)
+            shown = self._asker.foresight.rejection(offer.key, at, who)
             if now_ns is not None and shown is not None and shown[1] == reason:
                 why = f"no refusal is told of the pod that had to get one: {reason}, {message}"
                 self.bench.absent(
@@ -245,8 +246,9 @@ class AdmissionVerifier(Verifier):
         offer = self._offer_of(record, body)
         if offer is None:
             return
-        listed = self._asker.foresight.listed.get(offer.key)
-        copies = compare_refusal(self.bench, record, body, listed)
+        who, at = (body.namespace, body.pod, offer.uid), (record.ts_ns, record.seq)
+        shown = self._asker.foresight.rejection(offer.key, at, who)
+        copies = compare_refusal(self.bench, record, body, shown)
         question = self._ask(offer, record, state)
         by_manager = body.message.startswith(ALLOCATION) and not offer.refusals
         if by_manager and isinstance(question, Question):
