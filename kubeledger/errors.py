@@ -17,6 +17,7 @@ __all__ = [
     "KubeledgerError",
     "LedgerBusyError",
     "LedgerUnavailableError",
+    "RecordsDroppedError",
 ]
 
 
@@ -76,6 +77,10 @@ class BadQuestionError(KubeledgerError):
     """The command was asked something that makes no sense (usage)."""
 
     exit_code = 2
+
+
+class RecordsDroppedError(BadQuestionError):
+    """What was asked for was dropped by a policy; what dropped it is named."""
 
 
 class BadInputError(KubeledgerError):

@@ -1,17 +1,28 @@
-"""``kubeledger compact``: everything sealed and compressed."""
+"""``kubeledger compact``: everything sealed and compressed, and dropped what a policy allows."""
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.options import ledger_option, reports_errors
+from kubeledger.cli.options import ledger_option, parse_time, reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.ledger.retention import Policy
+    from kubeledger.replay.dropping import Dropped
 
 __all__ = ["compact"]
 
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?(?:([KMGTkmgt])(i?))?[Bb]?")
+_POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
 
-@click.command(epilog="Example: kubeledger compact --ledger /var/lib/kubeledger")
+
+@click.command(epilog="Example: kubeledger compact --ledger /var/lib/kubeledger --keep 90d")
 @ledger_option
 @click.option(
     "--level",
@@ -20,28 +31,156 @@ __all__ = ["compact"]
     show_default=True,
     help="Of zstd; higher is smaller and slower.",
 )
+@click.option("--keep", metavar="DURATION", help="Drop what is older than this: 90d, 12h, 1d12h.")
+@click.option("--before", metavar="TIME", help="Drop what is from before: RFC 3339, now, or -2h.")
+@click.option(
+    "--keep-bytes",
+    metavar="SIZE",
+    help="Drop what is not needed to keep so many bytes of each node on disk: 500MB, 20GiB.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be dropped; change nothing.")
 @reports_errors
-def compact(ledger: Path, level: int) -> None:
-    """Seal the segments that are still open, and compress them.
+def compact(
+    ledger: Path,
+    level: int,
+    keep: str | None,
+    before: str | None,
+    keep_bytes: str | None,
+    dry_run: bool,
+) -> None:
+    """Seal the segments that are still open, compress them, and drop the oldest by a policy.
 
-    Nothing is lost: each compressed file is read back and compared before the plain one is
-    removed, and the chain covers the same lines as before. Later records begin a new segment.
+    Without a policy nothing is lost: each compressed file is read back and compared before the
+    plain one is removed, and the chain covers the same lines as before.
+
+    With one or several of --keep, --before and --keep-bytes, what any of them allows is dropped:
+    whole segments from a node's beginning, never its last one. The state behind them is kept, a
+    record tells what was dropped when and why, and `audit` proves the chain from there on.
     """
-    from kubeledger.cli.output import printable
+    from kubeledger.errors import BadQuestionError
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.writer import WriterOptions
 
+    now_ns = time.time_ns()
+    policy = _policy(keep, before, keep_bytes)
+    if dry_run and policy is None:
+        raise BadQuestionError(
+            "--dry-run says what a policy would drop, and there is none",
+            advice="give --keep, --before or --keep-bytes",
+        )
     opened = Ledger.open(ledger, WriterOptions(level=level))
+    if not dry_run:
+        _seal(opened)
+    if policy is not None:
+        _drop(opened, policy, now_ns, dry_run=dry_run)
+    if not dry_run:
+        _print_sizes(opened)
+
+
+def _policy(keep: str | None, before: str | None, keep_bytes: str | None) -> Policy | None:
+    """The policy that the options name; None when they name none.
+
+    Raises:
+        BadQuestionError: one of them is no duration, time or size.
+    """
+    from kubeledger.ledger.retention import Policy
+
+    times: list[int] = []
+    words: list[str] = []
+    if keep is not None:
+        times.append(_span_ago(keep))
+        words.append(f"keep {keep.strip()}")
+    if before is not None:
+        from kubeledger.units import format_ts
+
+        times.append(parse_time(before))
+        words.append(f"before {format_ts(times[-1])}")
+    size = None if keep_bytes is None else _size(keep_bytes)
+    if size is not None:
+        words.append(f"keep {size} bytes")
+    if not words:
+        return None
+    return Policy(before_ns=max(times, default=None), keep_bytes=size, words=" or ".join(words))
+
+
+def _span_ago(text: str) -> int:
+    from kubeledger.errors import BadQuestionError
+
+    word = text.strip()
+    try:
+        if word[:1].isdigit():
+            return parse_time(f"-{word}")
+    except BadQuestionError:
+        pass
+    raise BadQuestionError(f"{text!r} is no duration", advice="write it as 90d, 12h or 1d12h")
+
+
+def _size(text: str) -> int:
+    """Bytes of a size as users write it: ``500MB`` (millions), ``20GiB``, ``1000``.
+
+    Raises:
+        BadQuestionError: it is none.
+    """
+    from kubeledger.errors import BadQuestionError
+
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise BadQuestionError(f"{text!r} is no size", advice="write it as 500MB or 20GiB")
+    number, unit, binary = match.groups()
+    base = 1024 if binary else 1000
+    return int(float(number) * base ** _POWERS[unit.upper()]) if unit else int(float(number))
+
+
+def _seal(opened: Ledger) -> None:
+    from kubeledger.cli.output import printable
+
     with opened.writer() as writer:
         for report in writer.recovery:
             click.echo(f"recovered: {printable(report.message)}", err=True)
         count = writer.seal_open()
     click.echo(f"{count} segments sealed")
+
+
+def _drop(opened: Ledger, policy: Policy, now_ns: int, *, dry_run: bool) -> None:
+    from kubeledger.history.history import forget_dropped
+    from kubeledger.replay.dropping import drop_by_policy, plan_drops
+
+    if dry_run:
+        for found in plan_drops(opened, policy):
+            click.echo(_words(found, "would be dropped"))
+        return
+    for found in drop_by_policy(opened, policy, now_ns):
+        click.echo(_words(found, "dropped"))
+    forget_dropped(opened)
+
+
+def _words(found: Dropped, done: str) -> str:
+    from kubeledger.cli.output import printable
+
+    choice = found.choice
+    told = f" (record {found.record_seq})" if found.record_seq is not None else ""
+    held = ""
+    if choice.allowed_seq > choice.last_seq:
+        held = (
+            f"; records up to {choice.allowed_seq} stay, for later imports tell of times before "
+            "their end"
+        )
+    if not choice.last_seq:
+        return f"{printable(found.node)}: nothing {done}{held}"
+    return (
+        f"{printable(found.node)}: records {choice.first_seq} to {choice.last_seq} {done}, "
+        f"{choice.segments} segments, {choice.stored_bytes:,} bytes on disk{told}{held}"
+    )
+
+
+def _print_sizes(opened: Ledger) -> None:
+    from kubeledger.cli.output import printable
+
     for node, info in sorted(opened.manifest().nodes.items()):
         size_bytes = sum(segment.size_bytes for segment in info.segments)
         stored_bytes = sum(segment.stored_bytes for segment in info.segments)
         share = f", {100 * stored_bytes / size_bytes:.1f} %" if size_bytes else ""
         click.echo(
-            f"{printable(node)}: {info.last_seq:,} records, {size_bytes:,} bytes of lines in "
-            f"{stored_bytes:,} on disk{share}"
+            f"{printable(node)}: {info.last_seq - info.dropped_seq:,} records, "
+            f"{size_bytes:,} bytes of lines in {stored_bytes:,} on disk{share}"
         )

@@ -37,5 +37,5 @@ def index(ledger: Path, rebuild: bool) -> None:
         covered = history.cover(1)
         history.require_kept()
     for node, seq in covered.ends.items():
-        click.echo(f"{node}: records 1 to {seq}")
+        click.echo(f"{node}: records {opened.begin(node).seq + 1} to {seq}")
     click.echo(f"{len(covered.paths)} Parquet files below {ledger / HISTORY}")

@@ -26,7 +26,7 @@ from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
 from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import storage_errors
 
-__all__ = ["GROW_BYTES", "Coverage", "History"]
+__all__ = ["GROW_BYTES", "Coverage", "History", "forget_dropped"]
 
 GROW_BYTES = 16 << 20
 """So many bytes of lines behind the history are read as they are; more become Parquet."""
@@ -134,8 +134,7 @@ class History:
             return {node: self._held_of(node, indexes) for node in self.ledger.nodes()}
 
     def _held_of(self, node: str, indexes: list[tuple[Path, Index]]) -> list[_Held]:
-        segments = list_segments(self._segments(node))
-        first_seq = segments[0].first_seq if segments else 1
+        first_seq = self.ledger.begin(node).seq + 1
         held: list[_Held] = []
         for root, index in indexes:
             for part in index.nodes.get(node, []):
@@ -194,6 +193,7 @@ class History:
         counted = {s.first_seq: s for s in info.segments} if info else {}
         segments = list_segments(self._segments(node))
         behind = [s.first_seq for s in segments[1:]] + [None]
+        end = max(end, self.ledger.begin(node).seq)
         total = 0
         for segment, next_seq in zip(segments, behind, strict=True):
             if next_seq is not None and next_seq <= end + 1:
@@ -234,6 +234,30 @@ class History:
             finally:
                 writer.close()
                 (self._scratch / "piece.jsonl").unlink(missing_ok=True)
+
+
+def forget_dropped(ledger: Ledger) -> None:
+    """Remove the Parquet files of records that were dropped; nothing where there are none.
+
+    Raises:
+        LedgerUnavailableError: a file cannot be removed, or others hold the history's lock.
+    """
+    root = ledger.path / HISTORY
+    if not root.is_dir():
+        return
+    with storage_errors("remove dropped records from the history", root):
+        try:
+            with FileLock(root / _LOCK, timeout=_LOCK_WAIT_S, is_singleton=False):
+                index = load_index(root)
+                for node, parts in index.nodes.items():
+                    begin = ledger.begin(node).seq if node in ledger.nodes() else 0
+                    index.nodes[node] = [part for part in parts if part.first_seq > begin]
+                save_index(root, index)
+                _tidy(root, index)
+        except Timeout:
+            raise LedgerUnavailableError(
+                "the history is in use", advice="run it again", file=str(root)
+            ) from None
 
 
 def _rest_of(counted: SegmentInfo | None, plain_bytes: int, end: int) -> int:

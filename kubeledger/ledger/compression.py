@@ -11,7 +11,6 @@ import os
 import struct
 from collections.abc import Iterator
 from itertools import accumulate
-from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 import zstandard
@@ -81,22 +80,21 @@ def decompress(file: BinaryIO) -> Iterator[bytes]:
         raise EOFError("the file ends inside a compressed frame")
 
 
-def seek_table(path: Path) -> list[Frame]:
+def seek_table(file: BinaryIO) -> list[Frame]:
     """Frames of a sealed segment; empty when the file holds no such table.
 
     The table is only an index: what is read through it is checked like all else.
     """
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        if size < _FOOTER.size:
-            return []
-        file.seek(size - _FOOTER.size)
-        count, flags, magic = _FOOTER.unpack(file.read(_FOOTER.size))
-        table_bytes = count * _ENTRY.size
-        if magic != _FOOTER_MAGIC or flags or table_bytes + _FOOTER.size + _SKIPPABLE.size > size:
-            return []
-        file.seek(size - _FOOTER.size - table_bytes)
-        entries = list(_ENTRY.iter_unpack(file.read(table_bytes)))
+    size = file.seek(0, os.SEEK_END)
+    if size < _FOOTER.size:
+        return []
+    file.seek(size - _FOOTER.size)
+    count, flags, magic = _FOOTER.unpack(file.read(_FOOTER.size))
+    table_bytes = count * _ENTRY.size
+    if magic != _FOOTER_MAGIC or flags or table_bytes + _FOOTER.size + _SKIPPABLE.size > size:
+        return []
+    file.seek(size - _FOOTER.size - table_bytes)
+    entries = list(_ENTRY.iter_unpack(file.read(table_bytes)))
     stored = accumulate((entry[0] for entry in entries), initial=0)
     plain = accumulate((entry[1] for entry in entries), initial=0)
     return [Frame(*starts) for starts in zip(stored, plain, strict=True)][:-1]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kubeledger.ledger.base import Begin
 from kubeledger.ledger.manifest import NodeInfo, Run, SegmentInfo
 from kubeledger.ledger.records import ImportCompleted, ImportStarted
 from kubeledger.machine import Body
 
-__all__ = ["IMPORT_KINDS", "begin_segment", "note_records"]
+__all__ = ["IMPORT_KINDS", "begin_segment", "note_records", "without_dropped"]
 
 IMPORT_KINDS = frozenset({ImportStarted.kind, ImportCompleted.kind})
 
@@ -48,6 +49,38 @@ def note_records(
     segment.size_bytes += size_bytes
     segment.stored_bytes = segment.size_bytes
     segment.head = head.hex()
+
+
+def without_dropped(info: NodeInfo, begin: Begin) -> NodeInfo:
+    """Counts of what is there behind a base; ``info`` itself where it knows of no other records.
+
+    Args:
+        info: as a manifest has it, maybe from before the drop.
+        begin: where the records begin.
+    """
+    if begin.base is None or info.dropped_seq >= begin.seq:
+        return info
+    dropped = begin.base.dropped
+    runs = [run for run in info.runs if run.first_seq > begin.seq]
+    if dropped.open_run:
+        across = [run for run in info.runs if run.first_seq <= begin.seq < run.last_seq]
+        # Its place in the replay goes by the latest time so far, which was that of the base.
+        going_on = Run(
+            first_seq=begin.seq + 1,
+            last_seq=across[0].last_seq if across else begin.seq,
+            first_ts_ns=dropped.latest_ts_ns,
+            max_ts_ns=max([dropped.latest_ts_ns, *(run.max_ts_ns for run in across)]),
+            digest=dropped.open_import,
+            complete=dropped.open_import_complete or any(run.complete for run in across),
+        )
+        runs.insert(0, going_on)
+    return NodeInfo(
+        segments=[segment for segment in info.segments if segment.first_seq > begin.seq],
+        runs=runs,
+        losses=info.losses,
+        dropped_seq=begin.seq,
+        dropped_head=dropped.chain,
+    )
 
 
 def _note_runs(info: NodeInfo, records: Sequence[tuple[int, Body | None]], last_seq: int) -> None:

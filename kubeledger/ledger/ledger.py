@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from itertools import groupby
 from pathlib import Path
 
 import msgspec
 
 from kubeledger.errors import BadQuestionError
-from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records
+from kubeledger.ledger.base import Begin
 from kubeledger.ledger.lock import writer_lock
 from kubeledger.ledger.manifest import Manifest, NodeInfo, load_manifest, save_manifest
 from kubeledger.ledger.names import (
@@ -21,15 +20,15 @@ from kubeledger.ledger.names import (
     node_directory,
     node_name,
 )
-from kubeledger.ledger.reader import NodeReader, RawLine, Verify
+from kubeledger.ledger.reader import RawLine, Verify
+from kubeledger.ledger.reading import Reading, reading
 from kubeledger.ledger.recovery import RecoveryReport, recover_node
-from kubeledger.ledger.runs import replay_runs
 from kubeledger.ledger.segments import blocks_of, lines_of, list_segments
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import make_directory, storage_errors
 from kubeledger.ledger.writer import LedgerWriter, WriterOptions
-from kubeledger.machine import Body, Record
-from kubeledger.wire.codec import BadLineError, chain_of, decode_envelope, decode_line
+from kubeledger.machine import Record
+from kubeledger.wire.codec import BadLineError, decode_envelope
 
 __all__ = ["Ledger"]
 
@@ -126,8 +125,8 @@ class Ledger:
             BadQuestionError: the ledger has no such node.
         """
         for name in self._chosen(node):
-            with storage_errors("read the ledger", self.path):
-                yield from self._reader(name, verify).records(after_seq, kinds)
+            with self.reading(name, after_seq) as look:
+                yield from look.records(after_seq, verify=verify, kinds=kinds)
 
     def raw_lines(
         self, node: str, after_seq: int = 0, *, verify: Verify = "chain"
@@ -138,25 +137,37 @@ class Ledger:
             KubeledgerError: as :meth:`records`.
         """
         for name in self._chosen(node):
-            with storage_errors("read the ledger", self.path):
-                yield from self._reader(name, verify).raw_lines(after_seq)
+            with self.reading(name, after_seq) as look:
+                yield from look.raw_lines(after_seq, verify=verify)
 
     def record(self, node: str, seq: int) -> Record | None:
-        """One record, or None when there is no such one; reads only near it.
+        """One record, or None when there is no such one, or no more; reads only near it.
 
         Raises:
             KubeledgerError: as :meth:`records`.
         """
-        return next(self.records(node, seq - 1), None) if seq > 0 else None
+        with self.reading(node, seq - 1, 1) as look:
+            return look.record(seq)
 
     def digest_at(self, node: str, seq: int) -> bytes | None:
-        """Chain digest of a record, 32 raw bytes; None when there is no such record.
+        """Chain digest of a record, 32 raw bytes; None when it is not known.
+
+        That of the last record dropped is known, too.
 
         Raises:
             KubeledgerError: as :meth:`records`.
         """
-        line = next(self.raw_lines(node, seq - 1), None) if seq > 0 else None
-        return chain_of(line.line) if line else None
+        with self.reading(node, seq - 1, 1) as look:
+            return look.digest_at(seq)
+
+    def begin(self, node: str) -> Begin:
+        """Where the node's records begin: behind a base, if some were dropped.
+
+        Raises:
+            KubeledgerError: as :meth:`records`.
+        """
+        with self.reading(node, 0, 0) as look:
+            return look.begin
 
     def info(self, node: str) -> NodeInfo:
         """Counts of a node as of now: the manifest's, and what was written since.
@@ -164,13 +175,8 @@ class Ledger:
         Raises:
             KubeledgerError: as :meth:`records`.
         """
-        self._chosen(node)
-        info = self.manifest().nodes.get(node, NodeInfo())
-        first_seqs = {segment.first_seq for segment in info.segments}
-        lines = self.raw_lines(node, info.last_seq)
-        for _, group in groupby(lines, key=lambda raw: raw.file):
-            _count(info, list(group), first_seqs)
-        return info
+        with self.reading(node) as look:
+            return look.info()
 
     def replay(
         self, node: str, *, upto_ts_ns: int | None = None, verify: Verify = "chain"
@@ -180,9 +186,31 @@ class Ledger:
         Raises:
             KubeledgerError: as :meth:`records`.
         """
-        yield from replay_runs(
-            self.info(node).runs, lambda seq: self.records(node, seq, verify=verify), upto_ts_ns
-        )
+        with self.reading(node) as look:
+            yield from look.replay(upto_ts_ns=upto_ts_ns, verify=verify)
+
+    @contextmanager
+    def reading(
+        self, node: str, after_seq: int = 0, held_max: int | None = None
+    ) -> Iterator[Reading]:
+        """Look at a node as it is now, for several questions about the same records.
+
+        Args:
+            node: whose.
+            after_seq: records before the one behind this are asked for one by one, if at all.
+            held_max: how many files to hold open at most; None: as many as is wise.
+
+        Raises:
+            BadQuestionError: the ledger has no such node.
+            DamagedLedgerError: segments are gone.
+            LedgerUnavailableError: it cannot be read.
+        """
+        self._chosen(node)
+        with (
+            storage_errors("read the ledger", self.path),
+            reading(self.path, node, after_seq, held_max) as look,
+        ):
+            yield look
 
     def snapshots(self, node: str) -> SnapshotStore:
         """Where snapshots of a node's state are kept.
@@ -224,12 +252,6 @@ class Ledger:
             save_manifest(self.path, fresh)
         return fresh, reports
 
-    def _reader(self, node: str, verify: Verify) -> NodeReader:
-        # The manifest first: what it counts is on disk, so it must be in the listing.
-        acknowledged_seq = self.manifest().nodes.get(node, NodeInfo()).last_seq
-        segments = list_segments(self._segments(node))
-        return NodeReader(node, segments, acknowledged_seq, verify)
-
     def _segments(self, node: str) -> Path:
         return self.path / NODES / node_directory(node) / SEGMENTS
 
@@ -254,19 +276,6 @@ class Ledger:
             if segments not in taken and (name := _name_of(directory, segments)):
                 found[name] = segments
         return found
-
-
-def _count(info: NodeInfo, lines: list[RawLine], first_seqs: set[int]) -> None:
-    """Count checked lines of one segment that the manifest did not count yet."""
-    if lines[0].offset == 0 and lines[0].seq not in first_seqs:
-        begin_segment(info, lines[0].seq, info.head)
-    facts: list[tuple[int, Body | None]] = []
-    for raw in lines:
-        envelope = decode_envelope(raw.line)
-        body = decode_line(raw.line).body if envelope.kind in IMPORT_KINDS else None
-        facts.append((envelope.ts_ns, body))
-    size_bytes = sum(len(raw.line) for raw in lines)
-    note_records(info, facts, size_bytes, chain_of(lines[-1].line))
 
 
 def _names(directory: Path) -> set[str]:

@@ -94,21 +94,29 @@ class Loss(msgspec.Struct, kw_only=True):
 
 
 class NodeInfo(msgspec.Struct, kw_only=True):
-    """One node of the ledger; lists are in the order of seq."""
+    """One node of the ledger; lists are in the order of seq.
+
+    Attributes:
+        dropped_seq: the records up to here were dropped and are not counted; mostly 0.
+        dropped_head: chain digest of that record, 64 hex digits; empty when it is 0.
+    """
 
     segments: list[SegmentInfo] = []
     runs: list[Run] = []
     losses: list[Loss] = []
+    dropped_seq: int = 0
+    dropped_head: str = ""
 
     @property
     def last_seq(self) -> int:
         """Its last record; 0 when there is none."""
-        return self.segments[-1].last_seq if self.segments else 0
+        return self.segments[-1].last_seq if self.segments else self.dropped_seq
 
     @property
     def head(self) -> bytes:
         """Chain digest of its last record, 32 raw bytes."""
-        return bytes.fromhex(self.segments[-1].head) if self.segments else GENESIS
+        last = self.segments[-1].head if self.segments else self.dropped_head
+        return bytes.fromhex(last) if last else GENESIS
 
 
 class Manifest(msgspec.Struct, kw_only=True):

@@ -14,10 +14,10 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from kubeledger.errors import DamagedLedgerError
+from kubeledger.ledger.base import Begin
 from kubeledger.ledger.segments import Lines, Segment, blocks_of, lines_of, locate
 from kubeledger.machine import Record
 from kubeledger.wire.codec import (
-    GENESIS,
     BadLineError,
     chain_of,
     check_crc,
@@ -58,6 +58,7 @@ class NodeReader:
         node: its name.
         segments: its files, in the order of seq.
         acknowledged_seq: the manifest counts records up to here, so they must be there.
+        begin: where the node's records begin.
         verify: what is proved of each line.
         last_seq, digest: the last line read, and its chain digest.
     """
@@ -68,22 +69,27 @@ class NodeReader:
         segments: list[Segment],
         acknowledged_seq: int = 0,
         verify: Verify = "chain",
+        begin: Begin | None = None,
     ) -> None:
         self.node = node
         self.segments = segments
         self.acknowledged_seq = acknowledged_seq
         self.verify: Verify = verify
-        self.last_seq = 0
-        self.digest = GENESIS
+        self.begin = begin or Begin()
+        self.last_seq = self.begin.seq
+        self.digest = self.begin.chain
         self._prefix = b'{"node":%b,"seq":' % msgspec.json.encode(node)
 
     def records(self, after_seq: int = 0, kinds: Collection[str] | None = None) -> Iterator[Record]:
         """Records behind ``after_seq``, all or those of some kinds; each line is checked.
 
+        Behind 0 is the first that is there.
+
         Raises:
+            RecordsDroppedError: some records behind ``after_seq`` were dropped.
             DamagedLedgerError: see the module.
         """
-        seq, node = after_seq, self.node
+        seq, node = max(after_seq, self.begin.seq), self.node
         for segment, piece in self._pieces(after_seq):
             position = piece.offset
             for line in piece.lines:
@@ -104,9 +110,9 @@ class NodeReader:
         """Lines behind ``after_seq``, checked but not parsed.
 
         Raises:
-            DamagedLedgerError: see the module.
+            KubeledgerError: as :meth:`records`.
         """
-        seq = after_seq
+        seq = max(after_seq, self.begin.seq)
         for segment, piece in self._pieces(after_seq):
             file, position = str(segment.path), piece.offset
             for line in piece.lines:
@@ -136,10 +142,12 @@ class NodeReader:
 
     def _position(self, after_seq: int) -> list[tuple[Segment, int]]:
         """Segments to read, each with the offset to begin at; sets ``last_seq`` and ``digest``."""
-        self.last_seq, self.digest = 0, GENESIS
+        self.last_seq, self.digest = self.begin.seq, self.begin.chain
         behind = [(segment, 0) for segment in self.segments]
-        if after_seq <= 0:
+        if after_seq <= 0 or after_seq == self.begin.seq:
             return behind
+        if self.begin.base is not None and after_seq < self.begin.seq:
+            raise self.begin.base.refusal(f"record {after_seq + 1} is not there")
         at = sum(segment.first_seq <= after_seq for segment in self.segments) - 1
         if at < 0:
             return behind

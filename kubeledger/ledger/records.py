@@ -13,10 +13,12 @@ import msgspec
 from kubeledger.machine import Observation
 
 __all__ = [
+    "EarlierDrop",
     "FindingReported",
     "ImportCompleted",
     "ImportStarted",
     "LinesNotUnderstood",
+    "RecordsDropped",
     "RecordsRedacted",
     "Source",
     "SourceAccount",
@@ -123,3 +125,62 @@ class RecordsRedacted(Observation, frozen=True, kw_only=True, forbid_unknown_fie
     kind: ClassVar[str] = "ledger.RecordsRedacted"
     records: int
     key_check: str
+
+
+class EarlierDrop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A drop before the present one, whose own record may be gone by now.
+
+    Attributes:
+        seq: number that its record has or had.
+        first_seq, last_seq: the records it dropped.
+        chain: chain digest of the last of them, 64 hex digits.
+        dropped_ts_ns, policy: as in ``RecordsDropped``.
+        drops: how many drops this entry stands for; the oldest ones are told as one.
+    """
+
+    seq: int
+    first_seq: int
+    last_seq: int
+    chain: str
+    dropped_ts_ns: int
+    policy: str
+    drops: int = 1
+
+
+class RecordsDropped(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The node's first records were dropped; its ledger begins behind them.
+
+    Attributes:
+        first_seq, last_seq: the records that this drop took.
+        first_ts_ns, last_ts_ns: the earliest and the latest of their times.
+        latest_ts_ns: the latest time of all records up to ``last_seq``, those dropped
+            earlier too: no state before it can be rebuilt.
+        records: kind -> how many of that kind this drop took.
+        chain: chain digest of record ``last_seq``, 64 hex digits.
+        policy: what allowed it, in words.
+        dropped_ts_ns: when, by the clock of the machine that did it.
+        imports: digests of the imports that begin among the records dropped.
+        open_import: digest of the import that goes on behind ``last_seq``; None when none does.
+        open_import_complete: its ``ImportCompleted`` was among the records dropped.
+        open_run: records behind ``last_seq`` are of the same run as it.
+        base_digest: BLAKE2b-256 of what is kept in place of the records (the state behind
+            them, the sources of their imports, some of the records), hex.
+        earlier: (n,) drops before, the oldest first.
+    """
+
+    kind: ClassVar[str] = "ledger.RecordsDropped"
+    first_seq: int
+    last_seq: int
+    first_ts_ns: int
+    last_ts_ns: int
+    latest_ts_ns: int
+    records: dict[str, int]
+    chain: str
+    policy: str
+    dropped_ts_ns: int
+    imports: tuple[str, ...]
+    open_import: str | None
+    open_import_complete: bool
+    open_run: bool
+    base_digest: str
+    earlier: tuple[EarlierDrop, ...] = ()

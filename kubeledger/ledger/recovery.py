@@ -14,7 +14,9 @@ from pathlib import Path
 import msgspec
 
 from kubeledger.errors import DamagedLedgerError
-from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records
+from kubeledger.ledger.base import begin_of
+from kubeledger.ledger.dropping import settle
+from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records, without_dropped
 from kubeledger.ledger.manifest import Loss, NodeInfo, SegmentInfo
 from kubeledger.ledger.sealing import file_crc, finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
@@ -96,9 +98,16 @@ def recover_node(
     """
     if directory.is_dir():
         finish_seals(directory)
-    segments = list_segments(directory)
+    listed = list_segments(directory)
+    begin = begin_of(node, directory.parent, listed)
+    if known.dropped_seq > begin.seq:  # its dropped segments were put back
+        known = NodeInfo(losses=known.losses)
+    known = without_dropped(known, begin)
+    segments = [segment for segment in listed if segment.first_seq > begin.seq]
     _check_all_there(segments, known, directory)
-    info = NodeInfo(runs=[msgspec.structs.replace(run) for run in known.runs], losses=known.losses)
+    info = msgspec.structs.replace(
+        known, segments=[], runs=[msgspec.structs.replace(run) for run in known.runs]
+    )
     by_first = {segment.first_seq: segment for segment in known.segments}
     for segment in segments:
         if segment.first_seq != info.last_seq + 1:
@@ -114,11 +123,12 @@ def recover_node(
                 first_seq=report.last_seq + 1, last_seq=report.lost_seq, head=known.head.hex()
             )
             # The manifest's counts hold what is gone: count again from the segments alone.
-            counted_anew, _ = recover_node(node, directory, NodeInfo(losses=[*known.losses, loss]))
+            losses = [*known.losses, loss]
+            counted_anew, _ = recover_node(node, directory, NodeInfo(losses=losses))
             return counted_anew, [report]
         if report is not None:
-            return info, [report]
-    return info, []
+            return settle(node, directory, begin, info), [report]
+    return settle(node, directory, begin, info), []
 
 
 def _check_all_there(segments: list[Segment], known: NodeInfo, directory: Path) -> None:

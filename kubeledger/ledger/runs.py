@@ -77,6 +77,6 @@ def _first_key(run: Run) -> tuple[int, int]:
 
 def _keyed(run: Run, records: Iterator[Record]) -> Iterator[_Keyed]:
     latest = run.first_ts_ns
-    for record in islice(records, run.last_seq - run.first_seq + 1):
+    for record in islice(records, max(run.last_seq - run.first_seq + 1, 0)):
         latest = max(latest, record.ts_ns)
         yield latest, record.seq, record

@@ -6,9 +6,11 @@ Offsets count the bytes of the lines, compressed or not. Nothing here trusts a l
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
-from io import BytesIO
+from contextlib import ExitStack, contextmanager
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -18,7 +20,17 @@ from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.compression import decompress, seek_table
 from kubeledger.ledger.names import SEALED_SUFFIX, segment_file, segment_first_seq
 
-__all__ = ["LINE_BYTES_MAX", "Lines", "Segment", "blocks_of", "lines_of", "list_segments", "locate"]
+__all__ = [
+    "LINE_BYTES_MAX",
+    "Lines",
+    "Segment",
+    "SegmentGoneError",
+    "blocks_of",
+    "hold",
+    "lines_of",
+    "list_segments",
+    "locate",
+]
 
 LINE_BYTES_MAX = 16 << 20
 """A longer line is damage; the writer refuses to write one."""
@@ -27,12 +39,24 @@ _BLOCK_BYTES = 256 << 10
 _SEQ = re.compile(rb'\{"node":"(?:[^"\\]|\\.)*","seq":(\d{1,19}),')
 
 
+_HELD_MAX = 100
+"""So many files a reader holds open at once; processes get 1024 or less."""
+
+
+class SegmentGoneError(DamagedLedgerError):
+    """A segment that was listed is there in no form any more."""
+
+
 class Segment(NamedTuple):
-    """A segment file. ``open`` says that a writer may still append to it."""
+    """A segment file. ``open`` says that a writer may still append to it.
+
+    ``descriptor`` is the file, held open; it is read from there even if its name is gone.
+    """
 
     path: Path
     first_seq: int
     open: bool
+    descriptor: int | None = None
 
     @property
     def sealed(self) -> bool:
@@ -43,6 +67,71 @@ class Segment(NamedTuple):
     def sealed_path(self) -> Path:
         """Where it stands once it is compressed."""
         return self.path.with_name(segment_file(self.first_seq, sealed=True))
+
+    def file(self) -> BinaryIO:
+        """Its bytes, from the first on; each call has a position of its own.
+
+        Raises:
+            FileNotFoundError: it is not held, and its name is gone.
+        """
+        if self.descriptor is None:
+            return self.path.open("rb")
+        return BufferedReader(_Held(self.descriptor), _BLOCK_BYTES)
+
+
+class _Held(RawIOBase):
+    """Reads a descriptor that others read, too; closing it leaves the descriptor open."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        starts = {os.SEEK_SET: 0, os.SEEK_CUR: self._position}
+        start = starts[whence] if whence in starts else os.fstat(self._descriptor).st_size
+        self._position = start + offset
+        return self._position
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override] # what it gets
+        data = os.pread(self._descriptor, len(buffer), self._position)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+@contextmanager
+def hold(segments: Sequence[Segment], count: int = _HELD_MAX) -> Iterator[list[Segment]]:
+    """Hold the first ``count`` files open: they can be read to the end, whatever is dropped.
+
+    Raises:
+        SegmentGoneError: one of them is gone already; nothing was read.
+        OSError: it cannot be opened.
+    """
+    with ExitStack() as files:
+        held = [_held(segment, files) for segment in segments[:count]]
+        yield [*held, *segments[count:]]
+
+
+def _held(segment: Segment, files: ExitStack) -> Segment:
+    sealed = segment._replace(path=segment.sealed_path, open=False)
+    for form in (segment, sealed):  # it may have been sealed since it was listed
+        try:
+            file = files.enter_context(form.path.open("rb", buffering=0))
+        except FileNotFoundError:
+            continue
+        return form._replace(descriptor=file.fileno())
+    raise _gone(segment)
+
+
+def _gone(segment: Segment) -> SegmentGoneError:
+    return SegmentGoneError("the segment is gone", file=str(segment.path))
 
 
 class Lines(NamedTuple):
@@ -93,10 +182,10 @@ def blocks_of(segment: Segment, offset: int = 0) -> Iterator[bytes]:
         DamagedLedgerError: the compressed file is damaged or cut, or the file is gone.
     """
     try:
-        file = segment.path.open("rb")
+        file = segment.file()
     except FileNotFoundError:
         if segment.sealed or not segment.sealed_path.exists():
-            raise DamagedLedgerError("the segment is gone", file=str(segment.path)) from None
+            raise _gone(segment) from None
         sealed = Segment(segment.sealed_path, segment.first_seq, open=False)
         yield from _skip(blocks_of(sealed), offset)
         return
@@ -112,7 +201,7 @@ def _plain(file: BinaryIO, offset: int) -> Iterator[bytes]:
 
 def _sealed_blocks(segment: Segment, file: BinaryIO, offset: int) -> Iterator[bytes]:
     # From the frame that holds the offset: what stands before it costs nothing.
-    before = [frame for frame in seek_table(segment.path) if frame.offset <= offset]
+    before = [frame for frame in seek_table(file) if frame.offset <= offset]
     start, stored_start = (before[-1].offset, before[-1].stored_offset) if before else (0, 0)
     file.seek(stored_start)
     position = start
@@ -172,9 +261,11 @@ def locate(segment: Segment, seq: int) -> tuple[int, int]:
 def _starts(segment: Segment) -> Sequence[int]:
     """Places to look at: frames, or any places in a plain file (the next line there is meant)."""
     if segment.sealed:
-        return [frame.offset for frame in seek_table(segment.path)]
+        with segment.file() as file:
+            return [frame.offset for frame in seek_table(file)]
     try:
-        return range(0, segment.path.stat().st_size, _BLOCK_BYTES)
+        with segment.file() as file:
+            return range(0, file.seek(0, os.SEEK_END), _BLOCK_BYTES)
     except FileNotFoundError:  # sealed in this moment: its start will do
         return ()
 

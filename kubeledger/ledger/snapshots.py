@@ -104,6 +104,7 @@ class SnapshotStore:
         runs: Sequence[Run],
         digest_at: Callable[[int], bytes | None],
         *,
+        after_seq: int = 0,
         upto_seq: int | None = None,
         upto_ts_ns: int | None = None,
     ) -> Snapshot | None:
@@ -113,11 +114,12 @@ class SnapshotStore:
             version: form of the state that the caller can read.
             runs: all runs of the node as of now.
             digest_at: chain digest of a record as the ledger holds it.
+            after_seq: only snapshots of later records; those before were dropped.
             upto_seq: only snapshots of this record or an earlier one.
             upto_ts_ns: only snapshots that hold no record with a later time.
         """
         for seq in reversed(self.seqs()):
-            if upto_seq is not None and seq > upto_seq:
+            if seq <= after_seq or (upto_seq is not None and seq > upto_seq):
                 continue
             snapshot = self._load(seq, version)
             if snapshot is None or (upto_ts_ns is not None and snapshot.ts_ns > upto_ts_ns):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from kubeledger.ledger.base import Begin, begin_of
 from kubeledger.ledger.batch import Batch, Draft, encode_batch
-from kubeledger.ledger.index import IMPORT_KINDS
+from kubeledger.ledger.dropping import finish_drop, prepare_drop
+from kubeledger.ledger.index import IMPORT_KINDS, without_dropped
 from kubeledger.ledger.manifest import Manifest, NodeInfo, SegmentInfo, save_manifest
 from kubeledger.ledger.names import NODES, SEGMENTS, node_directory, segment_file
+from kubeledger.ledger.records import RecordsDropped
 from kubeledger.ledger.recovery import RecoveryReport
 from kubeledger.ledger.sealing import seal
+from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.ledger.tail import Tail
 
@@ -142,6 +146,45 @@ class LedgerWriter:
                 self._seal(segment, self._tail(node).leave_segment())
                 count += 1
         return count
+
+    def drop(self, node: str, dropped: RecordsDropped, content: bytes, ts_ns: int) -> int:
+        """Drop the node's first segments; the record that tells so is on disk before they go.
+
+        If it fails on the way, the next writer takes it back or finishes it.
+
+        Args:
+            node: whose.
+            dropped: what the record will say; its ``last_seq`` ends a segment that is not the
+                last one.
+            content: what is kept in place of the records, whose digest the record holds.
+            ts_ns: time of the record.
+
+        Returns:
+            the record's number.
+
+        Raises:
+            LedgerUnavailableError: the operating system refused.
+            BadInputError: the record cannot be stored; nothing was dropped.
+        """
+        tail = self._tail(node)
+        wait([future for _, future in self._seals])  # none may be read while it is removed
+        directory = self._segments(node)
+        assert any(s.first_seq == dropped.last_seq + 1 for s in tail.info.segments)
+        with storage_errors("prepare to drop records", directory):
+            begin = begin_of(node, directory.parent, list_segments(directory))
+            encode_batch(node, [Draft(ts_ns, dropped)], tail.info.last_seq + 1, tail.info.head)
+            record_seq = tail.info.last_seq + 1
+            base = prepare_drop(node, directory, begin, record_seq, dropped, content)
+        # If this fails, the record may be there all the same: the next writer will see.
+        (seq,) = self.append(node, [Draft(ts_ns, dropped)])
+        with storage_errors("remove dropped records", directory):
+            finish_drop(directory, base)
+        fewer = without_dropped(tail.info, Begin(base))
+        for field in fewer.__struct_fields__:
+            setattr(tail.info, field, getattr(fewer, field))
+        with suppress(OSError):  # only advice; closing the writer tries again
+            self._save()
+        return seq
 
     def close(self) -> None:
         """Wait for seals, write the manifest, close the files.

@@ -41,6 +41,7 @@ TEMPLATES: Mapping[str, str] = {
     "ledger.ImportCompleted": "import completed, {accounts#} sources",
     "ledger.ImportStarted": "import started, {sources#} sources",
     "ledger.LinesNotUnderstood": "{count} lines not understood: {shape}",
+    "ledger.RecordsDropped": "records {first_seq} to {last_seq} were dropped: {policy}",
     "ledger.RecordsRedacted": "{records} records before this one hold pseudonyms",
     "lifecycle.ContainerDied": "container died[, exit code {exit_code}]",
     "lifecycle.ContainerKilled": "container killed[ ({reason})][: {message}]",

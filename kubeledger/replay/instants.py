@@ -9,12 +9,16 @@ import msgspec
 from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import NodeInfo, Run
+from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.runs import replay_runs
+from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.machine import Record
 from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
+from kubeledger.replay.bases import state_of_base
 from kubeledger.replay.encoding import STATE_VERSION, decode_state
 from kubeledger.replay.fold import fold
+from kubeledger.units import format_ts
 
 __all__ = ["choose_node", "nearest_snapshot", "records_behind", "state_at"]
 
@@ -39,30 +43,45 @@ def state_at(
     Raises:
         BadQuestionError: no such node or record, no node named where there are several, or
             both ``ts_ns`` and ``seq`` are given.
+        RecordsDroppedError: the instant lies before the node's base.
         DamagedLedgerError: a record that is needed is not what was written.
     """
     if ts_ns is not None and seq is not None:
         raise BadQuestionError(
             "a time and a record number cannot both be asked for", advice="leave one out"
         )
-    node = choose_node(ledger, node)
-    info = ledger.info(node)
+    with ledger.reading(choose_node(ledger, node)) as look:
+        info = look.info()
+        _refuse_what_is_not_there(look, info, ts_ns, seq)
+        if seq == 0:
+            return NodeState(node=look.node)
+        store = ledger.snapshots(look.node)
+        before = nearest_snapshot(look, store, info, ts_ns=ts_ns, seq=seq) if snapshots else None
+        state = before or state_of_base(look)
+        if seq is None or state.seq == seq:
+            return fold(records_behind(look, info, state, ts_ns) if seq is None else (), state)
+        for record in records_behind(look, info, state):
+            evolve(state, record)
+            if record.seq == seq:
+                break
+        return state
+
+
+def _refuse_what_is_not_there(
+    look: Reading, info: NodeInfo, ts_ns: int | None, seq: int | None
+) -> None:
+    base = look.begin.base
     if seq is not None and not 0 <= seq <= info.last_seq:
         raise BadQuestionError(
-            f"{node} has no record {seq}", advice=f"its records are 1 to {info.last_seq}"
+            f"{look.node} has no record {seq}",
+            advice=f"its records are {look.begin.seq + 1} to {info.last_seq}",
         )
-    if seq == 0:
-        return NodeState(node=node)
-    before = nearest_snapshot(ledger, node, info, ts_ns=ts_ns, seq=seq) if snapshots else None
-    state = before or NodeState(node=node)
-    if seq is None or state.seq == seq:
-        rest = records_behind(ledger, node, info, state, ts_ns) if seq is None else iter(())
-        return fold(rest, state)
-    for record in records_behind(ledger, node, info, state):
-        evolve(state, record)
-        if record.seq == seq:
-            break
-    return state
+    if base is None:
+        return
+    if seq is not None and 0 < seq < look.begin.seq:
+        raise base.refusal(f"the state after record {seq} cannot be rebuilt")
+    if ts_ns is not None and ts_ns < base.dropped.latest_ts_ns:
+        raise base.refusal(f"the state at {format_ts(ts_ns)} cannot be rebuilt")
 
 
 def choose_node(ledger: Ledger, node: str | None) -> str:
@@ -89,8 +108,8 @@ def choose_node(ledger: Ledger, node: str | None) -> str:
 
 
 def nearest_snapshot(
-    ledger: Ledger,
-    node: str,
+    look: Reading,
+    store: SnapshotStore,
     info: NodeInfo,
     *,
     ts_ns: int | None = None,
@@ -103,10 +122,11 @@ def nearest_snapshot(
         # looked into.
         begun = [s.last_seq for s in info.segments if s.min_ts_ns is None or s.min_ts_ns <= ts_ns]
         upto_seq = min(upto_seq, max(begun, default=0))
-    snapshot = ledger.snapshots(node).newest(
+    snapshot = store.newest(
         STATE_VERSION,
         info.runs,
-        lambda at: ledger.digest_at(node, at),
+        look.digest_at,
+        after_seq=look.begin.seq,
         upto_seq=upto_seq,
         upto_ts_ns=ts_ns,
     )
@@ -117,13 +137,12 @@ def nearest_snapshot(
 
 
 def records_behind(
-    ledger: Ledger, node: str, info: NodeInfo, state: NodeState, upto_ts_ns: int | None = None
+    look: Reading, info: NodeInfo, state: NodeState, upto_ts_ns: int | None = None
 ) -> Iterator[Record]:
     """Records that follow on ``state`` in the order of replay.
 
     Args:
-        ledger: where they are.
-        node: whose.
+        look: where they are.
         info: counts of the node.
         state: of records 1 to ``state.seq``, with which a replay begins.
         upto_ts_ns: stop behind the last record of this time; None: all.
@@ -131,9 +150,7 @@ def records_behind(
     runs = [_behind(run, state) for run in info.runs if run.last_seq > state.seq]
     # A CRC for each line: whether the chain holds from the first record on is the question of
     # an audit, and no part of it could be answered from here.
-    return replay_runs(
-        runs, lambda after_seq: ledger.records(node, after_seq, verify="crc"), upto_ts_ns
-    )
+    return replay_runs(runs, lambda after_seq: look.records(after_seq, verify="crc"), upto_ts_ns)
 
 
 def _behind(run: Run, state: NodeState) -> Run:

@@ -10,6 +10,7 @@ from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.machine import Record
 from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
+from kubeledger.replay.bases import state_of_base
 from kubeledger.replay.encoding import STATE_VERSION, encode_state
 from kubeledger.replay.instants import nearest_snapshot
 
@@ -41,7 +42,7 @@ class SnapshottingFolder:
         self._ledger = ledger
         self._node = node
         self._every = every
-        self.state = self._newest() or NodeState(node=node)
+        self.state = self._newest()
         self._stored_seq = self.state.seq
 
     def apply(self, records: Iterable[Record]) -> None:
@@ -67,10 +68,12 @@ class SnapshottingFolder:
         if self.state.seq > self._stored_seq:
             self._store()
 
-    def _newest(self) -> NodeState | None:
+    def _newest(self) -> NodeState:
         if self._node not in self._ledger.nodes():
-            return None
-        return nearest_snapshot(self._ledger, self._node, self._ledger.info(self._node))
+            return NodeState(node=self._node)
+        store = self._ledger.snapshots(self._node)
+        with self._ledger.reading(self._node) as look:
+            return nearest_snapshot(look, store, look.info()) or state_of_base(look)
 
     def _store(self) -> None:
         state = self.state

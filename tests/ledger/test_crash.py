@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -189,13 +190,13 @@ def test_a_reader_during_an_append_sees_a_prefix(tmp_path: Path) -> None:
 def test_a_reader_that_is_overtaken_by_sealing(tmp_path: Path) -> None:
     """It began on plain files; they are compressed before it gets to them."""
     ledger = Ledger.create(tmp_path / "l", WriterOptions(segment_bytes=1000))
-    with ledger.writer() as writer:
+    with ledger.writer() as writer, ExitStack() as stack:
         for start in range(0, 20, 4):
             writer.append(NODE, batch(start, 4))
             if start == 0:
                 reading = ledger.records(NODE)
                 assert next(reading).seq == 1
-                listed = ledger._reader(NODE, "chain")
+                listed = stack.enter_context(ledger.reading(NODE, 0, 0))
     assert [record.seq for record in reading] == [2, 3, 4]
     assert [record.seq for record in listed.records()] == [1, 2, 3, 4]
     assert {path.suffix for path in segment_paths(ledger)} == {".zst"}

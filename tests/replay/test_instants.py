@@ -16,6 +16,7 @@ from kubeledger.ledger.records import ImportCompleted, ImportStarted
 from kubeledger.lifecycle.records import PodAdmitted, PodRejected
 from kubeledger.machine import Body
 from kubeledger.node.document import canonical_json
+from kubeledger.node.state import NodeState
 from kubeledger.replay import SnapshottingFolder, choose_node, fold, refresh_snapshots, state_at
 from kubeledger.replay.encoding import STATE_VERSION
 from kubeledger.replay.instants import nearest_snapshot
@@ -60,6 +61,15 @@ def of_one_import(path: Path, count: int = 9) -> Ledger:
     return ledger_of(
         path, imported("a", *((n * 10, admitted(f"u{n}")) for n in range(1, count + 1)))
     )
+
+
+def nearest(
+    ledger: Ledger, *, ts_ns: int | None = None, seq: int | None = None
+) -> NodeState | None:
+    """State of the snapshot that an instant begins with."""
+    with ledger.reading(NODE) as look:
+        store = ledger.snapshots(NODE)
+        return nearest_snapshot(look, store, look.info(), ts_ns=ts_ns, seq=seq)
 
 
 @pytest.mark.parametrize("every", [None, 1, 3, 100])
@@ -151,10 +161,9 @@ def test_snapshots_are_taken_every_so_often_and_at_the_end(tmp_path: Path) -> No
     ledger = of_one_import(tmp_path / "ledger")
     refresh_snapshots(ledger, NODE, 4)
     assert ledger.snapshots(NODE).seqs() == [4, 8, 11]
-    info = ledger.info(NODE)
-    used = [nearest_snapshot(ledger, NODE, info, ts_ns=ts_ns) for ts_ns in (29, 30, 75, 90)]
+    used = [nearest(ledger, ts_ns=ts_ns) for ts_ns in (29, 30, 75, 90)]
     assert [state.seq if state else None for state in used] == [None, 4, 8, 11]
-    seqs = [nearest_snapshot(ledger, NODE, info, seq=seq) for seq in (3, 4, 9)]
+    seqs = [nearest(ledger, seq=seq) for seq in (3, 4, 9)]
     assert [state.seq if state else None for state in seqs] == [None, 4, 8]
 
 
@@ -201,7 +210,7 @@ def test_a_snapshot_that_cannot_be_used_is_passed_over(tmp_path: Path, harm: str
     path = store.save(msgspec.structs.replace(snapshot, **harms[harm]))
     if harm == "bytes":
         path.write_bytes(path.read_bytes()[:-20])
-    assert nearest_snapshot(ledger, NODE, info) is None
+    assert nearest(ledger) is None
     assert pods(ledger) == {f"u{n}" for n in range(1, 10)}
 
 

@@ -1,0 +1,187 @@
+"""One look at a node: its files as they were when it began, held open, and its counts.
+
+A drop may take the node's first segments meanwhile. What is held stays readable to its end, so
+a reading gives all records from where it began, never some with a hole between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import groupby
+from pathlib import Path
+
+from kubeledger.errors import DamagedLedgerError, LedgerUnavailableError
+from kubeledger.ledger.base import Begin, begin_of
+from kubeledger.ledger.base_content import BaseContent, load_content
+from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records, without_dropped
+from kubeledger.ledger.manifest import NodeInfo, load_manifest
+from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
+from kubeledger.ledger.reader import NodeReader, RawLine, Verify
+from kubeledger.ledger.runs import replay_runs
+from kubeledger.ledger.segments import Segment, SegmentGoneError, hold, list_segments
+from kubeledger.machine import Body, Record
+from kubeledger.wire.codec import chain_of, decode_envelope, decode_line
+
+__all__ = ["Reading", "reading"]
+
+_ATTEMPTS = 10  # each is taken back only by a drop that came between two system calls
+
+
+class Reading:
+    """What a node held when it was opened, and what was appended to its last segment since.
+
+    Attributes:
+        node: its name.
+        directory: the node's.
+        segments: its files, in the order of seq.
+        begin: where its records begin.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        directory: Path,
+        segments: list[Segment],
+        begin: Begin,
+        counted: NodeInfo,
+    ) -> None:
+        self.node = node
+        self.directory = directory
+        self.segments = segments
+        self.begin = begin
+        self._counted = counted
+        self._acknowledged_seq = counted.last_seq
+
+    def records(
+        self, after_seq: int = 0, *, verify: Verify = "chain", kinds: Collection[str] | None = None
+    ) -> Iterator[Record]:
+        """As ``NodeReader.records``."""
+        with _told_when_dropped(self):
+            yield from self._reader(verify).records(after_seq, kinds)
+
+    def raw_lines(self, after_seq: int = 0, *, verify: Verify = "chain") -> Iterator[RawLine]:
+        """As ``NodeReader.raw_lines``."""
+        with _told_when_dropped(self):
+            yield from self._reader(verify).raw_lines(after_seq)
+
+    def record(self, seq: int) -> Record | None:
+        """One record; None when there is no such one, or no more."""
+        return next(self.records(seq - 1), None) if seq > self.begin.seq else None
+
+    def digest_at(self, seq: int) -> bytes | None:
+        """Chain digest of a record, or of the last one dropped; None when it is not known."""
+        if seq == self.begin.seq and seq > 0:
+            return self.begin.chain
+        line = next(self.raw_lines(seq - 1), None) if seq > self.begin.seq else None
+        return chain_of(line.line) if line else None
+
+    def info(self) -> NodeInfo:
+        """Counts as of now: the manifest's, and what was written since."""
+        known = self._counted
+        if known.dropped_seq > self.begin.seq:  # its dropped segments were put back
+            known = NodeInfo(losses=known.losses)
+        info = without_dropped(known, self.begin)
+        first_seqs = {segment.first_seq for segment in info.segments}
+        lines = self.raw_lines(info.last_seq)
+        for _, group in groupby(lines, key=lambda raw: raw.file):
+            _count(info, list(group), first_seqs)
+        return info
+
+    def replay(
+        self, *, upto_ts_ns: int | None = None, verify: Verify = "chain"
+    ) -> Iterator[Record]:
+        """Records in the order of time, as a fold wants them (:mod:`kubeledger.ledger.runs`)."""
+        runs = self.info().runs
+        yield from replay_runs(runs, lambda seq: self.records(seq, verify=verify), upto_ts_ns)
+
+    def content(self) -> BaseContent | None:
+        """What is kept in place of dropped records; None when nothing was dropped.
+
+        Raises:
+            DamagedLedgerError: it is not what was kept, or the drop's record does not tell so.
+        """
+        base = self.begin.base
+        if base is None:
+            return None
+        record = self.record(base.record_seq)
+        if record is None or record.body != base.dropped:
+            raise DamagedLedgerError(
+                f"record {base.record_seq} does not tell that records up to "
+                f"{base.dropped.last_seq} were dropped",
+                advice="restore the ledger from a copy; `kubeledger audit` lists all damage",
+                file=str(self.directory),
+            )
+        return load_content(self.directory, base)
+
+    def _reader(self, verify: Verify) -> NodeReader:
+        return NodeReader(
+            self.node, self.segments, self._acknowledged_seq, verify, begin=self.begin
+        )
+
+
+@contextmanager
+def reading(
+    ledger: Path, node: str, after_seq: int = 0, held_max: int | None = None
+) -> Iterator[Reading]:
+    """Look at a node.
+
+    Args:
+        ledger: its directory.
+        node: must be there.
+        after_seq: no record before the one behind this will be asked for, but one by one.
+        held_max: how many files to hold at most; 1 is enough to look at one record.
+
+    Raises:
+        DamagedLedgerError: segments are gone.
+        OSError: as the operating system says.
+    """
+    directory = ledger / NODES / node_directory(node)
+    for attempt in range(_ATTEMPTS):
+        # The manifest first: what it counts is on disk, so it must be in the listing. The base
+        # last: it is written before any segment goes.
+        manifest = load_manifest(ledger)
+        counted = manifest.nodes.get(node, NodeInfo()) if manifest else NodeInfo()
+        segments = list_segments(directory / SEGMENTS)
+        begin = begin_of(node, directory, segments)
+        segments = [segment for segment in segments if segment.first_seq > begin.seq]
+        at = max(sum(segment.first_seq <= after_seq for segment in segments) - 1, 0)
+        with ExitStack() as stack:
+            held_from = [] if held_max is None else [held_max]
+            try:
+                held = stack.enter_context(hold(segments[at:], *held_from))
+            except SegmentGoneError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                continue
+            yield Reading(node, directory, [*segments[:at], *held], begin, counted)
+            return
+
+
+@contextmanager
+def _told_when_dropped(look: Reading) -> Iterator[None]:
+    """Not all files may be held: then a drop in the middle of a long reading is no damage."""
+    try:
+        yield
+    except SegmentGoneError as error:
+        begin = begin_of(look.node, look.directory, list_segments(look.directory / SEGMENTS))
+        if begin.seq <= look.begin.seq:
+            raise
+        raise LedgerUnavailableError(
+            f"records up to {begin.seq} of {look.node} were dropped while they were read",
+            advice="run it again",
+            file=error.file,
+        ) from error
+
+
+def _count(info: NodeInfo, lines: list[RawLine], first_seqs: set[int]) -> None:
+    """Count checked lines of one segment that the manifest did not count yet."""
+    if lines[0].offset == 0 and lines[0].seq not in first_seqs:
+        begin_segment(info, lines[0].seq, info.head)
+    facts: list[tuple[int, Body | None]] = []
+    for raw in lines:
+        envelope = decode_envelope(raw.line)
+        body = decode_line(raw.line).body if envelope.kind in IMPORT_KINDS else None
+        facts.append((envelope.ts_ns, body))
+    size_bytes = sum(len(raw.line) for raw in lines)
+    note_records(info, facts, size_bytes, chain_of(lines[-1].line))
