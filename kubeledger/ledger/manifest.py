@@ -8,6 +8,7 @@ counts are on disk: what it counts was acknowledged and must be there.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -15,6 +16,7 @@ import msgspec
 
 from kubeledger.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.ledger.names import MANIFEST, NODES
+from kubeledger.ledger.plausible import is_plausible
 from kubeledger.ledger.storage import write_atomically
 from kubeledger.wire.codec import GENESIS
 
@@ -160,7 +162,11 @@ def load_manifest(directory: Path) -> Manifest | None:
     _refuse_newer(data, path)
     text, key, crc = data.rpartition(_CRC_KEY)
     if key and crc == b'%08x"\n}\n' % crc32(text):
-        return msgspec.json.decode(text + b"}", type=Manifest)
+        # Whoever fits the CRC to other bytes can write anything here.
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            manifest = msgspec.json.decode(text + b"}", type=Manifest)
+            if all(map(is_plausible, manifest.nodes.values())):
+                return manifest
     if not (directory / NODES).is_dir():
         raise BadQuestionError(
             f"{directory} is no ledger" if directory.exists() else f"there is no {directory}",
