@@ -16,6 +16,7 @@ Path = tuple[str | int, ...]
 """Where a value stands in a document: ``("pods", 3, "arrives")``."""
 
 _CLOSE = 0.6
+_SHOWN_MAX = 100
 
 
 class Place(NamedTuple):
@@ -102,8 +103,11 @@ class ScenarioError(BadInputError):
             set(problems), key=lambda each: (each.place, each.path, each.message)
         )
         first = self.problems[0]
+        lines = [str(each) for each in self.problems[:_SHOWN_MAX]]
+        if len(self.problems) > _SHOWN_MAX:
+            lines.append(f"and {len(self.problems) - _SHOWN_MAX} problems more")
         super().__init__(
-            "\n".join(str(each) for each in self.problems),
+            "\n".join(lines),
             file=first.place.file,
             line=first.place.line or None,
         )
