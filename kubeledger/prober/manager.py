@@ -113,7 +113,13 @@ class ProbeManager:
     def update_pod_status(self, pod: Pod, status: PodStatus) -> PodReadiness:
         """Started and ready of a pod's containers, as ``podstatus.update_pod_status``."""
         uid = pod.metadata.uid
-        workers = {(name, kind) for (pod_uid, name, kind) in self.workers if pod_uid == uid}
+        containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+        workers = {
+            (each.name, kind)
+            for each in containers
+            for kind in self.results
+            if (uid, each.name, kind) in self.workers
+        }
         caches = {kind: results.cache for kind, results in self.results.items()}
         return update_pod_status(pod, status, workers, caches, self.started_ns, self.facts)
 

@@ -226,13 +226,19 @@ class CgroupLoop:
     # -- the QoS level -------------------------------------------------------------------------
 
     def _update_qos(self, cause: int | None = None) -> None:
-        """Write both classes, as the active pods that it knows of ask for it together."""
+        """Write both classes, as the active pods that it knows of ask for it together.
+
+        A pod whose manifest is gone does not count any more, though it is still taken down.
+
+        Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodRemoves, kubelet_pods.go GetActivePods
+        """
         pods = [
             pod.api
             for pod in self._sim.world.pods.values()
             if pod.added_ns >= self._kubelet.started_ns
             and pod.admitted is not False
             and not pod.terminated
+            and not (pod.deleting and pod.source == "file")
             and pod.phase not in ("Succeeded", "Failed")
         ]
         journal, percent = self._sim.journal, self._reserve_percent

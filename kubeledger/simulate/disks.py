@@ -10,7 +10,7 @@ from kubeledger.simulate.world import Disk, SimPod
 if TYPE_CHECKING:
     from kubeledger.simulate.sim import Sim
 
-__all__ = ["DiskSpace", "container_usage", "disk_space"]
+__all__ = ["DiskSpace", "container_usage", "disk_space", "uses_anything"]
 
 _BLOCK_BYTES = 4096
 _NOTHING = Usage(from_ns=0)
@@ -30,13 +30,18 @@ class DiskSpace(NamedTuple):
         return self.capacity_bytes - self.available_bytes
 
 
+def uses_anything(sim: Sim, pod: SimPod) -> bool:
+    """Whether the scenario says what a pod uses; of most it does not, and this is asked often."""
+    scripts = sim.plan.pods[pod.index].scripts
+    return bool(scripts) and any(script.usage for script in scripts.values())
+
+
 def container_usage(sim: Sim, pod: SimPod) -> dict[str, Usage]:
     """What each container of a pod uses now; memory only while it runs."""
-    scripts = sim.plan.pods[pod.index].scripts
     found: dict[str, Usage] = {}
-    if not any(script.usage for script in scripts.values()):
-        # Most pods are silent about it, and this is asked every ten seconds.
+    if not uses_anything(sim, pod):
         return {c.name: _NOTHING for c in pod.containers if c.instances}
+    scripts = sim.plan.pods[pod.index].scripts
     since_ns = sim.schedule.now_ns - sim.plan.start_ns
     for container in pod.containers:
         script = scripts.get(container.name)
@@ -62,7 +67,7 @@ def disk_space(sim: Sim, disk: Disk) -> DiskSpace:
     free_bytes = world.available_bytes(disk)
     if disk is world.image_fs():
         for pod in world.pods.values():
-            if not pod.terminated and pod.sandbox_id:
+            if not pod.terminated and pod.sandbox_id and uses_anything(sim, pod):
                 used = container_usage(sim, pod).values()
                 free_bytes -= sum(usage.disk_bytes for usage in used)
     return DiskSpace(

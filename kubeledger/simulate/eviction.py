@@ -14,7 +14,7 @@ from kubeledger.kube.critical import is_critical_pod
 from kubeledger.kube.pod import Toleration
 from kubeledger.simulate.cgroup_values import MOST_PIDS
 from kubeledger.simulate.config import duration_ns, integer
-from kubeledger.simulate.disks import DiskSpace, container_usage, disk_space
+from kubeledger.simulate.disks import DiskSpace, container_usage, disk_space, uses_anything
 from kubeledger.simulate.ranking import message_of, over_its_limit, rank
 from kubeledger.simulate.thresholds import (
     ALLOCATABLE_MEMORY,
@@ -181,6 +181,8 @@ class EvictionLoop:
         """Pods that use more of the disk than they may."""
         evicted: list[SimPod] = []
         for pod in self._sim.world.active_pods():
+            if not uses_anything(self._sim, pod):
+                continue
             message = over_its_limit(pod, container_usage(self._sim, pod), self._sim.profile)
             if message and self._evict_pod(pod, message, None, self._immediate_s):
                 evicted.append(pod)
@@ -214,6 +216,7 @@ class EvictionLoop:
         used = sum(
             usage.memory_bytes
             for pod in world.pods.values()
+            if uses_anything(sim, pod)
             for usage in container_usage(sim, pod).values()
         )
         pods_bytes = self._kubelet.cgroups.pods_memory_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from kubeledger.prober import objects
 from kubeledger.prober.records import ProbeType
@@ -35,11 +36,17 @@ def status_of(pod: SimPod, published: Iterable[Instance]) -> objects.PodStatus:
     )
 
 
+@lru_cache(maxsize=1 << 12)
+def _written(ts_ns: int) -> str:
+    # The same instants are told with each sync.
+    return format_ts(ts_ns)
+
+
 def _container_status(container: SimContainer, running: set[str]) -> objects.ContainerStatus:
     state = objects.State()
     if container.state == "running" or container.container_id in running:
         started_ns = container.started_ns
-        at = None if started_ns is None else format_ts(started_ns)
+        at = None if started_ns is None else _written(started_ns)
         state = objects.State(running=objects.Running(at))
     elif container.state == "terminated":
         state = objects.State(terminated=objects.Terminated(exit_code=container.exit_code or 0))

@@ -106,17 +106,24 @@ def qos_sums(plan: Plan, records: list[Record]) -> Iterator[str]:
     }
     tree: dict[str, CgroupUpdated] = {}
     stirred_ns = plan.start_ns
+    stops_ns = [plan.start_ns + restart.at_ns for restart in plan.kubelet_restarts]
+
+    def is_settled(now_ns: int) -> bool:
+        # A kubelet that was stopped meanwhile writes nothing.
+        until_ns = min([now_ns, *(each for each in stops_ns if each > stirred_ns)])
+        return until_ns - stirred_ns > _QUIET_NS
+
     for record in records:
         body = record.body
         if isinstance(body, _STIRS):
-            if record.ts_ns - stirred_ns > _QUIET_NS:
+            if is_settled(record.ts_ns):
                 yield from _sums(tree, milli, record.seq)
             stirred_ns = record.ts_ns
         elif isinstance(body, CgroupUpdated):
             tree[body.cgroup] = body
         elif isinstance(body, CgroupRemoved):
             tree.pop(body.cgroup, None)
-    if records[-1].ts_ns - stirred_ns > _QUIET_NS:
+    if is_settled(records[-1].ts_ns):
         yield from _sums(tree, milli, records[-1].seq)
 
 
