@@ -9,7 +9,7 @@ import pytest
 
 from kubeledger.devicemanager.records import AllocationFailed
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import PodConfigChanged, PodListed
+from kubeledger.lifecycle.records import PodConfigChanged, PodListed, PodRejected
 from kubeledger.machine import Record
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.verify import Finding
@@ -192,3 +192,29 @@ def test_real_nodes_without_any_line_of_a_kind() -> None:
             assert not [
                 o for o in alone(rest) if not isinstance(o, Finding) or o.verdict == "impossible"
             ], (node, kind)
+
+
+def test_a_refusal_of_a_later_pod_of_that_name() -> None:
+    """The first ``x`` was let in; the line that handed over the second is lost."""
+    message = OUT_OF_CPU.format(500)
+    body = PodRejected(
+        namespace="ns", pod="x", pod_uid="another", reason="OutOfcpu", message=message
+    )
+    found = judge(start(), admitted("x", 1), (50, body), listed("x", asks("600m")))
+    assert findings_of(found, "x")[-1].verdict == "unverifiable"
+
+
+def test_a_status_of_the_process_before_refuses_nobody() -> None:
+    """The pod was let in, and a list shows yet how it was refused before."""
+    failed = AllocationFailed(
+        namespace="ns",
+        pod="a",
+        pod_uid="uid-a",
+        container="c",
+        resource="example.com/gpu",
+        error="no",
+        told_by="status",
+    )
+    turn = add("a", 1), (1.5, failed), admitted("a", 1)[1]
+    found = judge(start(), *turn, listed("a"))
+    assert [f.verdict for f in findings_of(found, "a")] == ["match"]

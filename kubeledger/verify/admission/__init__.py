@@ -7,6 +7,9 @@ pressure    the eviction manager's conditions, by its signals
 question    one admission with all that it rests on, and the worlds it may have been in
 admitted, refused, preempted, failed    the verdicts
 words       amounts and pods in sentences
+findings    judgements become findings
+handovers, sources    names and words that several sources tell
+life        until when pods are shown alive
 verifier    ties them to the records
 """
 

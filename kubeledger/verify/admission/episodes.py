@@ -16,6 +16,7 @@ from kubeledger.machine import Evidence, Record
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
+from kubeledger.verify.admission.findings import find
 from kubeledger.verify.admission.judgement import RULE_PREEMPTION, unverifiable, with_note
 from kubeledger.verify.admission.offers import Offer
 from kubeledger.verify.admission.preempted import Kill, judge_victims
@@ -114,18 +115,7 @@ class Episodes:
         else:
             judged = [unverifiable(*question, rule=RULE_PREEMPTION)] * len(kills)
         for (record, body), verdict in zip(episode.kills, judged, strict=True):
-            self._bench.find(
-                record,
-                verdict.verdict,
-                subject=f"pod/{body.victim_namespace}/{body.victim_pod}",
-                why=verdict.why,
-                expected=verdict.expected,
-                recorded=verdict.recorded,
-                missing=verdict.missing,
-                rule=verdict.rule,
-                inputs=verdict.inputs,
-                certain=verdict.certain,
-            )
+            find(self._bench, record, f"pod/{body.victim_namespace}/{body.victim_pod}", verdict)
 
     def _kill(
         self,

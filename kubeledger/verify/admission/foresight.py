@@ -155,9 +155,9 @@ class Foresight:
         listed = self.listed.get(offer_key)
         namespace, pod, uid = who
         until_ns = self._next_add(name_key(namespace, pod), at, uid)[0]
-        for ts_ns, *shown in [] if listed is None else listed.rejections:
+        for ts_ns, seq, reason, message in () if listed is None else listed.rejections:
             if at[0] - _WHOLE_SECONDS_NS <= ts_ns < until_ns:
-                return (shown[0], shown[1], shown[2])
+                return seq, reason, message
         return None
 
     def is_named(self, namespace: str, pod: str) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from kubeledger.devicemanager.records import AllocationFailed
-from kubeledger.errors import BadInputError
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import (
     ContainerDied,
@@ -28,13 +27,13 @@ from kubeledger.verify.admission.asker import Asker
 from kubeledger.verify.admission.constants import Constants
 from kubeledger.verify.admission.episodes import Episodes
 from kubeledger.verify.admission.failed import judge_failed
+from kubeledger.verify.admission.findings import find, judged_by
 from kubeledger.verify.admission.handovers import Handovers
 from kubeledger.verify.admission.judgement import (
     RULE_PREDICATES,
     RULE_PREEMPTION,
     Judgement,
     unverifiable,
-    with_note,
 )
 from kubeledger.verify.admission.life import SIGNS
 from kubeledger.verify.admission.offers import Offer
@@ -55,6 +54,7 @@ __all__ = ["AdmissionVerifier"]
 _HELD_NS: Final = 2 * NS_PER_S
 _ANSWERED_NS: Final = 5 * NS_PER_S
 _UNEXPECTED: Final = "UnexpectedAdmissionError"
+_NO_HINTS: Final = "Unable to generate topology hints"
 
 _NO_ADD: Final = "the line that hands the pod to the kubelet (SyncLoop ADD)"
 _TOPOLOGY: Final = (
@@ -219,9 +219,13 @@ class AdmissionVerifier(Verifier):
         offer = self._offers.find(body.pod_uid, body.namespace, body.pod)
         if offer is not None:
             message = f"Allocate failed due to {body.error}, which is unexpected"
-            offer.refusals.append((record.seq, _UNEXPECTED, message))
+            why = _TOPOLOGY if body.error.startswith(_NO_HINTS) else (_UNEXPECTED, message)
+            let_in = offer.decided is not None and offer.decided.admitted
+            if body.told_by == "log" or not let_in:
+                # A status or an event may be of the kubelet process before.
+                offer.refusals.append((record.seq, *why))
             if body.told_by == "log":
-                self._refuse(offer, record, _UNEXPECTED, message)
+                self._refuse(offer, record, *why)
         if offer in self._held:
             self._judge_refusal(*self._held.pop(offer))
 
@@ -238,7 +242,7 @@ class AdmissionVerifier(Verifier):
             return
         question = self._ask(offer, record, state)
         victims = self._episodes.victims_of(offer)
-        judged = _judged(question, lambda q: judge_admitted(q, victims))
+        judged = judged_by(question, lambda q: judge_admitted(q, victims))
         self._find(record, f"pod/{body.namespace}/{body.pod}", judged)
         self._close(offer, record)
 
@@ -266,7 +270,7 @@ class AdmissionVerifier(Verifier):
         copies: str | None = None,
     ) -> None:
         pressure = self._asker.pressure
-        judged = _judged(question, lambda q: judge_refused(q, body, pressure, copies))
+        judged = judged_by(question, lambda q: judge_refused(q, body, pressure, copies))
         self._find(record, f"pod/{body.namespace}/{body.pod}", judged)
 
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
@@ -275,12 +279,12 @@ class AdmissionVerifier(Verifier):
         name = (body.preemptor_namespace, body.preemptor_pod)
         if offer is None or (offer.namespace, offer.name) != name:
             named = self._offers.named(*name) or offer
-            judged = self._stranger(body.preemptor_uid, named, RULE_PREEMPTION)
+            judged = self._stranger(record, body.preemptor_uid, named, RULE_PREEMPTION)
             self._find(record, subject, judged)
             return
         self._refuse(offer, record, _UNEXPECTED, RECOVERY + body.error)
         question = self._ask(offer, record, state)
-        self._find(record, subject, _judged(question, lambda q: judge_failed(q, body)))
+        self._find(record, subject, judged_by(question, lambda q: judge_failed(q, body)))
 
     def _pod_preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
         compare_kill(self.bench, record, body)
@@ -313,15 +317,18 @@ class AdmissionVerifier(Verifier):
         if named is not None:
             named.misnamed = True
             self._unanswered.pop(named, None)
-        judged = self._stranger(body.pod_uid, named, RULE_PREDICATES)
+        judged = self._stranger(record, body.pod_uid, named, RULE_PREDICATES)
         self._find(record, f"pod/{body.namespace}/{body.pod}", judged)
         return None
 
-    def _stranger(self, uid: str | None, named: Offer | None, rule: str) -> Judgement:
+    def _stranger(
+        self, record: Record, uid: str | None, named: Offer | None, rule: str
+    ) -> Judgement:
         """A decision about a pod that was not handed over, as far as the records go."""
         if self.bench.profile is None:
             return unverifiable(self.bench.missing_profile, rule=rule)
-        if named is None:
+        told_alone = not isinstance(record.body, PodAdmitted)  # which needs the line of an ADD
+        if named is None or (told_alone and self._may_be_another(uid, named)):
             return unverifiable(_NO_ADD, rule=rule)
         why = (
             f"the pod handed to the kubelet is {named.full_name} with UID {named.uid}; "
@@ -331,6 +338,13 @@ class AdmissionVerifier(Verifier):
         return Judgement(
             verdict="impossible", why=why, expected=expected, rule=rule, inputs=(named.seq,)
         )
+
+    def _may_be_another(self, uid: str | None, named: Offer) -> bool:
+        """Whether the line that handed over a later pod of that name may be lost."""
+        listed = None if uid is None or uid == named.uid else self.bench.pods.at(0, uid)
+        if listed is not None and listed.name == named.name:
+            return listed.namespace == named.namespace
+        return named.decided is not None and named not in self._offers.open()
 
     def _preemptor(self, body: PodPreempted) -> Offer | None:
         """Whose admission is under way; the named one, else the only one it can be."""
@@ -370,30 +384,3 @@ class AdmissionVerifier(Verifier):
 
     def _find(self, record: Record, subject: str, judged: Judgement) -> None:
         find(self.bench, record, subject, judged)
-
-
-def find(bench: Bench, record: Record, subject: str, judged: Judgement) -> None:
-    """Give a record its finding."""
-    bench.find(
-        record,
-        judged.verdict,
-        subject=subject,
-        why=judged.why,
-        expected=judged.expected,
-        recorded=judged.recorded,
-        missing=judged.missing,
-        rule=judged.rule,
-        inputs=judged.inputs,
-        certain=judged.certain,
-    )
-
-
-def _judged(
-    question: Question | tuple[str, ...], judge: Callable[[Question], Judgement]
-) -> Judgement:
-    if not isinstance(question, Question):
-        return unverifiable(*question)
-    try:
-        return with_note(judge(question), inferred=question.inferred)
-    except BadInputError:
-        return unverifiable("readable quantities of all pods")
