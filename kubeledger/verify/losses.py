@@ -10,6 +10,7 @@ from bisect import bisect_right
 
 import msgspec
 
+from kubeledger.ledger.records import RecordsDropped
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
@@ -19,22 +20,32 @@ __all__ = ["Loss", "Losses"]
 _BEFORE_NS = 300 * NS_PER_S
 """What a decision needs may come behind it: the end of a run, the next reading of counters."""
 
+_FEW = 3
+"""Fewer missing beats than that do not tell where the loss began and ended."""
+
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """Lines that one kubelet process lost, as far as verdicts go.
 
     Attributes:
-        from_ts_ns, to_ts_ns: from a little before the loss was first seen to the end of the
-            process: what it did later may rest on what the lost lines told; ``to_ts_ns`` is
-            None while no next process is known.
+        from_ts_ns, to_ts_ns: from before the loss was first seen to the end of the process:
+            what it did later may rest on what the lost lines told. Lines may have been lost
+            for three times as long as it takes to see it before the first sign, and behind
+            the last. None: from the beginning, to the end.
         seq: the record that tells of it.
         phrase: the lost lines as a noun phrase.
     """
 
-    from_ts_ns: int
+    from_ts_ns: int | None
     to_ts_ns: int | None
     seq: int
     phrase: str
+
+    def holds(self, ts_ns: int) -> bool:
+        """A time is in it."""
+        return (self.from_ts_ns is None or self.from_ts_ns <= ts_ns) and (
+            self.to_ts_ns is None or ts_ns < self.to_ts_ns
+        )
 
 
 class Losses:
@@ -44,31 +55,39 @@ class Losses:
         self._told: list[tuple[int, LogThinned]] = []
         self._starts: list[int] = []
         self._losses: list[Loss] = []
+        self._drops: list[tuple[int, RecordsDropped]] = []
 
     def note(self, record: Record) -> None:
         """Take in a record of the first reading; others than those it knows change nothing."""
         if isinstance(record.body, LogThinned):
             self._told.append((record.seq, record.body))
+        elif isinstance(record.body, RecordsDropped):
+            self._drops.append((record.seq, record.body))
         elif isinstance(record.body, KubeletStarted):
             self._starts.append(record.ts_ns)
 
     def settle(self) -> None:
         """The first reading is over."""
         self._starts.sort()
-        for seq, body in self._told:
-            after = bisect_right(self._starts, body.to_ts_ns)
-            count = f"{body.beats_missing} of {body.beats_expected} beats are missing"
-            loss = Loss(
-                from_ts_ns=body.from_ts_ns - _BEFORE_NS,
-                to_ts_ns=self._starts[after] if after < len(self._starts) else None,
-                seq=seq,
-                phrase=f"the lines that the log lost ({count})",
-            )
-            self._losses.append(loss)
+        self._losses = [self._loss(seq, body) for seq, body in self._told]
+
+    def _loss(self, seq: int, body: LogThinned) -> Loss:
+        phrase = (
+            f"the lines that the log lost ({body.beats_missing} of {body.beats_expected} beats"
+            " are missing)"
+        )
+        if body.beats_missing < _FEW:
+            return Loss(from_ts_ns=None, to_ts_ns=None, seq=seq, phrase=phrase)
+        reach_ns = 3 * (body.to_ts_ns - body.from_ts_ns) // body.beats_missing
+        following = bisect_right(self._starts, body.to_ts_ns)
+        end_ns = self._starts[following] if following < len(self._starts) else None
+        return Loss(
+            from_ts_ns=body.from_ts_ns - max(reach_ns, _BEFORE_NS),
+            to_ts_ns=None if end_ns is None else max(end_ns, body.to_ts_ns + reach_ns),
+            seq=seq,
+            phrase=phrase,
+        )
 
     def at(self, ts_ns: int) -> Loss | None:
         """The loss that a verdict at a time must reckon with."""
-        for loss in self._losses:
-            if loss.from_ts_ns <= ts_ns and (loss.to_ts_ns is None or ts_ns < loss.to_ts_ns):
-                return loss
-        return None
+        return next((loss for loss in self._losses if loss.holds(ts_ns)), None)

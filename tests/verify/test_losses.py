@@ -20,13 +20,13 @@ def start(pid: int = 1) -> KubeletStarted:
     return KubeletStarted(pid=pid, kubelet_version="1.36.2", version_source="log")
 
 
-def thinned(from_min: int, to_min: int) -> LogThinned:
-    """Three beats are missing."""
+def thinned(from_min: int, to_min: int, missing: int = 3) -> LogThinned:
+    """Beats are missing."""
     return LogThinned(
         from_ts_ns=from_min * MINUTE_S * NS_PER_S,
         to_ts_ns=to_min * MINUTE_S * NS_PER_S,
         beats_expected=600,
-        beats_missing=3,
+        beats_missing=missing,
     )
 
 
@@ -82,3 +82,18 @@ def test_what_is_certain_stays() -> None:
     finding, others = ask(bench_with(*history), 20, certain=True)
     assert finding.verdict == "impossible"
     assert len(others) == 2
+
+
+@pytest.mark.parametrize("minute", [1, 59, 70])
+def test_one_missing_beat_does_not_tell_where_the_loss_began_and_ended(minute: int) -> None:
+    """It may have gone on all the time, also in the next process."""
+    history = ((0, start()), (20 * MINUTE_S, thinned(18, 18, 1)), (60 * MINUTE_S, start(2)))
+    assert ask(bench_with(*history), minute)[0].verdict == "unverifiable"
+
+
+def test_a_rare_loss_goes_on_in_the_next_process() -> None:
+    """A beat is lost every ten minutes: the half hour behind the last one may lack lines."""
+    history = ((0, start()), (55 * MINUTE_S, thinned(20, 50)), (60 * MINUTE_S, start(2)))
+    bench = bench_with(*history)
+    assert ask(bench, 79)[0].verdict == "unverifiable"
+    assert ask(bench, 81)[0].verdict == "impossible"
