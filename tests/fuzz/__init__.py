@@ -1,0 +1,1 @@
+"""Fuzzing: foreign bytes of every kind, changed at random, against what must always hold."""
