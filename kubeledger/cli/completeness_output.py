@@ -13,7 +13,7 @@ from kubeledger.completeness import Completeness
 from kubeledger.completeness.beats import Gap
 from kubeledger.completeness.counters import WorkerCount
 from kubeledger.completeness.fates import EventReport
-from kubeledger.completeness.gaps import GapReport, Hole
+from kubeledger.completeness.gaps import GapReport, Hole, LostLines
 from kubeledger.completeness.missing import MissingReport
 from kubeledger.completeness.sources import SourcesReport
 from kubeledger.completeness.verbosity import VerbosityReport
@@ -117,8 +117,9 @@ def _gaps(part: GapReport, stream: TextIO) -> None:
     else:
         _say("nothing that a kubelet does regularly is in the records: gaps cannot be told")
     _say(f"{part.probe_workers} probe workers")
-    if not part.holes and not part.gaps:
+    if not part.holes and not part.gaps and not part.lost:
         _say("no gap")
+    _list("single lines that the log lost", (_lost(lost) for lost in part.lost))
     _list("holes in the log", (_hole(hole) for hole in part.holes))
     _list("missing beats while the log goes on", (_gap(gap) for gap in part.gaps))
     _list(
@@ -134,6 +135,14 @@ def _gaps(part: GapReport, stream: TextIO) -> None:
         ),
     )
     _list("pods whose probe periods are not known, without their spec", part.without_spec)
+
+
+def _lost(lost: LostLines) -> str:
+    names = ", ".join(f"{count} x {name}" for name, count in sorted(lost.beats.items()))
+    return (
+        f"{_span(lost.from_ts_ns, lost.to_ts_ns)}: {lost.missing} of {lost.expected} beats are"
+        f" missing ({names}); any other line may be missing, too (record {lost.seq})"
+    )
 
 
 def _hole(hole: Hole) -> str:

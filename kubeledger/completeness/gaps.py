@@ -20,11 +20,20 @@ from kubeledger.completeness.span import Span
 from kubeledger.images.records import EvictionSignalObserved, GarbageCollected, ImagesDetected
 from kubeledger.ledger.records import ImportStarted
 from kubeledger.machine import Evidence, Record
-from kubeledger.node.records import ClockStepped, KubeletStarted
+from kubeledger.node.records import ClockStepped, KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.pods import PodRegister
 
-__all__ = ["BeatCount", "ClockStep", "Downtime", "GapPart", "GapReport", "Hole", "SourceTime"]
+__all__ = [
+    "BeatCount",
+    "ClockStep",
+    "Downtime",
+    "GapPart",
+    "GapReport",
+    "Hole",
+    "LostLines",
+    "SourceTime",
+]
 
 SourceTime = Callable[[str], int | None]
 """When a source was taken, from its name; None when the name does not tell."""
@@ -84,6 +93,22 @@ class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
     to_ts_ns: int
 
 
+class LostLines(msgspec.Struct, frozen=True, kw_only=True):
+    """Single lines are missing while the log goes on, as the import saw by its beats.
+
+    Attributes:
+        seq: the record that tells of it.
+        missing, expected: beats of its kubelet process; ``beats`` the missing ones by name.
+    """
+
+    from_ts_ns: int
+    to_ts_ns: int
+    seq: int
+    missing: int
+    expected: int
+    beats: dict[str, int]
+
+
 class BeatCount(msgspec.Struct, kw_only=True):
     """What the search for gaps went by: beats of one name that records show."""
 
@@ -101,6 +126,7 @@ class GapReport(msgspec.Struct, kw_only=True):
         probe_workers: how many probe workers there were; ``without_spec`` pods whose spec,
             and so whose period, is not known.
         gaps: beats that are missing while the log goes on.
+        lost: where single lines are missing.
     """
 
     beats: list[BeatCount]
@@ -110,6 +136,7 @@ class GapReport(msgspec.Struct, kw_only=True):
     gaps: list[Gap]
     downtimes: list[Downtime]
     clock_steps: list[ClockStep]
+    lost: list[LostLines] = []
 
 
 class GapPart:
@@ -131,6 +158,7 @@ class GapPart:
         self._gaps: list[Gap] = []
         self._downtimes: list[Downtime] = []
         self._steps: list[ClockStep] = []
+        self._lost: list[LostLines] = []
 
     def see(self, record: Record) -> None:
         """Take in one record."""
@@ -143,7 +171,10 @@ class GapPart:
                 ClockStep(seq=record.seq, from_ts_ns=body.from_ts_ns, to_ts_ns=body.to_ts_ns)
             )
         line = self._logs.line_of(record)
-        if isinstance(body, KubeletStarted):
+        if isinstance(body, LogThinned):
+            # Its lines stand further above: what it tells is of the whole process.
+            self._lost.append(_lost_lines(record.seq, body))
+        elif isinstance(body, KubeletStarted):
             self._restart(record)
         elif line is not None:
             self._hear(record, line)
@@ -217,6 +248,7 @@ class GapPart:
             holes=holes,
             gaps=rest,
             downtimes=[d for d in self._downtimes if span.touches(d.from_ts_ns, d.to_ts_ns)],
+            lost=[lost for lost in self._lost if span.touches(lost.from_ts_ns, lost.to_ts_ns)],
             clock_steps=[s for s in self._steps if span.touches(s.to_ts_ns, s.from_ts_ns)],
         )
 
@@ -263,6 +295,17 @@ class GapPart:
             )
             if shared_ns >= max(least_ns, _SILENCE_MIN_NS):
                 yield silence
+
+
+def _lost_lines(seq: int, body: LogThinned) -> LostLines:
+    return LostLines(
+        from_ts_ns=body.from_ts_ns,
+        to_ts_ns=body.to_ts_ns,
+        seq=seq,
+        missing=body.beats_missing,
+        expected=body.beats_expected,
+        beats=body.beats,
+    )
 
 
 def _silence(last: tuple[int, Evidence], ts_ns: int, line: Evidence) -> Silence:

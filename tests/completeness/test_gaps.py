@@ -14,7 +14,7 @@ from kubeledger.completeness import Span
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import ContainerDied
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import ClockStepped
+from kubeledger.node.records import ClockStepped, LogThinned
 from kubeledger.prober.records import ProbeCountersRead
 from kubeledger.units import NS_PER_S, parse_ts
 from tests.completeness.worlds import POD, imported, report, spec_of, started, tick
@@ -52,6 +52,25 @@ def test_a_hole_where_all_beats_are_missing() -> None:
     assert (hole.to_ts_ns - hole.from_ts_ns) == 150 * NS_PER_S
     assert hole.lines_between == 0
     assert found.gaps == []
+
+
+def test_lost_lines_are_told_as_the_import_saw_them() -> None:
+    """They are no gap of another beat, and the record's own place tells nothing."""
+    at_ns = parse_ts("1970-01-01T00:18:20Z")
+    lost = LogThinned(
+        from_ts_ns=at_ns,
+        to_ts_ns=at_ns + NS_PER_S,
+        beats_expected=150,
+        beats_missing=2,
+        beats={"housekeeping": 2},
+    )
+    records = ordered(signals(), [(299.0, lost)])
+    found = report(records).gaps
+    (told,) = found.lost
+    assert (told.missing, told.expected, told.beats) == (2, 150, {"housekeeping": 2})
+    assert (found.holes, found.gaps) == ([], [])
+    assert told.seq == next(r.seq for r in records if isinstance(r.body, LogThinned))
+    assert report(records, Span(until_ns=at_ns - 1)).gaps.lost == []
 
 
 def test_a_gap_in_one_beat_while_the_log_goes_on() -> None:
