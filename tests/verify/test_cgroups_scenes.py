@@ -7,14 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.cgroups.records import CgroupRemoved, CgroupUpdated, QOSCgroupsUpdated
+from kubeledger.cgroups.records import (
+    CgroupRemoved,
+    CgroupUpdated,
+    QOSCgroupsUpdated,
+    QOSReserveComputed,
+)
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.quantity import Quantity
 from kubeledger.lifecycle.records import (
     ContainerDied,
+    ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
+    PodAdmitted,
     PodConfigChanged,
+    PodEvicted,
     PodListed,
     PodTerminated,
     ReasonReported,
@@ -134,6 +142,23 @@ LATER: tuple[float, Body] = (
     75.0, EvictionSignalObserved(signal="memory.available", available=1, capacity=2)
 )  # fmt: skip
 """The log goes on."""
+
+
+def began(container_id: str, pod_name: str = "web") -> ContainerStarted:
+    """A container of a pod runs."""
+    return ContainerStarted(
+        namespace="d", pod=pod_name, pod_uid=f"u-{pod_name}", container="c",
+        container_id=container_id,
+    )  # fmt: skip
+
+
+def died(container_id: str, pod_name: str = "web") -> ContainerDied:
+    """It does no longer."""
+    return ContainerDied(
+        namespace="d", pod=pod_name, pod_uid=f"u-{pod_name}", container="c",
+        container_id=container_id,
+    )  # fmt: skip
+
 
 LIMITED = {"cpu": "250m", "memory": "100Mi"}
 BURST = "kubepods/burstable/podu-web"
@@ -665,6 +690,147 @@ def test_an_odd_write_waits_for_the_beat() -> None:
     assert [f.verdict for f in found] == ["match", "match", "impossible", "match"]
 
 
+def writes(steps: list[tuple[float, Body]]) -> list[str]:
+    """The verdicts about the writes of the QoS level, up to the beat that follows."""
+    steps = sorted([*steps, (60.5, QOSCgroupsUpdated())], key=lambda step: step[0])
+    return [f.verdict for f in findings(scene(*steps), kind=QOSCgroupsUpdated.kind)]
+
+
+def killed(name: str, reason: str | None, grace_s: int = 2) -> ContainerKilled:
+    """The container of a pod is killed."""
+    return ContainerKilled(
+        namespace="d", pod=name, pod_uid=f"u-{name}", container="c", container_id=f"c-{name}",
+        reason=reason, message=None, grace_period_s=grace_s,
+    )  # fmt: skip
+
+
+def event(name: str, reason: str) -> ReasonReported:
+    """An event about a pod."""
+    return ReasonReported(object_kind="Pod", namespace="d", pod=name, pod_uid=f"u-{name}",
+                          reason=reason, type="Warning", message="")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sign", "verdict"),
+    [
+        (killed("a", "preempted"), "match"),
+        (killed("a", "evicted"), "match"),
+        (killed("a", None), "match"),
+        (event("a", "Preempting"), "match"),
+        (event("a", "Evicted"), "match"),
+        (killed("a", "liveness_probe"), "impossible"),
+        (event("a", "Unhealthy"), "impossible"),
+    ],
+)
+def test_an_end_that_only_a_kill_or_an_event_tells(sign: Body, verdict: str) -> None:
+    """The line of the decision itself may be lost."""
+    steps: list[tuple[float, Body]] = [
+        *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (11, began("c-a", "a")),
+        (30, sign), (32.1, QOSCgroupsUpdated()), *told_on(),
+    ]  # fmt: skip
+    assert writes(steps) == ["match", "match", verdict, "match"]
+
+
+def told_on() -> list[tuple[float, Body]]:
+    """The log goes on."""
+    return [(60.6, LATER[1]), LATER]
+
+
+def test_an_end_that_takes_its_grace() -> None:
+    """The write comes behind the kill, however long that takes."""
+    removed_ = PodConfigChanged(
+        namespace="d", pod="a", pod_uid="u-a", operation="REMOVE", source="file"
+    )
+    steps: list[tuple[float, Body]] = [
+        *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (11, began("c-a", "a")),
+        (20, removed_), (20, killed("a", "pod_deleted", 30)), (50.1, QOSCgroupsUpdated()),
+        *told_on(),
+    ]  # fmt: skip
+    assert writes(steps) == ["match", "match", "match", "match"]
+
+
+def update(name: str) -> PodConfigChanged:
+    """A config source changes a pod."""
+    return PodConfigChanged(
+        namespace="d", pod=name, pod_uid=f"u-{name}", operation="RECONCILE", source="api"
+    )
+
+
+@pytest.mark.parametrize(
+    ("later", "verdict"),
+    [
+        (update("lost"), "match"),
+        (began("c-lost", "lost"), "match"),
+        (pod("lost"), "match"),
+        (update("a"), "impossible"),
+    ],
+)
+def test_a_pod_whose_coming_is_not_told(later: Body, verdict: str) -> None:
+    """What tells of it behind its write explains the write; the others have their own."""
+    if isinstance(later, ContainerStarted):
+        later = msgspec.structs.replace(later, container_id="x")
+    steps: list[tuple[float, Body]] = [
+        *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (10.02, QOSCgroupsUpdated()),
+        (10.03, later), (10.04, added("b")), (10.05, QOSCgroupsUpdated()), *told_on(),
+    ]  # fmt: skip
+    assert writes(steps) == ["match", "match", verdict, "match", "match"]
+
+
+def test_a_write_that_is_told_twice() -> None:
+    """Rotated pieces of a log may overlap."""
+    twice: list[tuple[float, Body]] = [(10.01, QOSCgroupsUpdated()), (10.01, QOSCgroupsUpdated())]
+    assert writes([*start(), (10, added("a")), *twice, *told_on()]) == ["match"] * 4
+
+
+RESERVE: dict[str, Any] = {
+    "featureGates": {"QOSReserved": True},
+    "qosReserved": {"memory": "50%"},
+}
+
+
+def reckoned(requested: int) -> QOSReserveComputed:
+    """What Burstable pods request, as a write logs it."""
+    return QOSReserveComputed(qos_class="Burstable", requested_bytes=requested, reserve_percent=50)
+
+
+@pytest.mark.parametrize(("requested", "verdict"), [(1, "match"), (2, "impossible")])
+def test_sums_wait_for_the_pods_that_are_told_late(requested: int, verdict: str) -> None:
+    """A pod whose coming no line told of is in the next list."""
+    late = pod("lost", requests={"memory": f"{requested}Gi"})
+    steps: list[tuple[float, Body]] = [
+        *start(**RESERVE), (10, added("a")), (10.005, reckoned(GIB)), (10.01, QOSCgroupsUpdated()),
+        (15, pod("a")), (15, late), *told_on(),
+    ]  # fmt: skip
+    assert writes(steps) == ["match", verdict, "match"]
+
+
+def test_sums_of_a_write_whose_line_is_lost() -> None:
+    """They are not those of the next write."""
+    steps: list[tuple[float, Body]] = [
+        *start(**RESERVE), (10, added("a")), (10.01, QOSCgroupsUpdated()), (12, pod("a")),
+        (30, reckoned(GIB)), *told_on(),
+    ]  # fmt: skip
+    assert writes(steps) == ["match", "match", "match"]
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_an_end_that_the_api_may_not_know(again: bool) -> None:
+    """A pod that had a final phase counts in the next process only if it is admitted there."""
+    restart = KubeletStarted(pid=2, kubelet_version="1.28.0", version_source="log", restart=True)
+    admitted = PodAdmitted(namespace="d", pod="a", pod_uid="u-a")
+    failed = msgspec.structs.replace(pod("a", requests={"cpu": "1"}), status={"phase": "Failed"})
+    settings = next(body for _, body in start() if isinstance(body, SettingsObserved))
+    steps: list[tuple[float, Body]] = [
+        *start("1.28.0"), (10, added("a")), (10.01, QOSCgroupsUpdated()), (20, failed),
+        (30, restart), (30.1, settings), (30.5, QOSCgroupsUpdated()), (30.6, added("a")),
+        *([(30.7, admitted)] if again else []), (40, PodEvicted(
+            namespace="d", pod="a", pod_uid="u-a", resource="memory", message=None, evicted=True)),
+        (42, QOSCgroupsUpdated()), (45, level(1024)), (90.5, QOSCgroupsUpdated()),
+        (91, LATER[1]), (100, LATER[1]), (110, LATER[1]),
+    ]  # fmt: skip
+    assert (only(steps).verdict != "impossible") is again
+
+
 def test_a_timer_whose_start_was_not_told() -> None:
     """Two writes a minute apart are beats."""
     late = [step for step in start() if not isinstance(step[1], QOSCgroupsUpdated)]
@@ -691,22 +857,6 @@ def test_the_clock_is_set() -> None:
 
 
 # Removals -----------------------------------------------------------------------------------
-
-
-def began(container_id: str, pod_name: str = "web") -> ContainerStarted:
-    """A container of a pod runs."""
-    return ContainerStarted(
-        namespace="d", pod=pod_name, pod_uid=f"u-{pod_name}", container="c",
-        container_id=container_id,
-    )  # fmt: skip
-
-
-def died(container_id: str, pod_name: str = "web") -> ContainerDied:
-    """It does no longer."""
-    return ContainerDied(
-        namespace="d", pod=pod_name, pod_uid=f"u-{pod_name}", container="c",
-        container_id=container_id,
-    )  # fmt: skip
 
 
 def restarted(container_id: str) -> ContainerRestarted:

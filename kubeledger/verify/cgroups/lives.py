@@ -72,12 +72,13 @@ class Life:
         returned: it had ended in a former process, and it is not known whether it counts again.
         told: when it was first told of; it may have come before where no line told of that.
         vague: only lines tell of it that do not say when it came, and may come late.
+        synced: its first sync was over by then, for a container of it had started.
         until: so long its containers may take to end, by the grace they were given.
     """
 
     __slots__ = (
         "ended", "ending", "key", "killed", "name", "namespace", "rejected", "returned", "running",
-        "seq", "signed", "since", "sure", "told", "uid", "until", "vague", "written",
+        "seq", "signed", "since", "sure", "synced", "told", "uid", "until", "vague", "written",
     )  # fmt: skip
 
     def __init__(self, key: str, seq: int, since: int, body: AboutPod) -> None:
@@ -99,6 +100,7 @@ class Life:
         self.told = since
         self.vague = False
         self.until = 0
+        self.synced: int | None = None
 
     def may_count(self, start: int, end: int) -> bool:
         """Whether it can have been active at some instant of a span."""
@@ -370,7 +372,8 @@ class Lives:
         life.run(body.container_id, body.container)
         if life.sure is None:
             life.sure = record.ts_ns
-        if life.ending is not None and life.ended is None and not life.killed:
+        over = life.ended is not None or life.killed
+        if life.ending is not None and not over and body.container is not None:
             life.ending = None
 
     def container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:

@@ -255,7 +255,7 @@ class CgroupVerifier(Verifier):
         self.lives.container_started(record, body, state)
         life = self.lives.of(state, body)
         if life is not None:
-            life.written = max(life.written, 1)
+            life.synced = record.ts_ns if life.synced is None else min(life.synced, record.ts_ns)
 
     def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:
         life = self.lives.of(state, body)

@@ -178,9 +178,15 @@ def _first_synced(lives: Lives, ts_ns: int) -> Life | None:
         for life in lives.all()
         if not (life.written or life.rejected)
         and life.since <= ts_ns <= life.told + _RETRIES_NS
+        and (life.synced is None or ts_ns <= life.synced)
         and (life.ended is None or life.ended >= ts_ns)
     ]
-    return min(waiting, key=lambda life: (life.since, life.seq), default=None)
+    return min(waiting, key=_order, default=None)
+
+
+def _order(life: Life) -> tuple[bool, int, int]:
+    """Pods whose coming was told come first, in that order: the kubelet syncs them so."""
+    return (life.since != life.told, life.since, life.seq)
 
 
 def _killed(lives: Lives, ts_ns: int) -> Life | None:
