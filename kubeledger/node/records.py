@@ -53,6 +53,17 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     value: str
     source: Literal["config", "flag", "default", "log"]
 
+    def __post_init__(self) -> None:
+        """Make sure that whoever reads the value can: a recording may come from anyone.
+
+        Raises:
+            ValueError: it is no JSON.
+        """
+        try:
+            msgspec.json.decode(self.value)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ValueError(f"a setting's value is no JSON: {error}") from None
+
 
 class SettingsObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The kubelet's effective settings, by KubeletConfiguration field name.

@@ -48,8 +48,8 @@ class Target(msgspec.Struct, frozen=True):
         except KubeledgerError as error:
             holds(bool(error.message), "an error without a message")
             # It may quote what a user wrote, and no more than that.
-        fits = len(str(error)) < 20_000 + 10 * len(data)
-        holds(fits, "an error message of any length")
+            fits = len(str(error)) < 20_000 + 10 * len(data)
+            holds(fits, "an error message of any length")
             return "refused"
         return "read"
 
