@@ -35,7 +35,7 @@ __all__ = ["Agent", "node_observed"]
 _OFFSET_NS = 900_000_000
 """The first look is behind the start of the kubelet's loops, and between two relists."""
 _COUNTERS_NS = 300 * NS_PER_S
-"""While ticks are folded, counters are read only so often: they change all the time."""
+"""Counters are read only so often: they change all the time, and would be most of a ledger."""
 
 
 class Agent:
@@ -153,9 +153,8 @@ class Agent:
             self._sim.journal.write(body)
 
     def _count_ticks(self, kubelet: Kubelet) -> None:
-        now_ns, plan = self._sim.schedule.now_ns, self._sim.plan
-        last_ns = self._counted_ns
-        if not plan.every_tick and last_ns is not None and now_ns - last_ns < _COUNTERS_NS:
+        now_ns, last_ns = self._sim.schedule.now_ns, self._counted_ns
+        if last_ns is not None and now_ns - last_ns < _COUNTERS_NS:
             return
         self._counted_ns = now_ns
         counters = {(c.pod_uid, c.container, c.probe_type): c for c in kubelet.probes.counters()}
