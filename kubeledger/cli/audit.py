@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from kubeledger.cli.options import ledger_option, output_option, reports_errors
 if TYPE_CHECKING:
     from kubeledger.cli.audit_contents import Contents
     from kubeledger.ledger.audit import AuditReport
+    from kubeledger.ledger.base import Base
 
 __all__ = ["audit"]
 
@@ -80,7 +82,10 @@ def audit(
 
 
 def _contains(ledger: object, expected: str) -> bool:
-    """Whether some record of the node (of any node, without one) has this chain digest."""
+    """Whether some record of the node (of any node, without one) has this chain digest.
+
+    The last record of a drop counts: the drop's record holds its digest.
+    """
     from kubeledger.errors import DamagedLedgerError
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.wire.codec import chain_of
@@ -91,6 +96,8 @@ def _contains(ledger: object, expected: str) -> bool:
         if node and name != node:
             continue
         try:
+            if digest.lower() in _ends_of_drops(ledger.begin(name).base):
+                return True
             for raw in ledger.raw_lines(name, verify="crc"):
                 if chain_of(raw.line).hex() == digest.lower():
                     return True
@@ -98,6 +105,48 @@ def _contains(ledger: object, expected: str) -> bool:
             # What stands behind the damage proves nothing; the audit lists the damage.
             continue
     return False
+
+
+def _ends_of_drops(base: Base | None) -> set[str]:
+    """Chain digests of records that are gone, and that the record of the last drop holds."""
+    if base is None:
+        return set()
+    return {base.dropped.chain, *(drop.chain for drop in base.dropped.earlier)}
+
+
+def _dropped_words(base: Base | None) -> Iterator[str]:
+    """Each drop that is known of, the newest first."""
+    from kubeledger.units import format_ts
+
+    if base is None:
+        return
+    dropped = base.dropped
+    count = sum(dropped.records.values())
+    yield (
+        f"records {dropped.first_seq} to {dropped.last_seq} ({count:,}) were dropped at "
+        f"{format_ts(dropped.dropped_ts_ns)} by record {base.record_seq}: {dropped.policy}"
+    )
+    for drop in reversed(dropped.earlier):
+        times = f", in {drop.drops} drops" if drop.drops > 1 else ""
+        yield (
+            f"records {drop.first_seq} to {drop.last_seq} were dropped at "
+            f"{format_ts(drop.dropped_ts_ns)} by record {drop.seq}: {drop.policy}{times}"
+        )
+
+
+def _missing_words(text: str, dropped: tuple[Base, ...]) -> str:
+    """What it means that no record has an expected digest."""
+    from kubeledger.cli.output import printable
+
+    node = text.rpartition("=")[0]
+    gone = [base.phrase for base in dropped if node in {"", base.node}]
+    words = f"no record has the expected digest {printable(text)}"
+    if not gone:
+        return words
+    return (
+        f"{words}; if it is of a record that was dropped, it cannot be proved any more: "
+        f"{printable('; '.join(gone))}"
+    )
 
 
 def _print_json(report: AuditReport, missing: tuple[str, ...], contents: Contents | None) -> None:
@@ -117,9 +166,12 @@ def _print_text(
 ) -> None:
     from kubeledger.cli.output import printable
 
+    dropped = tuple(node.dropped for node in report.nodes if node.dropped is not None)
     for node in report.nodes:
         name = printable(node.node)
-        click.echo(f"{name}: {node.records:,} records, seq 1 to {node.last_seq}")
+        click.echo(f"{name}: {node.records:,} records, seq {node.first_seq} to {node.last_seq}")
+        for line in _dropped_words(node.dropped):
+            click.echo(f"  {printable(line)}")
         click.echo(f"  digest {name}={node.head}")
     if any_ledger and not report.nodes:
         click.echo("no node has records yet")
@@ -128,7 +180,7 @@ def _print_text(
         record = "" if finding.seq is None else f" (record {finding.seq})"
         click.echo(f"{printable(place)}{record}: {printable(finding.problem)}")
     for text in missing:
-        click.echo(f"no record has the expected digest {printable(text)}")
+        click.echo(_missing_words(text, dropped))
     wrong = len(report.findings) + len(missing)
     if contents is not None:
         wrong += _print_contents(contents)

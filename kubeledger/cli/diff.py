@@ -92,15 +92,27 @@ def _history(source: str, node: str | None) -> Iterator[History]:
 def _state(history: History, at: str) -> NodeState:
     from itertools import takewhile
 
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.node.state import NodeState
+    from kubeledger.errors import BadQuestionError, RecordsDroppedError
     from kubeledger.replay import fold
+    from kubeledger.units import format_ts
 
-    state = NodeState(node=history.node)
+    state = history.begin()
     if not at.isdigit():
         ts_ns = parse_time(at)
+        if state.latest_ts_ns is not None and ts_ns < state.latest_ts_ns:
+            raise RecordsDroppedError(
+                f"{history.label}: the records of {history.node} at {at} were dropped",
+                advice=f"ask for {format_ts(state.latest_ts_ns)} or later",
+            )
         return fold(takewhile(lambda record: record.ts_ns <= ts_ns, history.read(None)), state)
     seq = int(at)
+    if 0 < seq < state.seq:
+        raise RecordsDroppedError(
+            f"{history.label}: record {seq} of {history.node} was dropped",
+            advice=f"ask for record {state.seq} or later",
+        )
+    if 0 < seq == state.seq:
+        return state
     for record in history.read(None):
         fold((record,), state)
         if record.seq == seq:

@@ -140,6 +140,12 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool) -> None
             _table(_source_columns(), _source_rows(bundle))
             _table(("kind", "records"), sorted(bundle.by_kind.items()))
         click.echo(_totals(bundle))
+        if bundle.left_out:
+            click.echo(
+                f"  {bundle.left_out:,} facts are of a time whose records were dropped, and were "
+                "left out",
+                err=True,
+            )
         told = {finding.file for finding in bundle.findings}
         for file, why in sorted(bundle.skipped.items()):
             if file in told:

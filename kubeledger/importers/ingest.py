@@ -26,6 +26,7 @@ from kubeledger.importers.facts import Fact
 from kubeledger.importers.pipeline import Pipeline, Progress
 from kubeledger.importers.plan import Plan
 from kubeledger.importers.stored import WINDOW_NS, Key, StoredFacts, same_body, same_subject
+from kubeledger.ledger.base_content import DroppedImport
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Run
@@ -54,6 +55,7 @@ class NodeReport(msgspec.Struct):
         added: records appended; ``by_kind`` of them.
         already: all sources had been imported before, so nothing was read.
         resumed: an import that had been killed was completed.
+        left_out: facts of a time that was dropped, which were not taken in again.
         skipped: file -> why it was not read.
         findings: what a user should see.
     """
@@ -68,6 +70,7 @@ class NodeReport(msgspec.Struct):
     by_kind: dict[str, int] = {}
     already: bool = False
     resumed: bool = False
+    left_out: int = 0
     skipped: dict[str, str] = {}
     findings: list[Finding] = []
 
@@ -79,11 +82,15 @@ class History(msgspec.Struct):
         imported: sources of completed imports.
         runs: all runs, in the order of seq.
         completed: digests of completed imports.
+        dropped: imports that begin among records that were dropped.
+        dropped_ts_ns: the latest time of records that were dropped; None when none were.
     """
 
     imported: list[Source]
     runs: list[Run]
     completed: set[str]
+    dropped: tuple[DroppedImport, ...] = ()
+    dropped_ts_ns: int | None = None
 
 
 def history_of(ledger: Ledger, writer: LedgerWriter, node: str) -> History:
@@ -95,7 +102,21 @@ def history_of(ledger: Ledger, writer: LedgerWriter, node: str) -> History:
             record = ledger.record(node, run.first_seq)
             if record is not None and isinstance(record.body, ImportStarted):
                 history.imported += record.body.sources
+    if writer.info(node).dropped_seq:
+        _add_dropped(ledger, node, history)
     return history
+
+
+def _add_dropped(ledger: Ledger, node: str, history: History) -> None:
+    with ledger.reading(node, 0, 0) as look:
+        content = look.content()
+    if content is None:
+        return
+    history.dropped, history.dropped_ts_ns = content.imports, content.ts_ns
+    history.completed |= {known.digest for known in content.imports if known.complete}
+    for known in content.imports:
+        if known.digest in history.completed:
+            history.imported += known.sources
 
 
 def ingest(
@@ -142,10 +163,14 @@ def _refuse_another_year(plan: Plan, ledger: Ledger, history: History) -> None:
     if year is None or plan.timing.year_source != "option":
         return
     digests = {source.digest for source in plan.sources}
-    for run in history.runs:
-        record = ledger.record(plan.context.node, run.first_seq)
-        body = record.body if record is not None else None
-        if not isinstance(body, ImportStarted) or body.year in (None, year):
+    records = (ledger.record(plan.context.node, run.first_seq) for run in history.runs)
+    begun: list[ImportStarted | DroppedImport] = [
+        record.body
+        for record in records
+        if record is not None and isinstance(record.body, ImportStarted)
+    ]
+    for body in [*begun, *history.dropped]:
+        if body.year in (None, year):
             continue
         if digests & {source.digest for source in body.sources}:
             raise BadQuestionError(
@@ -202,6 +227,9 @@ class _Ingestion:
         earlier = [run for run in history.runs if run.complete and _overlaps(run, plan)]
         self._earlier = self._stored_of(ledger, earlier, same_subject)
         self._known_findings = set() if coverage.is_empty else self._findings(ledger)
+        self._dropped_ts_ns = history.dropped_ts_ns
+        self._latest_ts_ns: int | None = None
+        self._left_out = 0
 
     def _stored_of(self, ledger: Ledger, runs: list[Run], key: Key) -> StoredFacts | None:
         if not runs:
@@ -231,7 +259,11 @@ class _Ingestion:
 
     def _draft(self, fact: Fact) -> Draft | None:
         """The record of a fact; None when it is stored already."""
+        of_dropped_time = self._is_of_dropped_time(fact)
         if self._is_old(fact):
+            return None
+        if of_dropped_time:
+            self._left_out += 1
             return None
         self._pipeline.count(fact)
         if self._resumed is not None and self._may_be_stored(fact):
@@ -258,6 +290,14 @@ class _Ingestion:
             fact.seq = self._earlier.take(fact)
         return fact.seq is not None
 
+    def _is_of_dropped_time(self, fact: Fact) -> bool:
+        """Whether records of its time were dropped: it may be one of those, come back."""
+        if self._latest_ts_ns is None or fact.ts_ns > self._latest_ts_ns:
+            self._latest_ts_ns = fact.ts_ns
+        if self._dropped_ts_ns is None or isinstance(fact.body, ImportStarted | ImportCompleted):
+            return False
+        return self._latest_ts_ns <= self._dropped_ts_ns
+
     def finish(self, report: NodeReport) -> None:
         """Complete the report."""
         report.accounts = self._pipeline.totals()
@@ -265,3 +305,4 @@ class _Ingestion:
         report.added = sum(self._by_kind.values())
         report.by_kind = dict(sorted(self._by_kind.items()))
         report.resumed = bool(self._interrupted)
+        report.left_out = self._left_out

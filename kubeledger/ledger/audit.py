@@ -6,20 +6,30 @@ Unlike a reader, an audit goes on behind damage, so that its list is complete.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 
 from kubeledger.errors import DamagedLedgerError
+from kubeledger.ledger.base import BASE, Base, Begin, base_of_line, begin_of, load_base
+from kubeledger.ledger.base_content import load_content
+from kubeledger.ledger.index import without_dropped
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
-from kubeledger.ledger.sealing import file_crc
-from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
+from kubeledger.ledger.segments import (
+    Segment,
+    SegmentGoneError,
+    blocks_of,
+    hold,
+    lines_of,
+    list_segments,
+)
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.wire.codec import (
-    GENESIS,
     BadLineError,
     chain_of,
     check_crc,
@@ -30,6 +40,9 @@ from kubeledger.wire.codec import (
 )
 
 __all__ = ["AuditReport", "Finding", "NodeAudit", "audit"]
+
+
+_ATTEMPTS = 10  # each is taken back only by a drop that came between two system calls
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,15 +67,18 @@ class NodeAudit(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         records: how many lines were read.
-        last_seq: the last one's number.
+        first_seq, last_seq: numbers of the first one there and of the last.
+        dropped: what was dropped before the first one, and by what; None when nothing was.
         head: its chain digest, 64 hex digits: keep it elsewhere, and a later audit can be
             held against it. Of no use when there are findings.
     """
 
     node: str
     records: int
+    first_seq: int = 1
     last_seq: int
     head: str
+    dropped: Base | None = None
 
 
 class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,15 +100,27 @@ def audit(ledger: Ledger) -> AuditReport:
         if manifest is None:
             findings.append(_about(ledger.path / MANIFEST, "the manifest is damaged or lost"))
         audits = [
-            _NodeAuditor(
+            _audit_node(
                 node,
                 ledger.path / NODES / node_directory(node) / SEGMENTS,
                 manifest.nodes.get(node, NodeInfo()) if manifest else NodeInfo(),
                 findings,
-            ).run()
+            )
             for node in ledger.nodes()
         ]
     return AuditReport(nodes=tuple(audits), findings=tuple(findings))
+
+
+def _audit_node(
+    node: str, directory: Path, counted: NodeInfo, findings: list[Finding]
+) -> NodeAudit:
+    """Audit files that are held open: a drop may take their names meanwhile."""
+    for _ in range(_ATTEMPTS):
+        auditor = _NodeAuditor(node, directory, counted, findings)
+        with suppress(SegmentGoneError), hold(auditor.segments) as held:
+            auditor.segments = held
+            return auditor.run()
+    return auditor.run()
 
 
 def _about(path: Path, problem: str) -> Finding:
@@ -107,8 +135,12 @@ class _NodeAuditor:
     ) -> None:
         self.node = node
         self.directory = directory
-        self.counted = counted
         self.findings = findings
+        listed = list_segments(directory)
+        self.begin = self._begin(listed)
+        self.segments = [s for s in listed if s.first_seq > self.begin.seq]
+        self.counted = counted = without_dropped(counted, self.begin)
+        self.told: Base | None = None
         self.heads = {
             segment.last_seq: segment.head
             for segment in counted.segments
@@ -118,11 +150,12 @@ class _NodeAuditor:
             segment.first_seq: segment.stored_crc for segment in counted.segments if segment.sealed
         }
         self.snapshots = SnapshotStore(directory.parent, node)
-        self.snapshot_chains: dict[int, str | None] = dict.fromkeys(self.snapshots.seqs())
+        known = [seq for seq in self.snapshots.seqs() if seq > self.begin.seq]
+        self.snapshot_chains: dict[int, str | None] = dict.fromkeys(known)
         self.records = 0
-        self.seq = 0
-        self.digest = GENESIS
-        self.previous = [GENESIS]
+        self.seq = self.begin.seq
+        self.digest = self.begin.chain
+        self.previous = [self.digest]
 
     def run(self) -> NodeAudit:
         for loss in self.counted.losses:
@@ -133,7 +166,7 @@ class _NodeAuditor:
                 f"records {loss.first_seq} to {loss.last_seq} (chain {loss.head}) were "
                 "acknowledged, and a recovery did not find them",
             )
-        segments = list_segments(self.directory)
+        segments = self.segments
         for segment in segments:
             if segment.first_seq != self.seq + 1:
                 problem = f"the segment begins with record {segment.first_seq}, not {self.seq + 1}"
@@ -149,9 +182,45 @@ class _NodeAuditor:
                 "are not there",
             )
         self._snapshots()
+        self._base()
         return NodeAudit(
-            node=self.node, records=self.records, last_seq=self.seq, head=self.digest.hex()
+            node=self.node,
+            records=self.records,
+            first_seq=self.begin.seq + 1,
+            last_seq=self.seq,
+            head=self.digest.hex(),
+            dropped=self.begin.base,
         )
+
+    def _begin(self, listed: list[Segment]) -> Begin:
+        try:
+            return begin_of(self.node, self.directory.parent, listed)
+        except DamagedLedgerError:
+            return Begin()  # what is missing is found where the first segment begins
+
+    def _base(self) -> None:
+        """What was dropped: do base, the drop's record, and what was kept tell the same?"""
+        file = self.directory.parent / BASE
+        written, told, base = load_base(file.parent), self.told, self.begin.base
+        if written is None and (file.exists() or base is not None):
+            self._find(str(file), None, None, "the base is damaged or lost; a record tells of it")
+        if told is not None and told.dropped.last_seq > self.begin.seq:
+            # A crash right behind the record leaves this, with a base; the next writer goes on.
+            if written is None or written.dropped != told.dropped:
+                problem = f"records up to {told.dropped.last_seq} should be gone and are there"
+                self._find(str(file), None, told.record_seq, problem)
+            return
+        if base is None:
+            return
+        if told is None or (told.record_seq, told.dropped) != (base.record_seq, base.dropped):
+            problem = f"no record tells that records up to {self.begin.seq} were dropped"
+            self._find(str(file), None, base.record_seq, problem)
+        try:
+            load_content(file.parent, base)
+        except DamagedLedgerError as error:
+            if self._begin(list_segments(self.directory)).seq > self.begin.seq:
+                return  # it was dropped, too, while we were reading
+            self._find(error.file or str(file), None, self.begin.seq, error.message)
 
     def _segment(self, segment: Segment) -> None:
         file = str(segment.path)
@@ -166,7 +235,7 @@ class _NodeAuditor:
         except DamagedLedgerError as error:
             self._find(file, error.offset, self.seq + 1, error.message)
         counted = self.counted_crcs.get(segment.first_seq)
-        if segment.sealed and counted and counted != file_crc(segment.path):
+        if segment.sealed and counted and counted != _file_crc(segment):
             self._find(file, None, None, "the bytes of the compressed file were changed")
         twin = segment.sealed_path
         if not segment.sealed and twin.exists():
@@ -188,6 +257,8 @@ class _NodeAuditor:
             seq, problem = self._content(line)
         if problem is not None:
             self._find(file, offset, seq, problem)
+        else:
+            self.told = base_of_line(line) or self.told
         self.seq = max(seq, self.seq + 1)
         # Behind a bad line go on from what stands in it, or what should (it may be the chain
         # digest that is damaged): one changed line is one finding, not one each.
@@ -235,6 +306,14 @@ class _NodeAuditor:
         self.findings.append(
             Finding(node=self.node, file=file, offset=offset, seq=seq, problem=problem)
         )
+
+
+def _file_crc(segment: Segment) -> str:
+    crc = 0
+    with segment.file() as file:
+        while block := file.read(1 << 20):
+            crc = crc32(block, crc)
+    return f"{crc:08x}"
 
 
 def _lines(segment: Segment) -> Iterator[tuple[int, bytes]]:

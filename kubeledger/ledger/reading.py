@@ -23,9 +23,13 @@ from kubeledger.ledger.segments import Segment, SegmentGoneError, hold, list_seg
 from kubeledger.machine import Body, Record
 from kubeledger.wire.codec import chain_of, decode_envelope, decode_line
 
-__all__ = ["Reading", "reading"]
+__all__ = ["DroppedMeanwhileError", "Reading", "reading"]
 
 _ATTEMPTS = 10  # each is taken back only by a drop that came between two system calls
+
+
+class DroppedMeanwhileError(LedgerUnavailableError):
+    """A drop took what was being read; what is read from now on begins behind it."""
 
 
 class Reading:
@@ -57,13 +61,19 @@ class Reading:
         self, after_seq: int = 0, *, verify: Verify = "chain", kinds: Collection[str] | None = None
     ) -> Iterator[Record]:
         """As ``NodeReader.records``."""
-        with _told_when_dropped(self):
+        try:
             yield from self._reader(verify).records(after_seq, kinds)
+        except SegmentGoneError as error:  # one of those that were too many to be held
+            self._refuse_if_dropped(error)
+            raise
 
     def raw_lines(self, after_seq: int = 0, *, verify: Verify = "chain") -> Iterator[RawLine]:
         """As ``NodeReader.raw_lines``."""
-        with _told_when_dropped(self):
+        try:
             yield from self._reader(verify).raw_lines(after_seq)
+        except SegmentGoneError as error:
+            self._refuse_if_dropped(error)
+            raise
 
     def record(self, seq: int) -> Record | None:
         """One record; None when there is no such one, or no more."""
@@ -112,7 +122,25 @@ class Reading:
                 advice="restore the ledger from a copy; `kubeledger audit` lists all damage",
                 file=str(self.directory),
             )
-        return load_content(self.directory, base)
+        try:
+            return load_content(self.directory, base)
+        except DamagedLedgerError as error:
+            self._refuse_if_dropped(error)
+            raise
+
+    def _refuse_if_dropped(self, error: DamagedLedgerError) -> None:
+        """What seems to be damage may be a drop that came since.
+
+        Raises:
+            DroppedMeanwhileError: it is.
+        """
+        begin = begin_of(self.node, self.directory, list_segments(self.directory / SEGMENTS))
+        if begin.seq > self.begin.seq:
+            raise DroppedMeanwhileError(
+                f"records up to {begin.seq} of {self.node} were dropped while they were read",
+                advice="run it again",
+                file=error.file,
+            ) from error
 
     def _reader(self, verify: Verify) -> NodeReader:
         return NodeReader(
@@ -156,22 +184,6 @@ def reading(
                 continue
             yield Reading(node, directory, [*segments[:at], *held], begin, counted)
             return
-
-
-@contextmanager
-def _told_when_dropped(look: Reading) -> Iterator[None]:
-    """Not all files may be held: then a drop in the middle of a long reading is no damage."""
-    try:
-        yield
-    except SegmentGoneError as error:
-        begin = begin_of(look.node, look.directory, list_segments(look.directory / SEGMENTS))
-        if begin.seq <= look.begin.seq:
-            raise
-        raise LedgerUnavailableError(
-            f"records up to {begin.seq} of {look.node} were dropped while they were read",
-            advice="run it again",
-            file=error.file,
-        ) from error
 
 
 def _count(info: NodeInfo, lines: list[RawLine], first_seqs: set[int]) -> None:

@@ -122,6 +122,9 @@ def _only_record(ledger: Ledger, seq: int, node: str | None) -> Record:
             f"record {seq} is there for several nodes: {names}", advice="name one with --node"
         )
     if not found:
+        for begin in map(ledger.begin, nodes):
+            if begin.base is not None and seq <= begin.seq:
+                raise begin.base.refusal(f"record {seq} is not there any more")
         raise BadQuestionError(
             f"there is no record {seq}", advice="`kubeledger ls` shows the records' numbers"
         )

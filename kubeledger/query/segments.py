@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kubeledger.errors import DamagedLedgerError
+from kubeledger.ledger.base import begin_of
 from kubeledger.ledger.manifest import Manifest, load_manifest
 from kubeledger.ledger.names import (
     NODES,
@@ -53,8 +54,12 @@ def _check_whole(ledger: Path, manifest: Manifest, found: dict[str, list[Segment
     """What the manifest counts was acknowledged: an answer without it would not be true."""
     for node, info in manifest.nodes.items():
         directory = node_directory(node)
-        segments = {segment.first_seq: segment for segment in found.get(directory, [])}
+        listed = found.get(directory, [])
+        begin = begin_of(node, ledger / NODES / directory, listed)
+        segments = {segment.first_seq: segment for segment in listed}
         for counted in info.segments:
+            if counted.first_seq <= begin.seq:
+                continue
             segment = segments.get(counted.first_seq)
             least = counted.stored_bytes if segment and segment.sealed else counted.size_bytes
             if counted.sealed != (segment is not None and segment.sealed):

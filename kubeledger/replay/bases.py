@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kubeledger.errors import DamagedLedgerError
-from kubeledger.ledger.base_content import content_path
+from kubeledger.ledger.base_content import BaseContent, content_path
 from kubeledger.ledger.reading import Reading
 from kubeledger.node.state import NodeState
 from kubeledger.replay.encoding import STATE_VERSION, decode_state
 
-__all__ = ["state_of_base"]
+__all__ = ["decoded_base", "state_of_base"]
 
 
 def state_of_base(look: Reading) -> NodeState:
@@ -16,10 +18,20 @@ def state_of_base(look: Reading) -> NodeState:
 
     Raises:
         DamagedLedgerError: the state at the base is gone, damaged, or of another version.
+        LedgerUnavailableError: a drop came meanwhile.
     """
     content = look.content()
     if content is None:
         return NodeState(node=look.node)
+    return decoded_base(look.directory, content)
+
+
+def decoded_base(directory: Path, content: BaseContent) -> NodeState:
+    """A new copy of the state that a node's base kept.
+
+    Raises:
+        DamagedLedgerError: it is of another version.
+    """
     state = decode_state(content.state) if content.version == STATE_VERSION else None
     if state is None or state.seq != content.seq:
         raise DamagedLedgerError(
@@ -27,6 +39,6 @@ def state_of_base(look: Reading) -> NodeState:
             f"kubeledger knows {STATE_VERSION})",
             advice="use the version of kubeledger that dropped them; records can be read and "
             "audited without it",
-            file=str(content_path(look.directory, content.seq)),
+            file=str(content_path(directory, content.seq)),
         )
     return state

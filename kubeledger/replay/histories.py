@@ -7,11 +7,16 @@ from pathlib import Path
 
 import msgspec
 
+from kubeledger.ledger.base_content import BaseContent
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.names import NODES, node_directory
+from kubeledger.ledger.reading import DroppedMeanwhileError, Reading
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.replay.bases import decoded_base
 from kubeledger.replay.instants import choose_node
-from kubeledger.verify import RECORDED, Outcome, Reader, Variant, verify
+from kubeledger.verify import RECORDED, BasedReader, Outcome, Reader, Variant, verify
 
 __all__ = ["History", "histories_of_ledger", "histories_of_recording", "history_of_reader"]
 
@@ -34,6 +39,12 @@ class History(msgspec.Struct, frozen=True):
     def record(self, seq: int) -> Record | None:
         """One record by its seq; None when there is no such one."""
         return next(iter(self.pick((seq,))), None)
+
+    def begin(self) -> NodeState:
+        """The state before the first record: an empty one, unless earlier ones were dropped."""
+        return (
+            self.read.state() if isinstance(self.read, BasedReader) else NodeState(node=self.node)
+        )
 
     def verify(self, variant: Variant = RECORDED) -> Iterator[Outcome]:
         """Decide every decision again; see :func:`kubeledger.verify.verify`."""
@@ -66,22 +77,43 @@ def histories_of_ledger(ledger: Ledger, node: str | None = None) -> list[History
     if not nodes:
         choose_node(ledger, None)
 
-    def reader(name: str) -> Reader:
-        def read(kinds: Collection[str] | None) -> Iterator[Record]:
+    return [_history_of_node(ledger, name) for name in nodes]
+
+
+def _history_of_node(ledger: Ledger, node: str) -> History:
+    with ledger.reading(node, 0, 0) as now:
+        content = now.content()
+    carried = content.records if content else []
+
+    def read(kinds: Collection[str] | None) -> Iterator[Record]:
+        with ledger.reading(node) as look:
+            _refuse_another_base(look, content)
             if kinds is None:
-                return ledger.replay(name, verify="crc")
-            return ledger.records(name, verify="crc", kinds=kinds)
+                yield from look.replay(verify="crc")
+            else:
+                yield from look.records(verify="crc", kinds=kinds)
 
-        return read
+    def pick(seqs: Collection[int]) -> list[Record]:
+        known = {record.seq: record for record in carried}
+        found = (known.get(seq) or ledger.record(node, seq) for seq in sorted(set(seqs)))
+        return [record for record in found if record is not None]
 
-    def picker(name: str) -> Callable[[Collection[int]], list[Record]]:
-        def pick(seqs: Collection[int]) -> list[Record]:
-            found = (ledger.record(name, seq) for seq in sorted(set(seqs)))
-            return [record for record in found if record is not None]
+    if content is None:
+        return History(node, str(ledger.path), read, pick)
 
-        return pick
+    def state() -> NodeState:
+        return decoded_base(ledger.path / NODES / node_directory(node), content)
 
-    return [History(name, str(ledger.path), reader(name), picker(name)) for name in nodes]
+    return History(node, str(ledger.path), BasedReader(read, carried, state), pick)
+
+
+def _refuse_another_base(look: Reading, content: BaseContent | None) -> None:
+    if look.begin.seq != (content.seq if content else 0):
+        raise DroppedMeanwhileError(
+            f"records up to {look.begin.seq} of {look.node} were dropped meanwhile",
+            advice="run it again",
+            file=str(look.directory),
+        )
 
 
 def histories_of_recording(path: str | Path) -> list[History]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
 from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import NodeInfo, Run
-from kubeledger.ledger.reading import Reading
+from kubeledger.ledger.reading import DroppedMeanwhileError, Reading
 from kubeledger.ledger.runs import replay_runs
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.machine import Record
@@ -21,6 +22,9 @@ from kubeledger.replay.fold import fold
 from kubeledger.units import format_ts
 
 __all__ = ["choose_node", "nearest_snapshot", "records_behind", "state_at"]
+
+
+_ATTEMPTS = 3
 
 
 def state_at(
@@ -50,7 +54,17 @@ def state_at(
         raise BadQuestionError(
             "a time and a record number cannot both be asked for", advice="leave one out"
         )
-    with ledger.reading(choose_node(ledger, node)) as look:
+    node = choose_node(ledger, node)
+    for _ in range(_ATTEMPTS):
+        with suppress(DroppedMeanwhileError):
+            return _state_at(ledger, node, ts_ns, seq, snapshots=snapshots)
+    return _state_at(ledger, node, ts_ns, seq, snapshots=snapshots)
+
+
+def _state_at(
+    ledger: Ledger, node: str, ts_ns: int | None, seq: int | None, *, snapshots: bool
+) -> NodeState:
+    with ledger.reading(node) as look:
         info = look.info()
         _refuse_what_is_not_there(look, info, ts_ns, seq)
         if seq == 0:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kubeledger.verify.finding import Contradiction, Finding, Outcome, Side, Verdict
-from kubeledger.verify.run import Reader, verify
+from kubeledger.verify.run import BasedReader, Reader, verify
 from kubeledger.verify.variant import RECORDED, Variant
 
 __all__ = [
     "RECORDED",
+    "BasedReader",
     "Contradiction",
     "Finding",
     "Outcome",

@@ -70,6 +70,7 @@ class Losses:
         """The first reading is over."""
         self._starts.sort()
         self._losses = [self._loss(seq, body) for seq, body in self._told]
+        self._losses += [self._drop(seq, body) for seq, body in self._drops]
 
     def _loss(self, seq: int, body: LogThinned) -> Loss:
         phrase = (
@@ -86,6 +87,16 @@ class Losses:
             to_ts_ns=None if end_ns is None else max(end_ns, body.to_ts_ns + reach_ns),
             seq=seq,
             phrase=phrase,
+        )
+
+    def _drop(self, seq: int, body: RecordsDropped) -> Loss:
+        """Records that were dropped left a state, but not all that led to it."""
+        following = bisect_right(self._starts, body.latest_ts_ns)
+        return Loss(
+            from_ts_ns=None,
+            to_ts_ns=self._starts[following] if following < len(self._starts) else None,
+            seq=seq,
+            phrase=f"records 1 to {body.last_seq}, which were dropped",
         )
 
     def at(self, ts_ns: int) -> Loss | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 
+from kubeledger.ledger.records import RecordsDropped
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, LogThinned
@@ -15,11 +17,35 @@ from kubeledger.verify.registry import VERIFIERS
 from kubeledger.verify.variant import RECORDED, Variant
 from kubeledger.verify.verifier import Foresee, See
 
-__all__ = ["Reader", "verify"]
+__all__ = ["BasedReader", "Reader", "verify"]
 
 Reader = Callable[[Collection[str] | None], Iterator[Record]]
 """Opens the records of a node from the first on, in the order of replay: all of them, or (the
 argument) only those of some kinds, then in any order."""
+
+
+class BasedReader:
+    """A reader of records that follow on a state, for those before them were dropped.
+
+    Attributes:
+        carried: (n,) some of those dropped, on which later decisions rest. Who asks for their
+            kinds is given them first; who asks for all records is not.
+        state: gives a new copy of the state at each call; it holds what is carried already.
+    """
+
+    def __init__(
+        self, read: Reader, carried: Sequence[Record], state: Callable[[], NodeState]
+    ) -> None:
+        """Nothing is read yet."""
+        self._read = read
+        self.carried = carried
+        self.state = state
+
+    def __call__(self, kinds: Collection[str] | None) -> Iterator[Record]:
+        """As :data:`Reader`."""
+        if kinds is not None:
+            yield from (record for record in self.carried if record.kind in kinds)
+        yield from self._read(kinds)
 
 
 def verify(read: Reader, variant: Variant = RECORDED) -> Iterator[Outcome]:
@@ -45,14 +71,17 @@ def verify(read: Reader, variant: Variant = RECORDED) -> Iterator[Outcome]:
         for kind, see in verifier.sees().items():
             sees.setdefault(kind, []).append(see)
     _foresee(read, bench, foresees)
-    state, docket = NodeState(), bench.docket
-    for record in read(None):
+    state = read.state() if isinstance(read, BasedReader) else NodeState()
+    base_seq, docket = state.seq, bench.docket
+    carried = read.carried if isinstance(read, BasedReader) else ()
+    for record in chain(carried, read(None)):
         bench.observe(record)
         if record.role == "decision":
             docket.enter(record)
         for see in sees.get(type(record.body), ()):
             see(record, record.body, state)
-        evolve(state, record)
+        if record.seq > base_seq:
+            evolve(state, record)
         yield from docket.ready()
     for verifier in verifiers:
         verifier.settle(state)
@@ -61,7 +90,7 @@ def verify(read: Reader, variant: Variant = RECORDED) -> Iterator[Outcome]:
 
 def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee]]) -> None:
     """The first reading: what later records tell of earlier times."""
-    always: tuple[type[Body], ...] = (KubeletStarted, LogThinned, PodListed)
+    always: tuple[type[Body], ...] = (KubeletStarted, LogThinned, PodListed, RecordsDropped)
     kinds = {kind.kind for kind in (*foresees, *always)}
     for record in read(kinds):
         if isinstance(record.body, PodListed):
