@@ -165,9 +165,12 @@ class Held:
         fields: arguments of :meth:`Bench.find`.
         owner: whose finding it is.
         ticks: seqs of the ticks that it rests on.
+        open_from_ns: it is impossible only if no tick of its worker is missing from then on,
+            which counts have to prove; None where nothing is to be proved.
+        missing: what is missing to say so, if they do not.
     """
 
-    __slots__ = ("due_ns", "fields", "owner", "record", "ticks")
+    __slots__ = ("due_ns", "fields", "missing", "open_from_ns", "owner", "record", "ticks")
 
     def __init__(
         self,
@@ -182,6 +185,21 @@ class Held:
         self.fields = fields
         self.owner = owner
         self.ticks = ticks
+        self.open_from_ns: int | None = None
+        self.missing = ""
+
+    def prove(self, from_ns: int, to_ns: int) -> None:
+        """No tick of its worker is missing between these times."""
+        if self.open_from_ns is not None and from_ns <= self.open_from_ns:
+            self.open_from_ns = None if self.record.ts_ns <= to_ns else self.open_from_ns
+
+    def settle(self) -> None:
+        """What was not proved stays open."""
+        if self.open_from_ns is None:
+            return
+        self.fields["verdict"], self.fields["expected"] = "unverifiable", None
+        self.fields["missing"] = (self.missing,)
+        self.fields["why"] = f"cannot be decided again without {self.missing}"
 
     @property
     def verdict(self) -> Verdict:
@@ -189,8 +207,14 @@ class Held:
         verdict: Verdict = self.fields["verdict"]
         return verdict
 
+    def leave_open(self, missing: str, *inputs: int) -> None:
+        """Something that would tell is missing."""
+        self.open_from_ns, self.missing = self.record.ts_ns, missing
+        self.fields["inputs"] = (*self.fields.get("inputs", ()), *inputs)
+
     def doom(self, why: str, *inputs: int) -> None:
         """Something speaks against it: it cannot have been."""
+        self.open_from_ns = None
         self.fields["verdict"] = "impossible"
         self.fields["expected"] = None
         self.fields["why"] = why
@@ -236,6 +260,7 @@ class Holding:
             (self._due if is_due else waiting).append(held)
         self._doubt()
         for held in self._due:
+            held.settle()
             self._bench.find(held.record, **held.fields)
         self._held = waiting
         self._next_ns = min((held.due_ns for held in waiting), default=None)

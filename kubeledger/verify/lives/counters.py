@@ -64,23 +64,28 @@ class Counters:
     Attributes:
         total: ticks recorded.
         read_ts_ns: time of the newest reading; None before the first.
+        agreed: begin and end of the newest span in which as many ticks were counted as are
+            recorded, whatever their results.
     """
 
     def __init__(self) -> None:
         self.total: Counts = (0, 0)
         self.read_ts_ns: int | None = None
+        self.agreed: tuple[int, int] | None = None
         self._recent: deque[tuple[int, ProbeResult]] = deque()
         self._base: tuple[Reading | None, int, Counts, Counts] | None = None
         self._doubted: Counts | None = None
+        self._sums: tuple[int, int, int] | None = None
         self._first_ns: int | None = None
 
     def begin(self, ts_ns: int) -> None:
         """All counts are 0: the worker is new, and all its ticks will be recorded."""
         self._base = (None, ts_ns, (0, 0), (0, 0))
+        self._sums = (ts_ns, 0, 0)
 
     def lose(self) -> None:
         """Ticks are missing: compare from the next reading on."""
-        self._base = self._doubted = self._first_ns = None
+        self._base = self._doubted = self._first_ns = self._sums = None
 
     def tick(self, ts_ns: int, result: ProbeResult) -> None:
         """A tick that counts was recorded."""
@@ -127,6 +132,17 @@ class Counters:
         now = self.total_at(at_ns)
         off = tuple(reading.counts[i] - counts[i] - (now[i] - logged[i]) for i in (0, 1))
         return (off[0] if successes_logged else 0, off[1])
+
+    def agree(self, reading: Reading, instants: list[int]) -> None:
+        """Find ``agreed``; there is none where a tick lies between the instants."""
+        self.agreed = None
+        totals = {sum(self.total_at(ns)) for ns in instants}
+        if len(totals) != 1:
+            return
+        counted, logged = sum(reading.counts), totals.pop()
+        if self._sums is not None and counted - logged == self._sums[1] - self._sums[2]:
+            self.agreed = (self._sums[0], max(instants))
+        self._sums = (min(instants), counted, logged)
 
     def settle(
         self, reading: Reading, instants: list[int], *, successes_logged: bool

@@ -13,6 +13,7 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.common import Holding, at, seconds, subject_of
 from kubeledger.verify.lives.counters import (
     SERVED_WITHIN_NS,
+    Counters,
     Mismatch,
     Reading,
     agreed_instants,
@@ -168,9 +169,11 @@ class ProbeEvidence:
         instants = agreed_instants(pairs, self._read_ns, successes_logged=logged)
         mismatches = []
         for worker, reading in readings:
+            self._prove(worker, reading, pairs, instants)
             found = worker.counters.settle(reading, instants, successes_logged=logged)
-            if found is not None:
+            if found is not None and not self._has_room(worker, found):
                 mismatches.append((worker, found))
+            worker.grid.room = 0
         if len(mismatches) > 1:
             # One wrong tick or count is a lie; several are a hole in the log.
             for worker, _ in readings:
@@ -180,6 +183,33 @@ class ProbeEvidence:
             if worker.ask is not None and not worker.told_counts:
                 worker.told_counts = True
                 self._tell_mismatch(worker, worker.ask, found)
+
+    def _prove(
+        self,
+        worker: RebuiltWorker,
+        reading: Reading,
+        pairs: list[tuple[Counters, Reading]],
+        instants: list[int],
+    ) -> None:
+        """As many ticks were counted as are recorded: findings that need all of them stand.
+
+        When the counts were taken is then told by the other workers alone.
+        """
+        held = [h for h in self._holding.of(worker) if h.open_from_ns is not None]
+        counters = worker.counters
+        if held:
+            others = [pair for pair in pairs if pair[0] is not counters]
+            instants = agreed_instants(others, self._read_ns, successes_logged=True)
+            instants = instants if others else []
+        counters.agree(reading, instants)
+        if counters.agreed is not None and self._workers.successes_logged:
+            for each in held:
+                each.prove(*counters.agreed)
+
+    def _has_room(self, worker: RebuiltWorker, found: Mismatch) -> bool:
+        """Whether the ticks that were counted beside those recorded can be lost lines."""
+        lost = sum(found.counted) - sum(found.logged)
+        return 0 < lost <= worker.grid.room_at(found.to_ts_ns, worker.period_ns)
 
     def _is_silent(self, worker: RebuiltWorker, reading: Reading, now_ns: int) -> bool:
         """Whether ticks are missing, so nothing can be compared: the log ended, or has a hole."""
@@ -311,6 +341,7 @@ class ProbeEvidence:
                 "sent no event, as it does for each failed probe",
                 (record.seq, "failure"),
                 (record.seq, "no event beside it"),
+                by_absence=True,
             )
 
     def _doubt(self) -> None:
@@ -338,6 +369,7 @@ class ProbeEvidence:
                 f"{at(told_ns)}, and the sync loop did not tell of it as it does of others",
                 (held.record.seq, f"{body.from_result} to {body.to_result}"),
                 (held.record.seq, "no line of the sync loop"),
+                by_absence=True,
             )
 
     def _doubt_silent(self) -> None:
@@ -350,12 +382,8 @@ class ProbeEvidence:
             if not isinstance(worker, RebuiltWorker) or body.to_result != "failure":
                 continue
             silent = [seq for seq in held.ticks if seq not in worker.confirmed]
-            if body.inferred and silent:
-                held.doom(
-                    "no line tells of this change, and a tick that it follows from left no "
-                    "event, as each failed probe does",
-                    *silent,
-                )
+            if body.inferred and silent and held.verdict != "impossible":
+                held.leave_open(f"the event of each failed {body.probe_type} tick", *silent)
 
 
 def _is_of_log(event: Record, workers: list[RebuiltWorker]) -> bool:

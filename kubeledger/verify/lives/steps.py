@@ -80,6 +80,7 @@ class Change(msgspec.Struct, frozen=True):
         ticks: (<= run,) seqs of the newest of them, in order.
         is_sure: nothing that this rests on is missing.
         run_is_sure: ``run`` is exact.
+        from_ns: when the run began.
     """
 
     tick: Record
@@ -91,6 +92,7 @@ class Change(msgspec.Struct, frozen=True):
     ticks: tuple[int, ...]
     is_sure: bool
     run_is_sure: bool
+    from_ns: int
 
 
 def id_of(status: objects.PodStatus) -> str:

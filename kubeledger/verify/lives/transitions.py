@@ -7,7 +7,6 @@ impossible, where no tick can be missing; a change that no record tells is absen
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
@@ -18,7 +17,6 @@ from kubeledger.verify.finding import Fields, Verdict
 from kubeledger.verify.lives import words
 from kubeledger.verify.lives.common import (
     Causes,
-    Held,
     Holding,
     at,
     compared,
@@ -26,20 +24,15 @@ from kubeledger.verify.lives.common import (
     seconds,
     subject_of,
 )
-from kubeledger.verify.lives.evidence import TOLD_WITHIN_NS
 from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.steps import Change, stored
+from kubeledger.verify.lives.transition_findings import RULE, TransitionFindings
 from kubeledger.verify.lives.worker import RebuiltWorker
 from kubeledger.verify.lives.workers import Workers
 
-__all__ = ["RULE", "TransitionJudge"]
+__all__ = ["TransitionJudge"]
 
-RULE = "pkg/kubelet/prober/worker.go doProbe"
 _ABSENT_AFTER_NS = 20 * NS_PER_S
-_EVENT_WITHIN_NS = 2 * NS_PER_S
-_COUNTED_WITHIN_NS = 60 * NS_PER_S
-_READ_OFTEN_NS = 120 * NS_PER_S
-_HOLD_MAX_NS = 90 * NS_PER_S
 
 
 class TransitionJudge:
@@ -53,6 +46,7 @@ class TransitionJudge:
         self._lives = lives
         self._holding = holding
         self._causes = causes
+        self._findings = TransitionFindings(bench, workers, holding)
         self._awaited: deque[tuple[int, RebuiltWorker, Change]] = deque()
 
     # -- changes that no record tells ----------------------------------------------------
@@ -148,19 +142,21 @@ class TransitionJudge:
         change, missed = worker.change, worker.unanswered
         worker.unanswered = None
         if worker.ask is None:
-            self._give(record, worker, "unverifiable", missing=["the pod's spec"])
+            self._findings.give(record, worker, "unverifiable", missing=["the pod's spec"])
         elif worker.ask.spec is None:
-            self._give(record, worker, "unverifiable", missing=["a readable spec of the pod"])
+            self._findings.give(
+                record, worker, "unverifiable", missing=["a readable spec of the pod"]
+            )
         elif worker.probe is None:
             why = f"container {body.container} has no {body.probe_type} probe in the pod's spec"
-            self._give(record, worker, "impossible", why=why)
+            self._findings.give(record, worker, "impossible", why=why, certain=True)
         elif change is not None and _is_meant(record, change):
             return self._judge_change(record, body, worker, change)
         elif missed is not None and missed.after == body.to_result:
             self._judge_late(record, body, worker, missed)
         elif body.to_result == "unknown" or body.from_result == body.to_result:
             why = f"a change from {body.from_result} to {body.to_result} is none a worker makes"
-            self._give(record, worker, "impossible", why=why)
+            self._findings.give(record, worker, "impossible", why=why, certain=True)
         elif record.cause is not None and _is_last(record, worker):
             self._judge_idle_tick(record, body, worker)
         else:
@@ -178,20 +174,22 @@ class TransitionJudge:
                 expected.pop(name, None)
         recorded, differ = compared(body, expected)
         reached = words.run_reached(worker, change)
-        if differ:
+        # The tick is recorded, and so is its run: only what was cached may have come otherwise.
+        since_ns = worker.held_from_ns + 1 if differ == ["from_result"] else None
+        if differ and (change.is_sure or "to_result" not in differ):
             told = ", ".join(f"{n} {recorded[n]} instead of {expected[n]}" for n in differ)
             why = f"{reached}, which makes it {change.before} to {change.after}; recorded is {told}"
             verdict: Verdict = "impossible"
         elif not change.is_sure:
             missing = [self._workers.missing_ticks(worker)]
-            self._give(record, worker, "unverifiable", missing=missing)
+            self._findings.give(record, worker, "unverifiable", missing=missing)
             return body
         else:
             verdict = "match"
             why = f"{reached}, so the cached result went from {change.before} to {change.after}"
-        self._give(
+        self._findings.give(
             record, worker, verdict, why=why, expected=expected, recorded=recorded,
-            ticks=change.ticks,
+            ticks=change.ticks, since_ns=since_ns, certain=differ == ["threshold"],
         )  # fmt: skip
         same = (body.run, body.threshold) == (change.run, change.threshold)
         if body.to_result != change.after and not same:
@@ -210,9 +208,9 @@ class TransitionJudge:
             f"{missed.after} then, and could not become it at {at(record.ts_ns)}"
         )
         worker.believe(body.to_result, body.run)
-        self._give(
+        self._findings.give(
             record, worker, "impossible", why=why, expected=expected, recorded=recorded,
-            ticks=missed.ticks,
+            ticks=missed.ticks, since_ns=missed.from_ns,
         )  # fmt: skip
 
     def _judge_idle_tick(
@@ -222,6 +220,7 @@ class TransitionJudge:
         why = words.idle_tick(worker, body.to_result)
         sure = worker.cache_is_sure and (worker.run_is_sure or body.to_result != worker.last_result)
         ticks = tuple(worker.streak)
+        since_ns = words.idle_since(worker, body.to_result)
         missing = self._workers.missing_ticks(worker)
         if worker.put_right and body.inferred and body.to_result == worker.cached:
             # It goes back from a change that there was not.
@@ -229,9 +228,11 @@ class TransitionJudge:
             missing = f"{body.probe_type} ticks that agree with the kubelet's events"
         worker.believe(body.to_result, body.run)
         if sure:
-            self._give(record, worker, "impossible", why=why, ticks=ticks)
+            self._findings.give(
+                record, worker, "impossible", why=why, ticks=ticks, since_ns=since_ns
+            )
         else:
-            self._give(record, worker, "unverifiable", missing=[missing])
+            self._findings.give(record, worker, "unverifiable", missing=[missing])
 
     def _judge_told(self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker) -> None:
         """No tick is known to have led to the change."""
@@ -240,12 +241,16 @@ class TransitionJudge:
             # It may have seen nothing of this container before.
             self._workers.take_up(worker, body.container_id, record.ts_ns)
         cached, cache_is_sure = worker.cached, worker.cache_is_sure
+        since_ns: int | None = worker.held_from_ns + 1
         if stopped:
             verdict: Verdict = "match"
             missing: list[str] = []
             why = "a probe worker caches a failure for a container that does not run"
         else:
             verdict, why, missing = self._told(record, body, worker)
+            if verdict == "impossible":
+                by_time = body.to_result == "success" and not self._workers.successes_logged
+                since_ns = None if by_time else words.idle_since(worker, body.to_result)
         expected: Fields = {"to_result": body.to_result}
         if verdict in ("match", "admissible"):
             if cache_is_sure:
@@ -264,9 +269,9 @@ class TransitionJudge:
             worker.find_stopped()
         else:
             worker.believe(body.to_result, body.run)
-        self._give(
+        self._findings.give(
             record, worker, verdict, why=why, missing=missing, expected=told,
-            recorded=recorded,
+            recorded=recorded, since_ns=since_ns,
         )  # fmt: skip
 
     def _has_stopped(self, worker: RebuiltWorker) -> bool:
@@ -303,59 +308,14 @@ class TransitionJudge:
         )
         return "admissible", why, []
 
-    # -- findings ------------------------------------------------------------------------
-
-    def _give(
-        self,
-        record: Record,
-        worker: RebuiltWorker,
-        verdict: Verdict,
-        *,
-        why: str = "",
-        missing: list[str] | None = None,
-        expected: Fields | None = None,
-        recorded: Fields | None = None,
-        ticks: tuple[int, ...] = (),
-    ) -> None:
-        """Give the finding, at once or when nothing more can speak against it."""
-        body = record.body
-        assert isinstance(body, ProbeTransitioned)
-        if missing:
-            why = f"cannot be decided again without {' and '.join(missing)}"
-        spec = () if worker.ask is None else (worker.ask.seq,)
-        fields: dict[str, Any] = {
-            "verdict": verdict, "subject": subject_of(body), "why": why, "expected": expected,
-            "recorded": recorded, "missing": missing or (), "rule": RULE,
-            "inputs": (*spec, *ticks),
-        }  # fmt: skip
-        due_ns = record.ts_ns
-        if verdict == "impossible":
-            worker.impossible_ns = record.ts_ns
-            worker.doubted = True
-        if verdict in ("match", "admissible"):
-            due_ns = self._due_ns(record, body, worker)
-        held = Held(record, due_ns, fields, worker, ticks)
-        if due_ns <= record.ts_ns:
-            self._bench.find(record, **fields)
-        else:
-            self._holding.hold(held)
-
-    def _due_ns(self, record: Record, body: ProbeTransitioned, worker: RebuiltWorker) -> int:
-        wait_ns = _EVENT_WITHIN_NS
-        read_ns = worker.counters.read_ts_ns
-        if body.inferred and read_ns is not None and record.ts_ns - read_ns < _READ_OFTEN_NS:
-            wait_ns = _COUNTED_WITHIN_NS
-        if self._workers.must_be_told(body):
-            wait_ns = max(wait_ns, TOLD_WITHIN_NS)
-        if worker.on_hold:
-            wait_ns = max(wait_ns, worker.period_ns * 3 // 2)
-        return record.ts_ns + min(wait_ns, _HOLD_MAX_NS)
-
 
 def _is_meant(record: Record, change: Change) -> bool:
-    return record.cause == change.tick.seq or (
-        0 <= record.ts_ns - change.tick.ts_ns <= _ABSENT_AFTER_NS
-    )
+    body = record.body
+    assert isinstance(body, ProbeTransitioned)
+    if record.cause == change.tick.seq:
+        return True
+    is_near = 0 <= record.ts_ns - change.tick.ts_ns <= _ABSENT_AFTER_NS
+    return is_near and body.to_result == change.after
 
 
 def _is_last(record: Record, worker: RebuiltWorker) -> bool:

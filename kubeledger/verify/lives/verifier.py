@@ -45,6 +45,8 @@ __all__ = ["LivesVerifier"]
 
 _OTHER_ID = frozenset({"container_id"})
 """What follows may be about another instance of the container."""
+_PAUSE_NS = 5 * NS_PER_S
+"""Behind a pause so long it is asked whether probes that had to be made are missing."""
 _GAP_NS = 300 * NS_PER_S
 """No log with containers that are probed or restarted is silent for so long."""
 
@@ -119,9 +121,10 @@ class LivesVerifier(Verifier):
         now_ns, seen_ns = record.ts_ns, self._seen_ns
         if seen_ns == now_ns:
             return
-        silent = seen_ns is not None and now_ns - seen_ns > _GAP_NS
-        if silent and seen_ns is not None and not self._folded.covers(seen_ns, now_ns):
-            self._lose()
+        if seen_ns is not None and now_ns - seen_ns > _PAUSE_NS:
+            silent = now_ns - seen_ns > _GAP_NS or self._workers.is_overdue(now_ns)
+            if silent and not self._folded.covers(seen_ns, now_ns):
+                self._lose()
         self._seen_ns = now_ns
         self._evidence.pass_time(now_ns)
         self._transitions.pass_time(now_ns)
@@ -222,6 +225,8 @@ class LivesVerifier(Verifier):
 
     def _tick(self, record: Record, body: ProbeExecuted, state: NodeState) -> None:
         worker = self._workers.find(body, state, record.ts_ns)
+        if worker.grid.is_old(record.ts_ns):
+            return  # its line stands twice
         self._transitions.before_tick(worker)
         stepped = self._workers.tick(worker, record, body)
         self._evidence.ticked(worker, record, body, stepped=stepped)

@@ -7,7 +7,7 @@ from kubeledger.verify.lives.common import at
 from kubeledger.verify.lives.steps import Change
 from kubeledger.verify.lives.worker import RebuiltWorker
 
-__all__ = ["idle_tick", "run_reached"]
+__all__ = ["idle_since", "idle_tick", "run_reached"]
 
 _DID: dict[ProbeResult, str] = {
     "success": "succeeded",
@@ -46,3 +46,13 @@ def idle_tick(worker: RebuiltWorker, to_result: ProbeResult) -> str:
         f"{worker.probe_type} had {_DID[last]} {times} by {when}, and the threshold is "
         f"{worker.threshold(to_result) if to_result != 'unknown' else 0}"
     )
+
+
+def idle_since(worker: RebuiltWorker, to_result: ProbeResult) -> int:
+    """From when on no tick may be missing for :func:`idle_tick` to hold, in nanoseconds."""
+    assert worker.last is not None
+    if worker.last_result == to_result and worker.cached == to_result:
+        return worker.held_from_ns + 1
+    if worker.last_result == to_result:
+        return worker.run_from_ns
+    return worker.last.ts_ns + 1

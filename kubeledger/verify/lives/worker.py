@@ -18,7 +18,9 @@ from kubeledger.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.profile.prober import ProberFacts
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.lives.counters import Counters
-from kubeledger.verify.lives.specs import PodAsk, ProbeAsk
+from kubeledger.verify.lives.grid import Grid
+from kubeledger.verify.lives.probed import Probed
+from kubeledger.verify.lives.specs import PodAsk
 from kubeledger.verify.lives.steps import (
     ABSENT,
     ATTEMPTS,
@@ -35,12 +37,13 @@ from kubeledger.verify.lives.steps import (
 __all__ = ["RebuiltWorker"]
 
 
-class RebuiltWorker:
+class RebuiltWorker(Probed):
     """A worker and what is known of it; see the module.
 
     Attributes:
-        ask: the pod, as lists show it; None when none does.
-        probe: the probe's spec; None when no list shows it.
+        grid: whether a tick can be missing.
+        run_from_ns: of the first tick of the present run.
+        held_from_ns: a tick left the cached result as it is, no later than the last but one.
         last: the newest tick; None before the first.
         last_gap_ns: between the last two ticks; ``gap_before_ns`` between those before.
         failing: (<= 8,) times and seqs of the newest ticks that failed.
@@ -62,13 +65,10 @@ class RebuiltWorker:
     """
 
     def __init__(self, key: str, container: str, probe_type: ProbeType, ask: PodAsk | None) -> None:
-        self.key = key
-        self.container = container
-        self.probe_type = probe_type
-        self.ask = ask
-        entry = None if ask is None else ask.container(container)
-        self.probe: ProbeAsk | None = None if entry is None else entry.probe(probe_type)
+        super().__init__(key, container, probe_type, ask)
         self.counters = Counters()
+        self.grid = Grid()
+        self.run_from_ns = self.held_from_ns = self._stored_ns = 0
         self.last: Record | None = None
         self.last_gap_ns: int | None = None
         self.gap_before_ns: int | None = None
@@ -85,7 +85,6 @@ class RebuiltWorker:
         self.streak: deque[int] = deque(maxlen=STREAK_MAX)
         self.run_is_sure = self.cache_is_sure = False
         self.gaps = 0
-        self._entry = entry
         self._step: ProbeWorker | None = None
         self._status: objects.PodStatus | None = None
         self._unnamed = 0
@@ -117,41 +116,6 @@ class RebuiltWorker:
     def is_following(self) -> bool:
         """Whether it has seen a container."""
         return self._status is not None
-
-    @property
-    def period_ns(self) -> int:
-        """Between two ticks."""
-        return (self.probe.period_s if self.probe else 10) * NS_PER_S
-
-    @property
-    def break_ns(self) -> int:
-        """A longer time between two ticks hides one."""
-        assert self.probe is not None
-        longest_s = max(self.probe.period_s, self.probe.timeout_s)
-        return longest_s * NS_PER_S * 9 // 5
-
-    @property
-    def begins_within_ns(self) -> int:
-        """The first tick comes so soon after the start of a container."""
-        probe = self.probe
-        if probe is None or self._entry is None:
-            return 0
-        within_ns = probe.initial_delay_seconds * NS_PER_S + self.break_ns
-        startup = self._entry.startup_probe
-        if self.probe_type != "startup" and startup is not None:
-            ticks_s = startup.failures * max(startup.period_s, startup.timeout_s)
-            within_ns += (startup.initial_delay_seconds + ticks_s) * NS_PER_S
-        return within_ns
-
-    @property
-    def is_readiness(self) -> bool:
-        """Whether its failure leaves the container alone."""
-        return self.probe_type == "readiness"
-
-    def threshold(self, result: ProbeResult) -> int:
-        """Ticks in a row that store that result."""
-        assert self.probe is not None
-        return self.probe.failures if result == "failure" else self.probe.successes
 
     @property
     def run(self) -> int:
@@ -245,6 +209,7 @@ class RebuiltWorker:
             else:
                 # Whatever was before the first tick, or before a hold, this run begins here.
                 self.run_is_sure = was_sure or (last_result != result and run > 0)
+                self.run_from_ns = record.ts_ns
                 streak, self.streak = self.streak, deque(maxlen=STREAK_MAX)
                 run = 1
             self.streak.append(record.seq)
@@ -295,6 +260,7 @@ class RebuiltWorker:
     def repeat(self, record: Record, result: ProbeResult | None, ticks: int) -> None:
         """Take further ticks of that result; ``record``: of the last of them."""
         self.last = record
+        self.grid.newest_ns = record.ts_ns
         if result is not None:
             if self._step is not None:
                 self._step.result_run += ticks
@@ -304,6 +270,8 @@ class RebuiltWorker:
         """The step stored a result: note the change, if it is one."""
         was_sure = self.cache_is_sure
         self.cache_is_sure = True
+        self.held_from_ns = self._stored_ns if before == result else record.ts_ns
+        self._stored_ns = record.ts_ns
         if before == result and was_sure:
             return
         self.change = Change(
@@ -316,6 +284,7 @@ class RebuiltWorker:
             ticks=tuple(self.streak)[-run:],
             is_sure=was_sure,
             run_is_sure=self.run_is_sure,
+            from_ns=self.run_from_ns,
         )
 
     def keep_back(self) -> None:
@@ -354,6 +323,7 @@ class RebuiltWorker:
             self._step.result_run = 0
         self.gaps += 1
         self.counters.lose()
+        self.grid.forget()
 
     def skips_successes(self) -> None:
         """Successful ticks are not logged, and one of them was here."""

@@ -17,7 +17,7 @@ from kubeledger.prober.records import (
 )
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.lives.common import key_for
+from kubeledger.verify.lives.common import at, key_for
 from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.specs import SpecBook
 from kubeledger.verify.lives.steps import counts_as
@@ -37,6 +37,8 @@ _TOLD_ENOUGH = 3
 _BLOCKED_NS = 120 * NS_PER_S
 _BLOCKED_EARLY_NS = 2 * NS_PER_S
 _BLOCKS_MAX = 16
+_SEEN_LATE_NS = 3 * NS_PER_S
+"""A container has begun so long before the PLEG tells of it, at most."""
 _UNSEEN_NS = 30 * NS_PER_S
 """A container that was not seen to start may have been probed for longer than this."""
 
@@ -178,10 +180,69 @@ class Workers:
                 and (record.ts_ns - last.ts_ns > worker.break_ns + _UNSEEN_NS)
             ):
                 worker.breaks()
+        self._note_on_grid(worker, record.ts_ns, is_new=followed)
         stepped = worker.tick(record, body)
         if result is not None:
             worker.counters.tick(record.ts_ns, result)
         return stepped
+
+    def _note_on_grid(self, worker: RebuiltWorker, ts_ns: int, *, is_new: bool) -> None:
+        profile, probe = self._bench.profile, worker.probe
+        if profile is None or probe is None:
+            return
+        is_first = is_new or worker.last is None
+        triggered = worker.is_readiness and profile.prober.unready_triggers_probe
+        worker.grid.tick(
+            ts_ns,
+            worker.period_ns,
+            probe.timeout_s * NS_PER_S,
+            after_ns=self._sees_from_ns(worker) if is_first else worker.grid.newest_ns,
+            is_first=is_first,
+            on_time=not triggered or (worker.cache_is_sure and worker.cached == "success"),
+        )
+
+    def _sees_from_ns(self, worker: RebuiltWorker) -> int | None:
+        """When a worker could first probe the container that it has taken up, or earlier."""
+        running = self._lives.running(worker.key, worker.container)
+        if running is None or running.started_ns is None or worker.probe is None:
+            return None
+        if worker.waits_for_startup:
+            startup = self.known(worker.key, worker.container, "startup")
+            has_started = startup is not None and startup.cached == "success"
+            return startup.grid.newest_ns if startup is not None and has_started else None
+        delay_ns = worker.probe.initial_delay_seconds * NS_PER_S - _SEEN_LATE_NS
+        return max(running.started_ns, self._kubelet_started_ns) + max(delay_ns, 0)
+
+    def doubt(self, worker: RebuiltWorker, from_ns: int, to_ns: int) -> str | None:
+        """What is missing to be sure that no tick was lost between these times; None: nothing.
+
+        ``to_ns`` is the time of something that a lost tick may have led to.
+        """
+        newest_ns = worker.grid.newest_ns
+        if newest_ns is None or not worker.grid.is_whole(from_ns):
+            lost = f"before {at(newest_ns)}" if newest_ns is not None else "in the log"
+        elif to_ns - newest_ns > worker.period_ns * 3 // 5:
+            lost = f"after {at(newest_ns)}"
+        else:
+            return None
+        return f"{worker.probe_type} ticks that may be missing {lost}"
+
+    def is_overdue(self, now_ns: int) -> bool:
+        """Whether any worker must have ticked by now and did not, as far as the ledger goes."""
+        if not self.successes_logged:
+            return False
+        for pod in self._pods.values():
+            for worker in pod.values():
+                newest_ns = worker.grid.newest_ns
+                if newest_ns is None or worker.probe is None or worker.on_hold:
+                    continue
+                if worker.probe_type == "startup" and worker.cached != "unknown":
+                    continue
+                running = self._lives.running(worker.key, worker.container)
+                ended = running is not None and running.has_ended
+                if not ended and now_ns - newest_ns > worker.break_ns + NS_PER_S:
+                    return True
+        return False
 
     def _logs_all(self) -> bool:
         """Whether successful ticks are logged: one was seen, or the verbosity says so."""

@@ -1,0 +1,114 @@
+"""Scenes of probes, kills and restarts from which single lines were lost: nothing is impossible."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.machine import Body
+from kubeledger.prober.records import ProbeCountersRead, ProbeType
+from kubeledger.verify.lives.grid import Grid
+from tests.verify.life_scenes import (
+    added,
+    alone,
+    changed_to,
+    judged,
+    listed,
+    started,
+    tick,
+    verdicts,
+)
+
+__all__ = ["alone"]
+
+Step = tuple[float, Body]
+PROBE = {"periodSeconds": 10, "failureThreshold": 3, "successThreshold": 2, "timeoutSeconds": 1}
+LIVE = listed({"livenessProbe": PROBE})
+READY = listed({"readinessProbe": PROBE, "livenessProbe": PROBE})
+BEGIN: tuple[Step, ...] = ((1, added()), (2, started("c1")))
+
+
+def read(successful: int, failed: int, probe_type: ProbeType = "readiness") -> ProbeCountersRead:
+    """The kubelet's counts."""
+    return ProbeCountersRead(
+        namespace="default", pod="p", pod_uid="u-1", container="app", probe_type=probe_type,
+        successful=successful, failed=failed,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ticks", "verdict"),
+    [
+        pytest.param((5, 15, 25), "impossible", id="no room"),
+        pytest.param((5, 25), "unverifiable", id="room for one"),
+        pytest.param((15, 25), "unverifiable", id="room in front of the first"),
+    ],
+)
+def test_a_short_run(ticks: tuple[int, ...], verdict: str) -> None:
+    """A run is too short only where no tick can be missing."""
+    steps = [(at, tick("success" if at == ticks[0] == 5 else "failure")) for at in ticks]
+    found = verdicts(
+        *BEGIN, *steps, (25.1, changed_to("failure", "success")), (60, LIVE), version="1.20.2"
+    )
+    assert found[0] == verdict
+
+
+def test_a_change_without_a_tick() -> None:
+    """The tick that led to it may be the one line that is missing."""
+    steps: list[Step] = [*BEGIN, (5, tick("success")), (15, tick("failure")), (25, tick("failure"))]
+    told = changed_to("failure", "success", run=None)
+    assert verdicts(*steps, (26, told), (60, LIVE)) == ["impossible"]
+    assert verdicts(*steps, (35, told), (60, LIVE)) == ["unverifiable"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "verdict"),
+    [
+        pytest.param((1, 0), "impossible", id="nothing was lost"),
+        pytest.param((2, 0), "unverifiable", id="one was lost"),
+        pytest.param(None, "unverifiable", id="nobody counted"),
+    ],
+)
+def test_probes_out_of_turn(counts: tuple[int, int] | None, verdict: str) -> None:
+    """A failing readiness probe may run at any time; only counts tell of all its ticks."""
+    steps: list[Step] = [
+        *BEGIN,
+        (5, tick("success", "readiness")),
+        (5.1, changed_to("success", "failure", "readiness", run=2, threshold=2)),
+        (15, tick("success", "readiness")),
+        (25, tick("success", "readiness")),
+    ]
+    for at in (6, 16, 26):  # by these it is known when the kubelet was asked
+        steps += [(at, tick("success"))]
+    if counts is not None:
+        live = [(12, read(1, 0, "liveness")), (31, read(3, 0, "liveness"))]
+        steps += [*live, (12, read(*counts)), (31, read(counts[0] + 2, counts[1]))]
+    steps.sort(key=lambda step: step[0])
+    found, disputes = judged(*steps, (60, READY))
+    assert (found[0].verdict, disputes) == (verdict, [])
+    assert verdict == "impossible" or "may be missing" in found[0].missing[0]
+
+
+def test_a_line_that_stands_twice() -> None:
+    """The same tick is taken once."""
+    steps: list[Step] = [
+        *BEGIN,
+        *((at, tick("failure")) for at in (5, 15, 15, 25, 25)),
+        (25, changed_to("failure", "success")),
+        (25, tick("failure")),
+    ]
+    found, disputes = judged(*steps, (60, LIVE), version="1.20.2")
+    assert ([each.verdict for each in found], disputes) == (["match"], [])
+
+
+def test_a_grid_without_room() -> None:
+    """Times alone tell whether a tick can be missing."""
+    grid = Grid()
+    for after, at in ((2, 8), (8, 18), (18, 28)):
+        grid.tick(at, 10, 1, after_ns=after, on_time=True, is_first=after == 2)
+    assert (grid.is_whole(0), grid.room) == (True, 0)
+    grid.tick(58, 10, 1, after_ns=28, on_time=True)
+    assert (grid.is_whole(28), grid.is_whole(59), grid.room) == (False, True, 2)
+    grid.tick(68, 10, 1, after_ns=58, on_time=False)
+    assert (grid.is_whole(59), grid.room) == (False, 6)
+    grid.forget()
+    assert not grid.is_whole(100)
