@@ -10,6 +10,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from kubeledger.machine import Body, Evidence, Record
+from kubeledger.node.records import Setting
 from kubeledger.wire.catalogue import BODY_TYPES
 from kubeledger.wire.instants import TS_NS_MAX, TS_NS_MIN
 
@@ -52,6 +53,8 @@ def structs(struct: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
     for name in fields:
         if name.endswith("ts_ns"):
             fields[name] = TIMES if hints[name] is int else st.none() | TIMES
+    if struct is Setting:
+        fields["value"] = JSON.map(lambda value: msgspec.json.encode(value).decode())
     return st.builds(struct, **fields)
 
 
