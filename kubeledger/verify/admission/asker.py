@@ -45,6 +45,8 @@ _Counting = tuple[str, str | None, str, str, ListedPod | None, bool]
 
 _KILLED_NS: Final = 60 * NS_PER_S
 """So long after it was chosen a victim is hardly alive."""
+_ENDING_NS: Final = 2 * NS_PER_S
+"""A pod that was there a moment ago has not come to its end yet."""
 _MEMORY_TAINT: Final = "node.kubernetes.io/memory-pressure"
 
 
@@ -204,7 +206,8 @@ class Asker:
             # The lines of its end may be lost.
             shown_ns = self.foresight.shown_alive(other.uid, other.namespace, other.name)
             doubtful = word == "doubtful" or not certain or other.decided is None
-            doubtful = doubtful or shown_ns < until_ns
+            shown_ns = max(shown_ns, other.decided.at[0] if other.decided else 0)
+            doubtful = doubtful or shown_ns + _ENDING_NS < until_ns
             listed = self._listed(other, since_ns)
             yield other.key, other.source, other.namespace, other.name, listed, doubtful
         met.update(other.key for other in self.offers)
