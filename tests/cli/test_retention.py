@@ -1,0 +1,231 @@
+"""``kubeledger compact`` with a policy, and what the other commands say afterwards."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kubeledger.cli.main import cli
+from kubeledger.importers.api import import_sources
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.retention import Policy
+from kubeledger.ledger.writer import WriterOptions
+from kubeledger.query.api import connect
+from kubeledger.replay.dropping import drop_by_policy
+from kubeledger.replay.histories import histories_of_ledger
+from kubeledger.units import format_ts
+from kubeledger.verify import Finding
+from tests.ledger.making import NODE, append, batch, ledger_of
+
+RECORDINGS = Path(__file__).parents[2] / "recordings"
+
+
+def run(*arguments: str | Path) -> Result:
+    """One command."""
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def small(path: Path) -> Ledger:
+    """Six segments of four records, at the times 0, 1 ... of 1970."""
+    return ledger_of(path, *(batch(s, 4) for s in range(0, 24, 4)), segment_bytes=1000)
+
+
+def test_what_goes_is_said_before_and_after(tmp_path: Path) -> None:
+    """A dry run changes no byte; the same command without it does what was said."""
+    ledger = small(tmp_path / "l")
+    before = {path: path.read_bytes() for path in ledger.path.rglob("*") if path.is_file()}
+    at = ("--before", "1970-01-01T00:00:00.000000010Z")
+    dry = run("compact", "--ledger", ledger.path, *at, "--dry-run")
+    assert dry.exit_code == 0, dry.output
+    assert dry.stdout.startswith("node-a: records 1 to 8 would be dropped, 2 segments, ")
+    assert before == {p: p.read_bytes() for p in ledger.path.rglob("*") if p.is_file()}
+    done = run("compact", "--ledger", ledger.path, *at)
+    assert done.exit_code == 0, done.output
+    assert "node-a: records 1 to 8 dropped, 2 segments" in done.stdout
+    assert "(record 25)" in done.stdout
+    assert "node-a: 17 records" in done.stdout
+    again = run("compact", "--ledger", ledger.path, *at)
+    assert "node-a: nothing dropped" in again.stdout
+
+
+def test_durations_and_sizes(tmp_path: Path) -> None:
+    """Each as users write it; nonsense is a wrong question."""
+    ledger = small(tmp_path / "l")
+    for option, text, last in (
+        ("--keep", "90d", 20),
+        ("--keep", "1d12h", 20),
+        ("--keep-bytes", "20GiB", None),
+        ("--keep-bytes", "1.5MB", None),
+        ("--keep-bytes", "0", 20),
+    ):
+        result = run("compact", "--ledger", ledger.path, option, text, "--dry-run")
+        assert result.exit_code == 0, result.output
+        said = "nothing would" if last is None else f"records 1 to {last} would"
+        assert said in result.stdout
+    for wrong in (("--keep", "soon"), ("--keep", "-2h"), ("--keep-bytes", "x"), ("--before", "x")):
+        assert run("compact", "--ledger", ledger.path, *wrong, "--dry-run").exit_code == 2
+    assert run("compact", "--ledger", ledger.path, "--dry-run").exit_code == 2
+
+
+def test_every_command_knows_the_base(tmp_path: Path) -> None:
+    """What was dropped is named; what was kept is shown as before."""
+    ledger = small(tmp_path / "l")
+    digests = {seq: (ledger.digest_at(NODE, seq) or b"").hex() for seq in (4, 8, 9)}
+    here = ("--ledger", ledger.path)
+    assert run("index", *here).exit_code == 0
+    drop_by_policy(ledger, Policy(before_ns=8, words="before 8"), 10**18)
+    for command in (
+        ("show", "8"),
+        ("state", "--seq", "7"),
+        ("state", "--at", "1970-01-01T00:00:00Z"),
+    ):
+        result = run(*command, *here)
+        assert result.exit_code == 2
+        assert "record 25: before 8" in result.stderr
+    assert run("show", "9", *here).exit_code == 0
+    assert run("state", "--seq", "8", *here).exit_code == 0
+    listed = run("ls", *here, "-o", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["seq"] for line in listed] == list(range(9, 26))
+    told = run("audit", *here)
+    assert told.exit_code == 0, told.output
+    assert "17 records, seq 9 to 25" in told.stdout
+    assert "records 1 to 8 (8) were dropped at 2001-09-09T01:46:40Z by record 25" in told.stdout
+    for seq, code in ((8, 0), (9, 0), (4, 1)):
+        result = run("audit", *here, "--chain-only", "--expect", f"{NODE}={digests[seq]}")
+        assert result.exit_code == code
+        assert ("cannot be proved any more" in result.stdout) == (code == 1)
+    assert run("index", "--rebuild", *here).stdout.startswith("node-a: records 9 to 25")
+    assert run("verify", *here).exit_code == 0
+    out = tmp_path / "out.ledger.jsonl"
+    assert run("export", *here, "--out", out).exit_code == 0
+    assert len(out.read_bytes().splitlines()) == 17
+    assert run("diff", ledger.path, out).exit_code == 0
+    assert run("diff", f"{ledger.path}@9", f"{ledger.path}@9").exit_code == 0
+    assert run("diff", f"{ledger.path}@7", f"{ledger.path}@9").exit_code == 2
+
+
+def test_the_history_forgets_what_was_dropped(tmp_path: Path) -> None:
+    """No Parquet file holds it; answers about the rest are the same."""
+    ledger = small(tmp_path / "l")
+    assert run("index", "--ledger", ledger.path).exit_code == 0
+    query = "SELECT seq, ts_ns, kind, body FROM events WHERE seq <= 24 ORDER BY seq"
+    with connect(ledger.path) as queryable:
+        rows = queryable.sql(query).fetchall()
+        assert run("compact", "--ledger", ledger.path, "--keep-bytes", "2000").exit_code == 0
+        (path,) = (ledger.path / "nodes" / NODE / "base").iterdir()
+        first = int(path.name.removesuffix(".zst")) + 1
+        kept = [row for row in rows if row[0] >= first]
+        assert queryable.sql(query).fetchall() == kept
+        assert kept
+        assert queryable.sql("SELECT min(seq) FROM events").fetchall() == [(first,)]
+    parts = (ledger.path / "history").glob("node=*/date=*/*.parquet")
+    assert all(int(part.name.partition("-")[0]) >= first for part in parts)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
+    """A recorded node, in several segments."""
+    ledger = Ledger.create(
+        tmp_path_factory.mktemp("recorded") / "l", WriterOptions(segment_bytes=100_000, level=1)
+    )
+    import_sources([str(RECORDINGS / "node-a.tar.zst")], ledger)
+    return ledger
+
+
+def verdicts(ledger: Ledger) -> dict[int, str]:
+    """Verdict of each recorded decision."""
+    (history,) = histories_of_ledger(ledger)
+    return {
+        outcome.seq: outcome.verdict
+        for outcome in history.verify()
+        if isinstance(outcome, Finding) and outcome.recorded is not None
+    }
+
+
+def test_a_recorded_node(tmp_path: Path, recorded: Ledger) -> None:
+    """Verdicts are the same or name what was dropped; the same import adds nothing."""
+    shutil.copytree(recorded.path, tmp_path / "l")
+    ledger = Ledger.open(tmp_path / "l")
+    (node,) = ledger.nodes()
+    segments = ledger.info(node).segments
+    before = verdicts(ledger)
+    boundary_ns = segments[1].min_ts_ns
+    assert boundary_ns is not None
+    drop_by_policy(ledger, Policy(before_ns=boundary_ns, words="test"), 10**18)
+    assert ledger.begin(node).seq == segments[0].last_seq
+    after = verdicts(ledger)
+    assert after.keys() == {seq for seq in before if seq > segments[0].last_seq}
+    changed = {(before[seq], after[seq]) for seq in after if after[seq] != before[seq]}
+    assert changed <= {("match", "unverifiable"), ("admissible", "unverifiable")}
+    assert sum(verdict == "match" for verdict in after.values()) > len(after) / 2
+    report = import_sources([str(RECORDINGS / "node-a.tar.zst")], ledger)
+    assert report.added == 0
+    base = ledger.begin(node).base
+    assert base is not None
+    at = format_ts(base.dropped.latest_ts_ns)
+    assert run("state", "--ledger", ledger.path, "--at", at).exit_code == 0
+
+
+READER = """
+import sys, time
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.replay import state_at
+from tests.ledger.making import NODE
+ledger, way, last = Ledger.open(sys.argv[1]), sys.argv[2], 0
+deadline = time.monotonic() + float(sys.argv[3])
+begins = set()
+print("ready", flush=True)
+while time.monotonic() < deadline:
+    if way == "records":
+        read = []
+        for record in ledger.records(NODE):
+            read.append(record.seq)
+            time.sleep(0.0005)
+        assert read == list(range(read[0], read[0] + len(read))), read[:3]
+        begins.add(read[0])
+    elif way == "state":
+        state = state_at(ledger, NODE)
+        assert state.seq >= last
+        last = state.seq
+        begins.add(ledger.begin(NODE).seq)
+    else:
+        report = audit(ledger)
+        assert report.findings == (), report.findings
+        begins.add(report.nodes[0].first_seq)
+assert len(begins) > 2, begins
+"""
+
+
+def test_readers_beside_drops(tmp_path: Path) -> None:
+    """As processes of their own: a reader never sees a hole, or anything that is not there."""
+    ledger = ledger_of(tmp_path / "l", *(batch(s, 4) for s in range(0, 120, 4)), segment_bytes=1000)
+    readers = [
+        subprocess.Popen(
+            [sys.executable, "-c", READER, str(ledger.path), way, "3"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        for way in ("records", "state", "audit")
+    ]
+    for reader in readers:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "ready\n"
+    ts_ns = 8
+    while any(reader.poll() is None for reader in readers):
+        drop_by_policy(ledger, Policy(before_ns=ts_ns, words="test"), 10**18)
+        append(ledger, batch(ts_ns + 112, 4))
+        ts_ns += 4
+        time.sleep(0.02)
+    for reader in readers:
+        _, said = reader.communicate()
+        assert reader.returncode == 0, said
