@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kubeledger.machine import Body, Record
@@ -9,7 +10,7 @@ from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Contradiction, Finding, Outcome
-from tests.verify.histories import scene
+from tests.verify.histories import outcomes, recorded, scene
 
 MINUTE_S = 60
 LOSS = "the lines that the log lost (3 of 600 beats are missing)"
@@ -97,3 +98,46 @@ def test_a_rare_loss_goes_on_in_the_next_process() -> None:
     bench = bench_with(*history)
     assert ask(bench, 79)[0].verdict == "unverifiable"
     assert ask(bench, 81)[0].verdict == "impossible"
+
+
+@pytest.fixture(scope="module")
+def in_a_lossy_log() -> list[Record]:
+    """The recorded node, as if a beat of its log were missing."""
+    records = recorded("node-a")
+    lost = LogThinned(
+        from_ts_ns=records[0].ts_ns,
+        to_ts_ns=records[-1].ts_ns,
+        beats_expected=600,
+        beats_missing=3,
+    )
+    last = records[-1]
+    told = msgspec.structs.replace(
+        last, seq=last.seq + 1, role=lost.role, kind=lost.kind, cause=None, body=lost
+    )
+    return [*records, told]
+
+
+def verdict_with(records: list[Record], kind: str, **changes: object) -> set[str]:
+    """Verdicts on the last record of a kind with other values in it."""
+    found = max(i for i, record in enumerate(records) if record.kind == kind)
+    body = msgspec.structs.replace(records[found].body, **changes)
+    lied = msgspec.structs.replace(records[found], body=body)
+    out = outcomes([*records[:found], lied, *records[found + 1 :]])
+    assert not [
+        f for f in out if isinstance(f, Finding) and f.seq != lied.seq and f.verdict == "impossible"
+    ]
+    return {f.verdict for f in out if isinstance(f, Finding) and f.seq == lied.seq}
+
+
+def test_lies_about_settings_and_specs_are_caught_in_a_lossy_log(
+    in_a_lossy_log: list[Record],
+) -> None:
+    """No lost line can explain them; what rests on other lines is not told."""
+    started = "images.GarbageCollectionStarted"
+    assert verdict_with(in_a_lossy_log, started, high_threshold_percent=6) == {"impossible"}
+    assert verdict_with(in_a_lossy_log, started, usage_percent=3) == {"impossible"}
+    assert verdict_with(in_a_lossy_log, "images.ImageDeleted", size_bytes=7) == {"impossible"}
+    assert verdict_with(in_a_lossy_log, started, bytes_to_free=7) == {"unverifiable"}
+    assert verdict_with(in_a_lossy_log, "lifecycle.PodRejected", reason="Nothing") == {
+        "unverifiable"
+    }

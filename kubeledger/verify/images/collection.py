@@ -261,6 +261,7 @@ def give(bench: Bench, judged: Judged, inputs: list[int], rule: str = RULE_REMOV
         why=judged.why,
         rule=rule,
         inputs=inputs,
+        certain=judged.certain,
     )
 
 

@@ -29,6 +29,7 @@ class Judged(msgspec.Struct, kw_only=True):
         record: the removal.
         verdict, why, expected, missing: as in a finding.
         spoilt: the removal itself is wrong, not only its size or its pass.
+        certain: no line that the log lost can change it.
     """
 
     record: Record
@@ -37,6 +38,7 @@ class Judged(msgspec.Struct, kw_only=True):
     expected: Fields | None = None
     missing: tuple[str, ...] = ()
     spoilt: bool = False
+    certain: bool = False
 
 
 def short(image_id: str) -> str:
@@ -158,7 +160,7 @@ def _judge_right(
             f"image {image} was detected with {expected['size_bytes']} bytes, and removed as one "
             f"of {body.size_bytes} bytes"
         )
-        return Judged(record=record, verdict="impossible", why=why, expected=expected)
+        return Judged(record=record, verdict="impossible", why=why, expected=expected, certain=True)
     if expected.get("pass", body.pass_) != body.pass_:
         why = f"image {image} had to go in the {expected['pass']} pass, not in the {body.pass_} one"
         return Judged(record=record, verdict="impossible", why=why, expected=expected)

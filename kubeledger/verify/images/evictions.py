@@ -66,6 +66,7 @@ class EvictionVerifier(Verifier):
                     why=f"pod {body.namespace}/{body.pod} is critical, and no such pod is evicted",
                     rule=_RULE_POD,
                     inputs=[listed.seq],
+                    certain=True,
                 )
                 return
         signals = _SIGNALS.get(body.resource or "")

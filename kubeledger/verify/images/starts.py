@@ -12,7 +12,7 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.images.collection import Case, amount_of
 from kubeledger.verify.images.disk import Disk
-from kubeledger.verify.images.policy import HIGH, LOW
+from kubeledger.verify.images.policy import HIGH, LOW, Policy
 
 __all__ = ["RULE_COLLECTION", "judge_start"]
 
@@ -47,6 +47,7 @@ def judge_start(bench: Bench, disk: Disk, case: Case) -> None:
             why=wrong,
             rule=RULE_COLLECTION,
             inputs=inputs,
+            certain=_against_settings(case.policy, body),
         )
         return
     missing = [m for m in case.policy.missing if HIGH in m or LOW in m]
@@ -155,6 +156,15 @@ def _wrong(case: Case, disk: Disk, body: GarbageCollectionStarted, expected: Fie
     if reading is not None and expected is not None:
         return _wrong_amount(case, disk, body, expected)
     return _too_early(case)
+
+
+def _against_settings(policy: Policy, body: GarbageCollectionStarted) -> bool:
+    """The start's own numbers do not go with the settings, whatever the disk held."""
+    return (
+        policy.high not in (None, body.high_threshold_percent)
+        or policy.low not in (None, body.low_threshold_percent)
+        or body.usage_percent < body.high_threshold_percent
+    )
 
 
 def _under(case: Case) -> str:
