@@ -116,6 +116,8 @@ class PodRegister:
         versions = self._versions.get(key) if key is not None else None
         if not versions:
             return self._manifests.get(f"{namespace}/{name}")
+        if len(versions) == 1:
+            return versions[0]
         index = bisect_right(versions, ts_ns, key=lambda version: version.ts_ns)
         return versions[max(index - 1, 0)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -41,14 +41,17 @@ class Judged(msgspec.Struct, frozen=True):
     differing: tuple[str, ...] = ()
 
 
-def judge(body: CgroupUpdated, options: Sequence[Option]) -> Judged:
+def judge(body: CgroupUpdated, options: Iterable[Option]) -> Judged:
     """Find the option that a record agrees with.
 
     Args:
         body: the record.
         options: (1 or more,) first the one that is decided again; any other is admissible.
+            What comes behind the one that agrees is not looked at.
     """
+    first: Option | None = None
     for index, option in enumerate(options):
+        first = first or option
         recorded, differing = _differing(body, option)
         if not recorded:
             return Judged(None, {}, {}, "", option.inputs)
@@ -60,9 +63,10 @@ def judge(body: CgroupUpdated, options: Sequence[Option]) -> Judged:
             if key in option.values
         )
         verdict: Verdict = "match" if exact else "admissible"
-        expected = _expected(options[0], recorded)
+        expected = _expected(first, recorded)
         return Judged(verdict, expected, nested(recorded), option.why, option.inputs)
-    option = options[0]
+    assert first is not None
+    option = first
     recorded, differing = _differing(body, option)
     expected = _expected(option, recorded)
     flat = _flat_expected(option, recorded)

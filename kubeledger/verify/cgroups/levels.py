@@ -93,7 +93,7 @@ class Levels:
     def _of(self, listed: ListedPod, rules: Rules) -> PodOptions:
         key = listed.uid or f"{listed.namespace}/{listed.name}"
         found = self._options.get(key)
-        if found is None or found[0] is not listed or found[1] != rules:
+        if found is None or found[0] is not listed or found[1] is not rules:
             options = PodOptions(listed, listed.as_(Pod), rules)
             found = self._options[key] = (listed, rules, options)
             while len(self._options) > 512:

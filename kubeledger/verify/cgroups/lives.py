@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from kubeledger.kube.keys import pod_key
@@ -35,6 +36,7 @@ from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
+from kubeledger.verify.cgroups.requests import Requests
 
 __all__ = ["Life", "Lives"]
 
@@ -54,6 +56,7 @@ _POD_ENDS: Final = frozenset({"preempted", "pod_deleted", "evicted"})
 """Reasons of kills that end the pod."""
 _ENDS: Final = frozenset({"Preempting", "Preempted", "Evicted"})
 """Reasons of events that do."""
+_STRAY_NS: Final = 3600 * NS_PER_S
 KEPT_NS: Final = 150 * NS_PER_S
 """How long an ended life is remembered."""
 
@@ -127,6 +130,12 @@ class Life:
         signed = self.signed + (_SLOW_NS if self.running else _KILLED_NS)
         return self.ended is None or max(signed, self.until) >= ts_ns
 
+    def over_since(self, ts_ns: int) -> bool:
+        """Whether it is over so long that nothing asks for it, or nobody ever listed it."""
+        if self.ended is None:
+            return self.vague and max(self.signed, self.told) < ts_ns - _STRAY_NS
+        return max(self.ended, self.until) < ts_ns - KEPT_NS
+
     def begin_end(self, ts_ns: int) -> None:
         """A sign that its end has begun."""
         self.signed = max(self.signed, ts_ns)
@@ -147,11 +156,13 @@ class Lives:
 
     Attributes:
         current: pod key -> its life in the process that runs.
+        requests: what pods request.
         started_ns: start of that process; None where its log does not begin with one.
     """
 
     def __init__(self) -> None:
         self.current: dict[str, Life] = {}
+        self.requests = Requests()
         self._past: deque[Life] = deque()
         self.started_ns: int | None = None
         self._configured_ns: int | None = None
@@ -159,6 +170,7 @@ class Lives:
         self._listed_before_ns: int | None = None
         self._first_listed_ns: int | None = None
         self._holed = False
+        self._forgot_ns = 0
 
     def complete(self, ts_ns: int) -> bool:
         """Whether every pod that counted at a time is known.
@@ -178,18 +190,16 @@ class Lives:
 
     def all(self) -> Iterator[Life]:
         """Lives of now and of the last minutes."""
-        yield from self._past
-        yield from self.current.values()
+        return chain(self._past, self.current.values())
 
     def forget(self, ts_ns: int) -> None:
-        """Drop lives that ended long ago."""
+        """Drop lives that ended long ago; now and then is enough."""
+        if 0 <= ts_ns - self._forgot_ns < SETTLING_NS:
+            return
+        self._forgot_ns = ts_ns
         while self._past and (self._past[0].ended or 0) < ts_ns - KEPT_NS:
             self._past.popleft()
-        over = [
-            key
-            for key, life in self.current.items()
-            if life.ended is not None and max(life.ended, life.until) < ts_ns - KEPT_NS
-        ]
+        over = [key for key, life in self.current.items() if life.over_since(ts_ns)]
         for key in over:
             del self.current[key]
 

@@ -54,6 +54,7 @@ class Machine:
 
     def __init__(self) -> None:
         self._told: list[tuple[int, Capacity]] = []
+        self._allocatable: tuple[Capacity, Rules, int] | None = None
         self.pids = ProcessIDs()
 
     def foresee(self, record: Record) -> None:
@@ -99,8 +100,12 @@ class Machine:
         capacity, reservation = self.at(ts_ns), rules.settings.reservation
         if capacity is None or reservation is None or "memory" not in capacity.amounts:
             return None
-        decision = decide_node(capacity.amounts, reservation, rules.profile.cgroups)
-        return decision.kubepods["memory"].value()
+        known = self._allocatable
+        if known is None or known[0] is not capacity or known[1] is not rules:
+            decision = decide_node(capacity.amounts, reservation, rules.profile.cgroups)
+            known = (capacity, rules, decision.kubepods["memory"].value())
+            self._allocatable = known
+        return known[2]
 
 
 def _amounts(node: NodeObserved) -> dict[str, Quantity]:

@@ -16,11 +16,12 @@ from kubeledger.kube.quantity import Quantity
 from kubeledger.machine import Record
 from kubeledger.verify.cgroups.pods import Rules
 
-__all__ = ["MISSING_PIDS", "ProcessIDs", "node_pids"]
+__all__ = ["MISSING_PIDS", "PID_SIGNAL", "ProcessIDs", "node_pids"]
 
 MISSING_PIDS: Final = "the machine's limit of process IDs (signal pid.available)"
 
-_SIGNAL: Final = "pid.available"
+PID_SIGNAL: Final = "pid.available"
+"""The eviction manager's signal that tells of the limit."""
 _RESOURCE: Final = "pid"
 _MOST: Final = 16
 """So many limits are remembered; a machine's hardly ever changes."""
@@ -37,11 +38,12 @@ class ProcessIDs:
         self._told: dict[int, tuple[int, int]] = {}
 
     def foresee(self, record: Record) -> None:
-        """Take in a record of the first reading."""
+        """Take in a record of that signal in the first reading."""
         body = record.body
         assert isinstance(body, EvictionSignalObserved)
-        if body.signal == _SIGNAL and body.capacity > 0 and len(self._told) < _MOST:
-            self._told.setdefault(body.capacity, (record.ts_ns, record.seq))
+        capacity, told = body.capacity, self._told
+        if capacity not in told and capacity > 0 and len(told) < _MOST:
+            told[capacity] = (record.ts_ns, record.seq)
 
     def at(self, ts_ns: int) -> list[tuple[int, int]]:
         """(limit, seq of the record that told it first): the last before a time comes first."""

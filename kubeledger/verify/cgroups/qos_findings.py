@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -100,9 +101,10 @@ class QOSLevels:
         body = record.body
         assert isinstance(body, CgroupUpdated)
         writings = [self._writing(moment) for moment in moments]
-        options, missing = self._qos_options(record, body, writings, kept)
+        missing: list[str] = []
+        options = self._qos_options(record, body, writings, kept, missing)
         if missing:
-            return missing
+            return list(dict.fromkeys(missing))
         judged = judge(body, options)
         if judged.verdict != "impossible":
             return judged
@@ -111,23 +113,27 @@ class QOSLevels:
         return judged if reason is None else [reason]
 
     def _qos_options(
-        self, record: Record, body: CgroupUpdated, writings: Sequence[_Writing], kept: Kept
-    ) -> tuple[list[Option], list[str]]:
-        """All that the level can hold after some writes, and what is missing to say so."""
-        options: list[Option] = []
-        missing: list[str] = []
-        for writing in writings:
-            allocatable = self._allocatable(record.ts_ns, writing.rules, missing)
-            missing += writing.sums.missing
-            options += qos_options(
+        self,
+        record: Record,
+        body: CgroupUpdated,
+        writings: Sequence[_Writing],
+        kept: Kept,
+        missing: list[str],
+    ) -> Iterable[Option]:
+        """All that the level can hold after some writes; ``missing`` takes what is for that."""
+        limits = [self._allocatable(record.ts_ns, writing.rules, missing) for writing in writings]
+        missing += [named for writing in writings for named in writing.sums.missing]
+        return chain.from_iterable(
+            qos_options(
                 body,
                 writing.sums,
                 writing.rules,
-                allocatable_memory=allocatable,
+                allocatable_memory=limit,
                 kept=kept,
                 inputs=writing.inputs,
             )
-        return options, list(dict.fromkeys(missing))
+            for writing, limit in zip(writings, limits, strict=True)
+        )
 
     def _excuse(self, record: Record, rules: Rules, judged: Judged, kept: Kept) -> str | None:
         """Why a value that no known write gives may be right all the same."""
@@ -140,7 +146,7 @@ class QOSLevels:
         if reason := _by_usage(body, judged, self._machine.at(record.ts_ns)):
             return reason
         unseen = self._writing(self._unseen(record, rules))
-        options, _ = self._qos_options(record, body, [unseen], kept)
+        options = self._qos_options(record, body, [unseen], kept, [])
         if judge(body, options).verdict == "impossible":
             return None
         return "the write of the QoS cgroups that gave these values"

@@ -9,7 +9,7 @@ from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.machine import Record
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.judging import Judged
-from kubeledger.verify.cgroups.lines import Lines, line_of, uncompared
+from kubeledger.verify.cgroups.lines import Lines, keys_of, line_of, uncompared
 
 __all__ = ["Speaker"]
 
@@ -58,7 +58,8 @@ class Speaker:
         if judged.verdict is None:
             self.unverifiable(record, body, ["values in the cgroup's files"])
             return
-        if judged.verdict != "impossible" and (missing := self.lines.missing(body)):
+        keys = keys_of(body)
+        if judged.verdict != "impossible" and (missing := self.lines.missing(body, keys)):
             self.unverifiable(record, body, missing)
             return
         self._bench.find(
@@ -66,7 +67,7 @@ class Speaker:
             judged.verdict,
             subject=f"cgroup/{body.cgroup}",
             place=line_of(record, body, judged.differing),
-            why=f"{judged.why}{self._left_out(body, judged)}",
+            why=f"{judged.why}{_left_out(body, keys, judged)}",
             expected=judged.expected,
             recorded=judged.recorded,
             rule=_RULES[body.level],
@@ -74,14 +75,17 @@ class Speaker:
             certain=body.level != "qos",
         )
 
-    def _left_out(self, body: CgroupUpdated, judged: Judged) -> str:
-        """Words for the files that were not judged, so that nobody takes them for right."""
-        names = uncompared(body, judged.recorded)
-        more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-        return f"; not compared: {', '.join(names[:_NAMED_MAX])}{more}" if names else ""
-
     def unverifiable(self, record: Record, body: CgroupUpdated, missing: Sequence[str]) -> None:
         """Nothing can be said without some inputs."""
         self._bench.unverifiable(
             record, subject=f"cgroup/{body.cgroup}", missing=missing, rule=_RULES[body.level]
         )
+
+
+def _left_out(body: CgroupUpdated, keys: Sequence[str], judged: Judged) -> str:
+    """Words for the files that were not judged, so that nobody takes them for right."""
+    names = uncompared(body, keys, judged.recorded)
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return f"; not compared: {', '.join(names[:_NAMED_MAX])}{more}"

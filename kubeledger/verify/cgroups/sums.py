@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from kubeledger.cgroups.qos_config import QOSRequests, qos_requests
-from kubeledger.errors import BadInputError
-from kubeledger.kube.amounts import check_asked
-from kubeledger.kube.pod import Pod, lists_of_pods
-from kubeledger.kube.quantity import QuantityError
+from kubeledger.cgroups.qos_config import QOSRequests
 from kubeledger.verify.cgroups.lives import Life, Lives
 from kubeledger.verify.cgroups.pods import Rules
-from kubeledger.verify.pods import ListedPod, PodRegister
+from kubeledger.verify.pods import PodRegister
 
 __all__ = ["Sums", "sums_between"]
 
@@ -75,7 +72,7 @@ def sums_between(lives: Lives, register: PodRegister, rules: Rules, start: int, 
         if not life.may_count(start, end):
             continue
         listed = register.at(end, life.uid, life.namespace, life.name)
-        requests = _requests(listed, rules)
+        requests = lives.requests.of(listed, rules)
         likely = _likely(life, start, end, rules)
         if requests is None or listed is None:
             named = f"{_SPEC}{life.namespace}/{life.name}"
@@ -98,7 +95,7 @@ def sums_between(lives: Lives, register: PodRegister, rules: Rules, start: int, 
     total = _total(sure)
     possible = {total}
     for requests in perhaps:
-        possible |= {_total([other, requests]) for other in possible}
+        possible |= {_total((other, requests)) for other in possible}
         if len(possible) > _MOST_SUMS:
             missing.append("the order in which pods came and went")
             break
@@ -129,20 +126,10 @@ def _likely(life: Life, start: int, end: int, rules: Rules) -> bool:
     return life.since <= end and (over is None or over > end)
 
 
-def _requests(listed: ListedPod | None, rules: Rules) -> QOSRequests | None:
-    if listed is None:
-        return None
-    try:
-        pods = (listed.as_(Pod),)
-        check_asked(lists_of_pods(pods))
-        return qos_requests(pods, rules.profile.cgroups)
-    except (msgspec.ValidationError, BadInputError, QuantityError):
-        return None
-
-
-def _total(all_requests: list[QOSRequests]) -> QOSRequests:
-    return QOSRequests(
-        sum(requests.burstable_milli_cpu for requests in all_requests),
-        sum(requests.guaranteed_memory for requests in all_requests),
-        sum(requests.burstable_memory for requests in all_requests),
-    )
+def _total(all_requests: Iterable[QOSRequests]) -> QOSRequests:
+    milli_cpu = guaranteed = burstable = 0
+    for requests in all_requests:
+        milli_cpu += requests.burstable_milli_cpu
+        guaranteed += requests.guaranteed_memory
+        burstable += requests.burstable_memory
+    return QOSRequests(milli_cpu, guaranteed, burstable)

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from kubeledger.cgroups.records import QOSReserveComputed
+from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.coverage import Coverage
@@ -77,9 +79,11 @@ class WriteJudge:
         for sure, doubtful in held:
             (sure if whole else doubtful)()
 
-    def alive(self, ts_ns: int) -> None:
+    def alive(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
         """The eviction manager told of its signals, as it does every ten seconds."""
-        self._watch(ts_ns)
+        ts_ns, alive_ns = record.ts_ns, self._alive_ns
+        if alive_ns is not None and ts_ns - alive_ns > _SILENT_NS:
+            self._hole()
         self._alive_ns = ts_ns
 
     def _watch(self, ts_ns: int) -> None:
@@ -115,7 +119,7 @@ class WriteJudge:
         self._give_up()
         self._release(whole=True)
 
-    def reserve(self, record: Record, body: QOSReserveComputed) -> None:
+    def reserve(self, record: Record, body: QOSReserveComputed, state: NodeState) -> None:
         """What the write that follows reckons with."""
         if record.ts_ns - self._reserved_ns > _LOGGED_NS:
             self._reserves = {}  # the line of the write that they belonged to is lost

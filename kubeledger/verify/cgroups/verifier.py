@@ -31,7 +31,6 @@ from kubeledger.machine import Body, Decision, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeExecuted
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.coverage import Coverage
@@ -39,9 +38,10 @@ from kubeledger.verify.cgroups.levels import Levels
 from kubeledger.verify.cgroups.lives import Lives
 from kubeledger.verify.cgroups.machine import Machine
 from kubeledger.verify.cgroups.pods import Rules, differing_resources
+from kubeledger.verify.cgroups.processes import PID_SIGNAL
 from kubeledger.verify.cgroups.qos_findings import QOSLevels
 from kubeledger.verify.cgroups.removals import Removals
-from kubeledger.verify.cgroups.settings import CgroupSettings, read_settings
+from kubeledger.verify.cgroups.settings import read_settings
 from kubeledger.verify.cgroups.speech import Speaker
 from kubeledger.verify.cgroups.timing import WriteJudge
 from kubeledger.verify.cgroups.window import READ_NS, Snapshot
@@ -54,10 +54,7 @@ _STARTING_NS: Final = 60 * NS_PER_S
 _OF_LOG: Final[tuple[type[Body], ...]] = (
     ContainerDied,
     ContainerStarted,
-    EvictionSignalObserved,
-    KubeletStarted,
     PodConfigChanged,
-    ProbeExecuted,
     QOSCgroupsUpdated,
 )
 """What no other source tells, so that it shows that the log goes on."""
@@ -86,7 +83,7 @@ class CgroupVerifier(Verifier):
         self.qos_levels = QOSLevels(bench, speaker, self.machine, self.lives, self.judge)
         self._snapshots: deque[Snapshot] = deque()
         self._pod_cgroups: set[str] = set()
-        self._settings: CgroupSettings | None = None
+        self._current: Rules | None = None
         self._begun_ns: int | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
@@ -94,14 +91,18 @@ class CgroupVerifier(Verifier):
         foresees: dict[type[Body], Foresee] = dict.fromkeys(_OF_LOG, self.coverage.foresee)
         return {
             **foresees,
+            KubeletStarted: self.coverage.started,
             CgroupUpdated: self._lines.foresee,
             EvictionSignalObserved: self._signal_foreseen,
             NodeObserved: self.machine.foresee,
         }
 
     def _signal_foreseen(self, record: Record) -> None:
-        self.coverage.foresee(record)
-        self.machine.pids.foresee(record)
+        body = record.body
+        assert isinstance(body, EvictionSignalObserved)
+        self.coverage.signal(record.ts_ns)
+        if body.signal == PID_SIGNAL:
+            self.machine.pids.foresee(record)
 
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> method."""
@@ -109,27 +110,28 @@ class CgroupVerifier(Verifier):
             CgroupRemoved: self._removed,
             CgroupUpdated: self._updated,
             ContainerDied: self._died,
-            ContainerKilled: lambda record, body, state: self.lives.container_killed(
-                record, body, state
-            ),
+            ContainerKilled: self.lives.container_killed,
             ContainerRestarted: self._restarted,
             ContainerStarted: self._started,
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._node_observed,
-            PodAdmitted: lambda record, body, state: self.lives.admitted(record, body, state),
+            PodAdmitted: self.lives.admitted,
             PodConfigChanged: self._config_changed,
             PodEvicted: self._doomed,
             PodListed: self._listed,
             PodPreempted: self._doomed,
-            PodRejected: lambda record, body, state: self.lives.rejected(record, body, state),
-            PodTerminated: lambda record, body, state: self.lives.terminated(record, body, state),
-            ReasonReported: lambda record, body, state: self.lives.reported(record, body, state),
-            EvictionSignalObserved: lambda record, body, state: self.judge.alive(record.ts_ns),
+            PodRejected: self.lives.rejected,
+            PodTerminated: self.lives.terminated,
             QOSCgroupsUpdated: self._written,
-            QOSReserveComputed: lambda record, body, state: self.judge.reserve(record, body),
             SettingsObserved: self._settings_observed,
         }
-        return {kind: self._in_time(handler) for kind, handler in handlers.items()}
+        return {
+            **{kind: self._in_time(handler) for kind, handler in handlers.items()},
+            # There are many of these, and nothing that waits depends on them.
+            EvictionSignalObserved: self.judge.alive,
+            QOSReserveComputed: self.judge.reserve,
+            ReasonReported: self.lives.reported,
+        }
 
     def settle(self, state: NodeState) -> None:
         """The ledger ended: judge by what there is."""
@@ -149,11 +151,12 @@ class CgroupVerifier(Verifier):
         return see
 
     def _rules(self) -> Rules | None:
-        if self.bench.profile is None:
+        profile, current = self.bench.profile, self._current
+        if profile is None:
             return None
-        if self._settings is None:
-            self._settings = read_settings(self.bench.settings)
-        return Rules(self.bench.profile, self._settings)
+        if current is None or current.profile is not profile:
+            current = self._current = Rules(profile, read_settings(self.bench.settings))
+        return current
 
     # Decisions --------------------------------------------------------------------------
 
@@ -188,6 +191,7 @@ class CgroupVerifier(Verifier):
         self.removals.find(snapshot.ts_ns, snapshot.deadline_ns, snapshot.removed, state)
         if not self._snapshots:
             self.writes.forget(snapshot.ts_ns)
+        self.lives.forget(snapshot.ts_ns)
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
         self.judge.written(record, self._rules())
@@ -198,10 +202,10 @@ class CgroupVerifier(Verifier):
         self.lives.kubelet_started(record.ts_ns, restart=body.restart)
         self.judge.kubelet_started()
         self._begun_ns = record.ts_ns
-        self._settings = None
+        self._current = None
 
     def _settings_observed(self, record: Record, body: SettingsObserved, state: NodeState) -> None:
-        self._settings = None
+        self._current = None
         # Only a process that is seen from its start on tells its flags.
         told = any(setting.source in ("flag", "default") for setting in body.settings.values())
         if told and self._begun_ns is not None and record.ts_ns - self._begun_ns <= _STARTING_NS:

@@ -147,12 +147,22 @@ class Writes:
             )
             timer.beat(ts_ns)
             return
-        twin = next((w for w in self.recent if abs(w.ts_ns - ts_ns) < _SAME_NS), None)
+        twin = self._at(ts_ns)
         if twin is not None and twin.cause is not None:
             write.cause, write.inputs = twin.cause, (twin.record.seq,)
             write.explained = f"the log tells of it twice, and {twin.explained}"
             return
         self.explain_by_pods(write, lives)
+
+    def _at(self, ts_ns: int) -> Write | None:
+        """A write of the same instant."""
+        for write in reversed(self.recent):
+            at_ns = write.record.ts_ns
+            if at_ns < ts_ns - _SAME_NS:
+                return None
+            if at_ns < ts_ns + _SAME_NS:
+                return write
+        return None
 
     def explain_by_pods(self, write: Write, lives: Lives) -> None:
         """Find the pod that it was for; what is told later may show another one."""
