@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from kubeledger.errors import BadInputError
+from kubeledger.importers.plain import plain
 from kubeledger.importers.settings import SettingsSources, Statement, effective_settings
 from kubeledger.importers.settings_flags import FLAGS, minor_version
+from kubeledger.importers.sources import DOCUMENT_MAX
+from kubeledger.importers.yaml_text import load_yaml
+from kubeledger.ledger.regular import read_regular
 from kubeledger.machine import Evidence
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.replay.histories import History
@@ -100,11 +103,17 @@ def _was_learned(name: str, setting: Setting, fields: dict[str, Any]) -> bool:
 
 
 def _document(path: Path) -> dict[str, Any]:
+    flaws: list[str] = []
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        reason = " ".join(str(error).split())
+        documents = load_yaml(read_regular(path, DOCUMENT_MAX, links=True))
+        document = plain(documents[0], flaws) if documents else None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or " ".join(
+            str(error).split()
+        )
         raise BadInputError(f"cannot be read as YAML: {reason}", file=str(path)) from error
+    if flaws:
+        raise BadInputError(f"holds what no configuration can: {flaws[0]}", file=str(path))
     if not isinstance(document, dict) or document.get("kind") != "KubeletConfiguration":
         raise BadInputError("is no KubeletConfiguration", advice="its kind says so", file=str(path))
     return {str(name): value for name, value in document.items()}

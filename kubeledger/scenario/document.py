@@ -10,6 +10,7 @@ import msgspec
 import yaml
 
 from kubeledger.importers.yaml_text import compose_yaml, scalar_of
+from kubeledger.ledger.regular import read_regular
 from kubeledger.scenario.problems import Path, Place, Problem, ScenarioError, dotted
 
 __all__ = ["Document", "read_documents"]
@@ -42,12 +43,10 @@ def read_documents(file: FilePath) -> list[Document]:
     """
     name = str(file)
     try:
-        data = file.read_bytes()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        data = read_regular(file, _BYTES_MAX, links=True)
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL byte
+        reason = ((error.strerror if isinstance(error, OSError) else "") or str(error)).lower()
         raise _error(Place(name), f"cannot be read: {reason}", "check the path") from error
-    if len(data) > _BYTES_MAX:
-        raise _error(Place(name), f"has more than {_BYTES_MAX >> 20} MiB", "make it smaller")
     if data.lstrip()[:1] == b"{":
         data = data.replace(b"\t", b" ")  # JSON may be indented with tabs, YAML not
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from kubeledger.ledger.regular import read_regular
 from kubeledger.scenario.problems import Place, Problem, ScenarioError
 
 __all__ = ["TraceNode", "TracePod", "read_nodes", "read_pods"]
@@ -31,6 +32,7 @@ _PHASES = frozenset({"Succeeded", "Failed", "Running", "Pending"})
 _NONE = frozenset({"", "nan", "NaN", "None"})
 _MILLI = 1000
 _MAX = 2**53
+_BYTES_MAX = 256 << 20
 
 
 class TraceNode(msgspec.Struct, frozen=True):
@@ -188,7 +190,7 @@ def _rows(file: Path, columns: tuple[str, ...], problems: list[Problem]) -> Iter
         [Problem(place=Place(name, line), path="", message=message, advice=advice)]
     )
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_regular(file, _BYTES_MAX, links=True).decode("utf-8-sig")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise fail(0, f"cannot be read: {reason}", "download the trace; see the docs") from error
