@@ -23,8 +23,11 @@ _RATIO_MAX = 1000
 _BOMB_FLOOR = 4 << 30
 """Decompressed bytes up to which any ratio is believed."""
 
-_PIECE = 16 << 10
-"""Packed bytes that are unpacked at once: bounds what one step of a bomb can take."""
+_GZIP_PIECE, _ZSTD_PIECE = 16 << 10, 2 << 10
+"""Packed bytes that are unpacked at once: bounds what one step of a bomb can take.
+
+A byte of gzip stands for a thousand at most, one of zstd for thirty thousand.
+"""
 
 _GZIP_FRAME = 31
 _GZIP = b"\x1f\x8b"
@@ -82,20 +85,22 @@ class SourceFile:
         magic = raw.read(4)
         raw.seek(0)
         if magic.startswith(_GZIP):
-            yield from self._guarded(raw, lambda: zlib.decompressobj(_GZIP_FRAME))
+            yield from self._guarded(raw, _GZIP_PIECE, lambda: zlib.decompressobj(_GZIP_FRAME))
         elif magic == _ZSTD:
             context = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-            yield from self._guarded(raw, context.decompressobj)
+            yield from self._guarded(raw, _ZSTD_PIECE, context.decompressobj)
         else:
             while chunk := raw.read(CHUNK):
                 yield chunk
 
-    def _guarded(self, raw: BinaryIO, frame: Callable[[], Any]) -> Iterator[bytes]:
+    def _guarded(
+        self, raw: BinaryIO, piece_bytes: int, frame: Callable[[], Any]
+    ) -> Iterator[bytes]:
         """Unpack frame after frame; what came before a damage is not lost."""
         limit = max(_BOMB_FLOOR, self.path.stat().st_size * _RATIO_MAX)
         total = 0
         unpacker = None
-        while piece := raw.read(_PIECE):
+        while piece := raw.read(piece_bytes):
             while piece:
                 if unpacker is None and not piece.strip(b"\0"):
                     break  # padding behind the last frame
