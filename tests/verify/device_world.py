@@ -18,7 +18,12 @@ from kubeledger.devicemanager.records import (
     DevicesReported,
     PluginRegistered,
 )
-from kubeledger.lifecycle.records import PodConfigChanged, PodListed, PodTerminated
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    PodConfigChanged,
+    PodListed,
+    PodTerminated,
+)
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
@@ -187,6 +192,11 @@ class Node:
     def end(self, name: str) -> int:
         """The pod ends."""
         return self.add(PodTerminated(**_of(name)))
+
+    def lives(self, name: str) -> int:
+        """A container of the pod dies, ten seconds later: till then the pod lived."""
+        body = ContainerDied(**_of(name), container="c", container_id="x")
+        return self.add(body, at=self.now + 10)
 
     def checkpoint(
         self,

@@ -9,6 +9,7 @@ from tests.verify.device_world import GPU, IDS, Node
 
 UNREGISTERED = f"cannot allocate unregistered device {GPU}"
 NO_HEALTHY = f"no healthy devices present; cannot allocate unhealthy devices {GPU}"
+HOLDERS = f"all holders of {GPU} at that time"
 HINTS = "Unable to generate topology hints: requested number of devices unavailable"
 
 
@@ -33,7 +34,7 @@ def test_too_few() -> None:
     )
 
 
-@pytest.mark.parametrize(("requested", "available"), [(3, 1), (3, 3), (2, 2), (4, 2)])
+@pytest.mark.parametrize(("requested", "available"), [(3, 3), (2, 2), (4, 2)])
 def test_wrong_counts(requested: int, available: int) -> None:
     """Word for word, or not at all."""
     node = two_free()
@@ -58,11 +59,29 @@ def test_the_line_about_hints_counts_the_same(counts: tuple[int, int], verdict: 
     assert bool(node.contradictions()) == (verdict == "impossible")
 
 
-def test_enough() -> None:
-    """Where there is enough, nothing is refused."""
+def test_fewer_than_are_free() -> None:
+    """A grant to somebody may stand in a line that was lost."""
+    node = two_free()
+    assert node.finding(node.short("a", 3, 1)).missing == (HOLDERS,)
     node = two_free(limit=2)
-    finding = node.finding(node.short("a", 2, 1))
-    assert (finding.verdict, finding.expected) == ("impossible", None)
+    assert node.finding(node.short("a", 2, 1)).missing == (HOLDERS,)
+
+
+def test_more_than_are_free() -> None:
+    """Who lives on holds what it got; else a release may stand in a line that was lost."""
+    node = two_free(limit=5)
+    seq = node.short("a", 5, 3)
+    assert node.finding(seq).missing == (HOLDERS,)
+    node.lives("h")
+    assert node.finding(seq).verdict == "impossible"
+
+
+def test_words_and_counts() -> None:
+    """The error's own words tell the same numbers."""
+    node = two_free()
+    error = f"requested number of devices unavailable for {GPU}. Requested: 3, Available: 2"
+    seq = node.refuse("a", 3, error, requested=3, available=1)
+    assert node.finding(seq).verdict == "impossible"
 
 
 def test_counted_after_what_is_used_again() -> None:
@@ -97,8 +116,10 @@ def test_hints_fail_with_what_may_be_used_again() -> None:
     finding = node.finding(node.refuse("a", 0, HINTS, **fields))
     assert (finding.verdict, finding.rule.rsplit(" ", 1)[1]) == ("match", "GetTopologyHints")
     node = two_free()
+    assert node.finding(node.refuse("a", 0, HINTS, requested=3, available=1)).missing == (HOLDERS,)
+    node = two_free()
     assert (
-        node.finding(node.refuse("a", 0, HINTS, requested=3, available=1)).verdict == "impossible"
+        node.finding(node.refuse("a", 0, HINTS, requested=2, available=1)).verdict == "impossible"
     )
 
 
@@ -108,7 +129,9 @@ def test_the_plugin_s_own_error() -> None:
     node = two_free(limit=1)
     assert node.finding(node.refuse("a", 1, error)).verdict == "admissible"
     node = two_free()
-    finding = node.finding(node.refuse("a", 3, error))
+    seq = node.refuse("a", 3, error)
+    node.lives("h")
+    finding = node.finding(seq)
     assert finding.verdict == "impossible"
     assert "Requested: 3, Available: 2" in finding.why
 
@@ -233,6 +256,7 @@ def test_a_lie_about_a_grant_does_not_spread() -> None:
     node.grant("h", "gpu-0")
     node.pod("l", ("c", 1, "app"))
     lie = node.grant("l", "gpu-0")
+    node.lives("h")
     node.pod("a", ("c", len(IDS), "app"))
     later = node.short("a", 4, 2)
     assert node.finding(lie).verdict == "impossible"

@@ -148,14 +148,14 @@ def of_pod(node: str, kind: type[Any], pod: str, container: str) -> Record:
 
 
 def test_a_lie_about_hints() -> None:
-    """They are not those of the devices, and the merge that rests on them is not to blame."""
+    """Where no checkpoint before tells of the devices, the merge is not that of the hints."""
     hints = of_pod("node-a", HintsGenerated, "gpu-a", "warmup")
     wrong = {"example.com/gpu": (Hint(numa_nodes=(0,), preferred=False),)}
     findings, contradictions = found(changed(relevant("node-a"), hints.seq, hints=wrong))
     merged = of_pod("node-a", AffinityDecided, "gpu-a", "warmup")
-    assert not [s for s, f in findings.items() if f.verdict == "impossible"]
-    assert findings[merged.seq].missing == ("undisputed hints for example.com/gpu",)
-    assert [c.sides[0].seq for c in contradictions] == [hints.seq]
+    odd = {s for s, f in findings.items() if f.verdict in ("impossible", "unverifiable")}
+    assert odd == {merged.seq}
+    assert not contradictions
 
 
 def test_a_lie_about_a_merge_stays_alone() -> None:

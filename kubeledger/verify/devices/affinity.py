@@ -33,6 +33,7 @@ class _Offer(NamedTuple):
     Attributes:
         lines: log lines that hold providers' hints; 0 when the source is no log.
         disputed: (n,) resources whose hints are not those of the devices that were there.
+        unclear: resources of which no line tells whether they had no preference or no hint.
     """
 
     seq: int
@@ -40,6 +41,7 @@ class _Offer(NamedTuple):
     body: HintsGenerated
     lines: int
     disputed: tuple[str, ...] = ()
+    unclear: frozenset[str] = frozenset()
 
 
 class _Rules(NamedTuple):
@@ -64,7 +66,7 @@ class Affinities:
         desk = self._desk
         pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
         lines = sum("TopologyHints" in (piece.text or "") for piece in record.evidence)
-        offer = _Offer(record.seq, pod, body, lines)
+        offer = _Offer(record.seq, pod, body, lines, unclear=_unclear(record, body))
         self._offers[record.seq] = offer
         if len(self._offers) > _KEPT_MAX:
             self._offers.popitem(last=False)
@@ -82,10 +84,10 @@ class Affinities:
                 continue
             holder = (offer.pod, body.container or "", resource)
             set_up = desk.set_up(state, when, holder, listed, None)
-            if set_up.evidence is None or not set_up.limit:
+            if set_up.evidence is None or not set_up.limit or resource in offer.unclear:
                 continue
             why = wrong_hints(set_up.evidence, hints)
-            if why:
+            if why and wrong_hints(set_up.evidence.of_sure_holders(), hints):
                 disputed.append(resource)
                 desk.bench.contradict(
                     record.ts_ns,
@@ -93,6 +95,7 @@ class Affinities:
                     f"the hints for {resource} are not those of the devices that were there",
                     (record.seq, f"hints for {resource}: {_hints_text(hints)}"),
                     (max(set_up.evidence.listed.seqs, default=record.seq), why),
+                    by_absence=True,
                 )
         return tuple(disputed)
 
@@ -238,6 +241,8 @@ class Affinities:
 
     def _whole(self, offer: _Offer) -> bool:
         """Whether hints of all providers are there: each writes a line of its own."""
+        if offer.unclear:
+            return False
         if not offer.lines:
             return True
         bench = self._desk.bench
@@ -247,6 +252,19 @@ class Affinities:
         providers = 1 + (gates.get("CPUManager", True) is not False)
         memory = gates.get("MemoryManager", minor >= 22)
         return offer.lines >= providers + (memory is not False)
+
+
+def _unclear(record: Record, body: HintsGenerated) -> frozenset[str]:
+    """Go writes no preference and no possible hint alike; another line tells them apart."""
+    texts = [piece.text or "" for piece in record.evidence]
+    if not any("TopologyHints for pod" in text for text in texts):
+        return frozenset()
+    told = [text for text in texts if "no possible NUMA affinities" in text]
+    return frozenset(
+        resource
+        for resource, hints in body.hints.items()
+        if hints == () and not any(f"'{resource}'" in text for text in told)
+    )
 
 
 def _foreign(body: AffinityDecided, offer: _Offer, pod: str, scope: Any) -> dict[str, Any]:  # noqa: ANN401 # any JSON value

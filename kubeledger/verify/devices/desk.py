@@ -202,15 +202,15 @@ class Desk:
             for holder in self.holdings.of_pod(pod)
             if holder[2] == resource and holder[1] != container
         ]
-        if not others:
-            return frozenset()
         if asks is None or asks.of(container) is None:
-            return None
+            return None if others else frozenset()
         reuse: set[str] = set()
         for asker in asks.askers:
             if asker.name == container:
                 return frozenset(reuse)
             held = self.holdings.get((pod, asker.name, resource))
+            if held is None and asker.is_init and asker.limits.get(resource, 0) > 0:
+                return None  # it got its devices before, and the line is not there
             if held is None:
                 continue
             if held.devices is None or not held.certain:
@@ -272,6 +272,7 @@ class Desk:
             affinities=masks,
             numa_nodes=self.numa_nodes(state) or (),
             facts=facts,
+            surely=lambda other: self._surely_holds(other, holder[0], when),
         )
         return SetUp(
             evidence,
@@ -281,6 +282,13 @@ class Desk:
             request,
             (*seqs, *affinity_seqs, *known.seqs, *in_use.seqs),
         )
+
+    def _surely_holds(self, holder: Holder, asking: str, when: When) -> bool:
+        """Whether a container holds its devices, whatever lines were lost."""
+        held = self.holdings.get(holder)
+        if held is None:
+            return False
+        return holder[0] == asking or self.foresight.surely_holds(holder, held.devices, when)
 
     def is_unknown(self, name: str) -> bool:
         """Whether a setting is not known."""

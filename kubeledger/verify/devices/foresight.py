@@ -18,10 +18,16 @@ from kubeledger.devicemanager.records import (
     EndpointStopped,
 )
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import PodConfigChanged, PodRejected
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerStarted,
+    PodConfigChanged,
+    PodRejected,
+)
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
+from kubeledger.units import NS_PER_S
 from kubeledger.verify.devices.lists import DeviceLists
 
 __all__ = ["Entry", "Foresight", "Holder", "When", "all_ids", "nodes_by_device"]
@@ -33,6 +39,9 @@ When = tuple[int, int]
 """Time and seq of a record: the order of replay."""
 
 Late = dict[Holder, list[tuple[When, DevicesAllocated]]]
+
+_TOLD_LATE_NS = 2 * NS_PER_S
+"""A container's death is told, and its devices are given back meanwhile."""
 
 _OPEN_MAX = 64
 _TOLD_MAX = 16
@@ -80,6 +89,7 @@ class Foresight:
         added: pod -> first time that it was added.
         rejections: pod -> seq and message of refusals for what a manager could not allocate.
         numa_nodes: of the machine, where records agree on them; None when not known.
+        alive: pod -> last time that a container of it was started, or died.
         unhinted: merged nodes -> how many decisions without any hint came to them.
     """
 
@@ -92,6 +102,7 @@ class Foresight:
         self.added: dict[str, When] = {}
         self.rejections: dict[str, list[tuple[int, str]]] = {}
         self.numa_nodes: tuple[int, ...] | None = None
+        self.alive: dict[str, int] = {}
         self.unhinted: Counter[tuple[int, ...]] = Counter()
         self._machines: set[tuple[int, ...]] = set()
         self._nodes: dict[tuple[str, str], set[tuple[int, ...]]] = {}
@@ -111,6 +122,10 @@ class Foresight:
             self.lists.beat(record.ts_ns)
         elif isinstance(body, KubeletStarted):
             self.lists.started(when, from_start=body.from_start)
+        elif isinstance(body, ContainerStarted | ContainerDied):
+            self.lists.logged(when[0])
+            pod = body.pod_uid or f"{body.namespace}/{body.pod}"
+            self.alive[pod] = max(self.alive.get(pod, when[0]), when[0])
         elif isinstance(body, AllocationRequested):
             self.lists.asked(when)
         elif isinstance(body, DevicesReleased):
@@ -156,6 +171,18 @@ class Foresight:
         """Whether a later checkpoint holds just these devices for a container."""
         entries = self.entries.get(holder, ())
         return any(entry.last > when and all_ids(entry.numa) == devices for entry in entries)
+
+    def surely_holds(self, holder: Holder, devices: frozenset[str] | None, when: When) -> bool:
+        """Whether something later shows that a container held its devices still.
+
+        A checkpoint does, and so does what its containers did: that a pod was let go of may
+        stand in a line that was lost.
+        """
+        return self.lived(holder[0], when) or self.still_holds(holder, devices, when)
+
+    def lived(self, pod: str, when: When) -> bool:
+        """Whether a container of the pod started, or died, at some later time."""
+        return self.alive.get(pod, 0) > when[0] + _TOLD_LATE_NS
 
     def may_change(self, pod: str, when: When, until: When) -> bool:
         """Whether what a pod holds may have changed in between: it was let go of, or a restart."""

@@ -72,7 +72,7 @@ class Grants:
                 desk.holdings.restore_failed(holder)
             set_up = desk.set_up(state, when, holder, listed, request)
             judged = judge(set_up.evidence, devices) if set_up.evidence is not None else None
-            if judged is not None and judged.fits == "none":
+            if judged is not None and (judged.fits == "none" or judged.lost):
                 stranded = self._stranded(set_up, devices, state)
         entry, disputed = (None, None)
         if body.told_by != "checkpoint":

@@ -43,7 +43,11 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         registered: the kubelet knows the resource; None when that is not certain.
         complete: ``healthy`` are all; then it equals ``maybe``.
         fades: no plugin serves it: the resource is dropped after five minutes of grace.
+        firm: sources tell of this very instant; else a line that was lost may have told of
+            a change since, or until, they do.
         seqs: (n,) records it rests on.
+        read: first and last checkpoint that shows it; None without one.
+        counted: the plugin's message itself told it.
     """
 
     healthy: frozenset[str] = frozenset()
@@ -54,12 +58,21 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     registered: bool | None = None
     complete: bool = False
     fades: bool = False
+    firm: bool = False
     seqs: tuple[int, ...] = ()
+    read: tuple[When, When] | None = None
+    counted: bool = False
 
     @property
     def all_healthy(self) -> bool:
         """The kubelet counted no unhealthy device."""
         return self.count is not None and self.count == self.total
+
+    def opened(self) -> Listed:
+        """What is certain of it whatever lines were lost."""
+        if self.firm:
+            return self
+        return Listed(known=self.known, maybe=self.known | self.maybe, seqs=self.seqs)
 
 
 class Clash(NamedTuple):
@@ -234,6 +247,9 @@ class DeviceLists:
         begins, values = settled
         index = bisect_right(begins, when) - 1
         listed = values[index]
+        read = listed.read
+        if listed.counted or (read is not None and read[0] <= when <= read[1]):
+            listed = msgspec.structs.replace(listed, firm=True)
         if listed.fades and listed.registered and begins[index][0] < when[0] - _GRACE_NS:
             # The grace of the stopped endpoint ran out; when that was looked at is not told.
             return msgspec.structs.replace(listed, registered=None)
@@ -263,6 +279,9 @@ class DeviceLists:
             if not values or not _same(listed, values[-1]):
                 begins.append(span.begin)
                 values.append(listed)
+            elif listed.read is not None:
+                first = values[-1].read or listed.read
+                values[-1] = msgspec.structs.replace(values[-1], read=(first[0], listed.read[1]))
         self._settled[resource] = (begins, values)
 
     def _spans_of(self, resource: str, read: bool) -> list[_Span]:
@@ -315,6 +334,8 @@ class DeviceLists:
             total=span.total,
             registered=True if span.cause == "sent" or span.readings else None,
             seqs=(*seqs, *(reading.when[1] for reading in span.readings[:1])),
+            read=(span.readings[0].when, span.readings[-1].when) if span.readings else None,
+            counted=span.count is not None,
         )
         if ids is not None and told:
             return msgspec.structs.replace(listed, healthy=ids, maybe=ids, complete=True)
@@ -336,11 +357,14 @@ class DeviceLists:
         if not sources:
             return None
         seq, ids = sources[0]
-        for other_seq, other in sources[1:]:
-            if other != ids:
+        for index, (other_seq, other) in enumerate(sources):
+            if other == ids:
+                continue
+            # A change that stays may have been told in a line that was lost.
+            if any(later == ids for _, later in sources[index:]):
                 one, two = _says(ids, resource), _says(other, resource)
                 self.clashes[other_seq] = Clash(resource, (seq, one), (other_seq, two))
-                return None
+            return None
         if span.count is not None and span.count != len(ids):
             counted = f"the plugin's list of {resource} has {span.count} healthy devices"
             latest = max(seq, span.begin[1])
@@ -353,7 +377,7 @@ class DeviceLists:
 
 def _same(one: Listed, other: Listed) -> bool:
     """Nothing changed but the records that tell it."""
-    return msgspec.structs.replace(one, seqs=other.seqs) == other
+    return msgspec.structs.replace(one, seqs=other.seqs, read=other.read) == other
 
 
 def _says(ids: Collection[str], resource: str) -> str:

@@ -7,7 +7,7 @@ whenever the plugin was asked at all, and nothing more can be said about it.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeledger.devicemanager.records import AllocationFailed
 from kubeledger.machine import Record
@@ -16,7 +16,7 @@ from kubeledger.verify.devices.account import open_inputs, surroundings
 from kubeledger.verify.devices.desk import Desk, SetUp, when_of
 from kubeledger.verify.devices.grants import RULE
 from kubeledger.verify.devices.words import times
-from kubeledger.verify.devices.worlds import Evidence, Topic, refusals
+from kubeledger.verify.devices.worlds import Evidence, Topic, lost_topics, refusals
 from kubeledger.verify.finding import Verdict
 from kubeledger.verify.pods import ListedPod
 
@@ -78,11 +78,12 @@ class Refusals:
             request = request or desk.request_of(holder)
             case.listed = listed
             case.set_up = desk.set_up(state, when, holder, listed, request)
-            self._judge(case, holder, state)
+            self._judge(case, holder)
             if request is not None:
                 desk.requests.pop(request.seq, None)
+        self._tell(case)
 
-    def _judge(self, case: _Case, holder: tuple[str, str, str], state: NodeState) -> None:
+    def _judge(self, case: _Case, holder: tuple[str, str, str]) -> None:
         body, set_up = case.body, case.set_up
         request = set_up.request
         named = self._desk.misnamed(case.listed, body.pod_uid, body.namespace, body.pod)
@@ -101,14 +102,32 @@ class Refusals:
             self._impossible(case, f"{needs} of {body.resource}, its spec {set_up.limit}", None)
         elif set_up.evidence is None:
             self._unverifiable(case, *set_up.missing)
-        elif body.error == _HINTS:
-            self._hints(case, set_up.evidence)
-        elif body.error.startswith(_ANSWERS):
-            self._answer(case, set_up.evidence)
-        elif _SHORTAGE.fullmatch(body.error) or body.requested is not None:
-            self._shortage(case, set_up.evidence, state)
         else:
-            self._other(case, set_up.evidence)
+            self._by_evidence(case, set_up.evidence)
+
+    def _by_evidence(self, case: _Case, evidence: Evidence) -> None:
+        """What it could not refuse by what is told, it may by what a lost line told."""
+        self._decide(case, evidence)
+        found, disputes = case.outcome, case.disputes
+        if found is None or found.verdict != "impossible":
+            return
+        self._decide(case, evidence.opened())
+        if case.outcome is not None and case.outcome.verdict != "impossible":
+            self._unverifiable(case, *open_inputs(evidence, lost_topics(evidence), frozenset()))
+            return
+        case.outcome, case.disputes = found, disputes
+
+    def _decide(self, case: _Case, evidence: Evidence) -> None:
+        body = case.body
+        case.disputes = []
+        if body.error == _HINTS:
+            self._hints(case, evidence)
+        elif body.error.startswith(_ANSWERS):
+            self._answer(case, evidence)
+        elif _SHORTAGE.fullmatch(body.error) or body.requested is not None:
+            self._shortage(case, evidence)
+        else:
+            self._other(case, evidence)
 
     def _hints(self, case: _Case, evidence: Evidence) -> None:
         """Too few devices for hints: counted with those that may be used again."""
@@ -118,7 +137,7 @@ class Refusals:
         text = _HINTS
         self._counts(case, evidence, text, evidence.required, low, high)
 
-    def _shortage(self, case: _Case, evidence: Evidence, state: NodeState) -> None:
+    def _shortage(self, case: _Case, evidence: Evidence) -> None:
         """Fewer devices are free than needed besides those that may be used again."""
         needed = evidence.required - len(evidence.reuse)
         counted = _counted(evidence)
@@ -183,13 +202,11 @@ class Refusals:
         if (requested, available) == (evidence.required, body.available + reuse):
             return None
         counted = f"{requested} as needed and {available} as there"
-        self._desk.bench.contradict(
-            case.record.ts_ns,
-            case.subject,
+        case.disputes = [
             f"two lines count the devices of {evidence.resource} differently at one admission",
-            (case.record.seq, f"the line about hints: {counted}"),
-            (case.record.seq, f"the error: {body.requested} and {body.available}"),
-        )
+            f"the line about hints: {counted}",
+            f"the error: {body.requested} and {body.available}",
+        ]
         return f"the line about hints counts {counted}, against the error {body.error!r}"
 
     @staticmethod
@@ -254,9 +271,25 @@ class Refusals:
         expected: dict[str, Any] | None,
         recorded: dict[str, Any],
     ) -> None:
-        if case.body.told_by == "event" and verdict == "impossible":
-            self._unverifiable(case, "the instant of the refusal within its second")
+        case.outcome = _Outcome(verdict, why, expected, recorded)
+
+    def _tell(self, case: _Case) -> None:
+        """Give the finding."""
+        if case.outcome is None:
             return
+        verdict, why, expected, recorded, missing = case.outcome
+        if case.body.told_by == "event" and verdict == "impossible":
+            missing = ("the instant of the refusal within its second",)
+        if missing:
+            self._desk.bench.unverifiable(
+                case.record, subject=case.subject, missing=missing, rule=case.rule
+            )
+            return
+        if case.disputes:
+            what, *sides = case.disputes
+            seq = case.record.seq
+            said = [(seq, side) for side in sides]
+            self._desk.bench.contradict(case.record.ts_ns, case.subject, what, *said)
         told = self._desk.foresight.rejections.get(case.body.pod_uid or "", ())
         error = case.body.error
         if told and error != _HINTS and not any(error in message for _, message in told):
@@ -284,9 +317,15 @@ class Refusals:
         )
 
     def _unverifiable(self, case: _Case, *missing: str) -> None:
-        self._desk.bench.unverifiable(
-            case.record, subject=case.subject, missing=missing, rule=case.rule
-        )
+        case.outcome = _Outcome("unverifiable", "", None, {}, missing)
+
+
+class _Outcome(NamedTuple):
+    verdict: Verdict
+    why: str
+    expected: dict[str, Any] | None
+    recorded: dict[str, Any]
+    missing: tuple[str, ...] = ()
 
 
 class _Case:
@@ -297,6 +336,8 @@ class _Case:
         self.body = body
         self.subject = subject
         self.rule = RULE
+        self.outcome: _Outcome | None = None
+        self.disputes: list[str] = []
         self.listed: ListedPod | None = None
         self.set_up = SetUp(None, (), None, None, None, ())
 

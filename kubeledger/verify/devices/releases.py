@@ -7,6 +7,7 @@ from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.verify.devices.desk import Desk, when_of
+from kubeledger.verify.devices.foresight import Holder, When
 from kubeledger.verify.devices.words import joined, listing
 
 __all__ = ["Releases", "is_active"]
@@ -28,6 +29,8 @@ class Releases:
         subject = f"pod/{desk.name(state, pod)}"
         seqs = [held.seq for holder in holders if (held := desk.holdings.get(holder)) is not None]
         of_one = body.container is not None
+        if alive and not self._surely_alive(holders, pod, when_of(record)):
+            alive = None
         if alive:
             what = "gives back a container's devices" if of_one else "lets go of a pod"
             why = f"the device manager {what} only when the pod has ended, and {said}"
@@ -47,6 +50,20 @@ class Releases:
             why = f"{said}, and it held {self._held(pod)}, which no active pod needs any more"
             self._find(record, body, subject, why, seqs, possible=True)
         self._release(body)
+
+    def _surely_alive(self, holders: list[Holder], pod: str, when: When) -> bool:
+        """Whether something later shows that the pod kept what it held, or lived.
+
+        What it last did is no proof: that it ended may stand in a line that was lost.
+        """
+        foresight, holdings = self._desk.foresight, self._desk.holdings
+        if not holders:
+            return foresight.lived(pod, when)
+        return any(
+            foresight.surely_holds(holder, held.devices, when)
+            for holder in holders
+            if (held := holdings.get(holder)) is not None
+        )
 
     def _part(self, record: Record, body: DevicesReleased, subject: str, seqs: list[int]) -> None:
         """Part of a pod's devices: all go at once."""
@@ -75,7 +92,8 @@ class Releases:
     ) -> None:
         """Nothing is known to be held: something must be, or it was held before the records."""
         desk = self._desk
-        if desk.holdings.complete and desk.foresight.lists.tells_requests(when_of(record)):
+        complete = desk.holdings.complete and desk.foresight.lists.tells_requests(when_of(record))
+        if complete and self._can_hold_nothing(record, body, state):
             why = (
                 "the device manager lets go only of pods that hold devices, and this one holds none"
             )
@@ -85,6 +103,17 @@ class Releases:
         missing = ("what the pod held",)
         desk.bench.unverifiable(record, subject=subject, missing=missing, rule=RULE)
         self._release(body)
+
+    def _can_hold_nothing(self, record: Record, body: DevicesReleased, state: NodeState) -> bool:
+        """Whether no source knows the pod, or it asks for no devices: no grant was lost."""
+        desk, pod = self._desk, body.pod_uid
+        listed = desk.pod(when_of(record), pod, None, None)
+        asks = desk.asks(listed, pod)
+        if asks is not None:
+            resources = desk.foresight.lists.resources
+            return not any(asks.asking(resource) for resource in resources)
+        known = pod in state.lifecycle.pods or pod in desk.foresight.added
+        return listed is None and not known
 
     def _doubt(self, state: NodeState) -> None:
         """Some other pod may have been let go of instead."""

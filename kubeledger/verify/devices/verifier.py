@@ -17,6 +17,7 @@ from kubeledger.devicemanager.records import (
 )
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import (
+    ContainerDied,
     ContainerStarted,
     PodAdmitted,
     PodConfigChanged,
@@ -31,7 +32,7 @@ from kubeledger.verify.devices.affinity import Affinities
 from kubeledger.verify.devices.desk import Desk, when_of
 from kubeledger.verify.devices.entries import Entries
 from kubeledger.verify.devices.foresight import When, all_ids
-from kubeledger.verify.devices.grants import RULE, Grants
+from kubeledger.verify.devices.grants import Grants
 from kubeledger.verify.devices.holdings import Held
 from kubeledger.verify.devices.refusals import Refusals
 from kubeledger.verify.devices.releases import Releases, is_active
@@ -60,7 +61,6 @@ class DeviceVerifier(Verifier):
         self._releases = Releases(self._desk)
         self._affinities = Affinities(self._desk)
         self._checkpoint: tuple[int, CheckpointRead] | None = None
-        self._calls_told = False
         self._ready = False
         self._holes: list[tuple[int, int]] = []
 
@@ -70,6 +70,7 @@ class DeviceVerifier(Verifier):
             AffinityDecided,
             AllocationRequested,
             CheckpointRead,
+            ContainerDied,
             ContainerStarted,
             DevicesAllocated,
             DevicesReleased,
@@ -130,7 +131,6 @@ class DeviceVerifier(Verifier):
         desk.requests.clear()
         desk.affinities.clear()
         self._affinities.restarted()
-        self._calls_told = False
         when = when_of(record)
         desk.holdings.clear_all()
         desk.holdings.run += 1
@@ -183,7 +183,6 @@ class DeviceVerifier(Verifier):
 
     def _allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> None:
         self._begin(record)
-        self._calls_told = self._calls_told or body.told_by == "call"
         self._grants.allocated(record, body, state)
 
     def _failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
@@ -225,30 +224,17 @@ class DeviceVerifier(Verifier):
         self._desk.holdings.clear(pod)
 
     def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
-        """A container runs: what was asked for it must have been granted."""
+        """A container runs: what was asked for it was granted, if also in a line that was lost."""
         desk = self._desk
-        if not desk.requests or not self._calls_told or body.container is None:
+        if not desk.requests or body.container is None:
             return
         pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
         for request in list(desk.requests.values()):
             if request.holder[:2] != (pod, body.container):
                 continue
             del desk.requests[request.seq]
-            if desk.holdings.get(request.holder) is not None:
-                continue
-            name = f"container/{body.namespace}/{body.pod}/{body.container}"
-            desk.bench.absent(
-                record,
-                DevicesAllocated.kind,
-                subject=name,
-                expected={"container": body.container, "resource": request.holder[2]},
-                why=(
-                    f"container {body.container} asked for {request.needed} of "
-                    f"{request.holder[2]} and was started, so it got them, but no grant is recorded"
-                ),
-                rule=RULE,
-                inputs=(request.seq, record.seq),
-            )
+            if desk.holdings.get(request.holder) is None:
+                desk.holdings.suspect(pod, request.holder[2])
 
     def _reported(self, record: Record, body: DevicesReported, state: NodeState) -> None:
         """A list that a checkpoint tells holds what the checkpoint holds."""
@@ -330,4 +316,5 @@ class DeviceVerifier(Verifier):
                 f"the healthy devices of {clash.resource} are told in two ways",
                 clash.one,
                 clash.other,
+                by_absence=True,
             )

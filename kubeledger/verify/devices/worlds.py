@@ -18,10 +18,11 @@ from kubeledger.devicemanager.manager import HEALTHY, Device, ManagerImpl
 from kubeledger.devicemanager.refute import misfit
 from kubeledger.profile.devices import DeviceFacts
 from kubeledger.topologymanager.bitmask import bits_of
+from kubeledger.verify.devices.foresight import Holder
 from kubeledger.verify.devices.holdings import InUse
 from kubeledger.verify.devices.lists import Listed
 
-__all__ = ["OPEN", "Evidence", "Judged", "Topic", "judge", "refusals"]
+__all__ = ["OPEN", "Evidence", "Judged", "Topic", "judge", "lost_topics", "refusals"]
 
 Topic = Literal["health", "use", "numa", "affinity", "preferred", "registered"]
 """An input that may be open."""
@@ -49,6 +50,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
             when nothing tells.
         numa_nodes: of the machine.
         facts: of the kubelet version.
+        surely: whether a container certainly holds its devices, whatever lines were lost.
     """
 
     pod: str
@@ -64,6 +66,28 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     affinities: tuple[int | None, ...]
     numa_nodes: tuple[int, ...]
     facts: DeviceFacts
+    surely: Callable[[Holder], bool] = lambda _: True
+
+    def opened(self) -> Evidence:
+        """What is certain whatever lines were lost: others may hold devices, or no more do."""
+        in_use = self.in_use
+        sure = self.of_sure_holders().in_use.certain
+        lost = in_use.certain - sure
+        return msgspec.structs.replace(
+            self,
+            listed=self.listed.opened(),
+            in_use=msgspec.structs.replace(
+                in_use, certain=sure, maybe=in_use.maybe | lost, unknown=True
+            ),
+        )
+
+    def of_sure_holders(self) -> Evidence:
+        """The same, with those devices in use whose holders something later shows."""
+        in_use = self.in_use
+        sure = frozenset(d for d in in_use.certain if self.surely(in_use.holders[d]))
+        in_use = msgspec.structs.replace(in_use, certain=sure)
+        listed = self.listed.opened()
+        return msgspec.structs.replace(self, in_use=in_use, listed=listed)
 
     @property
     def free(self) -> frozenset[str]:
@@ -98,12 +122,14 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         choice: what ``decide`` takes in the world that suits best; None when it refuses.
         why: why it fits in no world; empty otherwise.
         open: topics that decide it, when it fits in some.
+        lost: it fits only if a line was lost.
     """
 
     fits: Literal["all", "none", "some"]
     choice: frozenset[str] | None
     why: str = ""
     open: tuple[Topic, ...] = ()
+    lost: bool = False
 
 
 class _Plugin:
@@ -124,8 +150,26 @@ class _Plugin:
 def judge(evidence: Evidence, claimed: frozenset[str]) -> Judged:
     """Whether the kubelet can have taken these devices.
 
-    Of affinities that are disputed, one is the stored one: the claim may go by any of them.
+    That it cannot is only said if it could not whatever lines were lost. Of affinities that
+    are disputed, one is the stored one: the claim may go by any of them.
     """
+    judged = _judge_any(evidence, claimed)
+    if judged.fits != "none":
+        return judged
+    opened = _judge_any(evidence.opened(), claimed)
+    if opened.fits == "none":
+        return judged
+    return msgspec.structs.replace(
+        judged, fits="some", why="", open=lost_topics(evidence), lost=True
+    )
+
+
+def lost_topics(evidence: Evidence) -> tuple[Topic, ...]:
+    """What a line that was lost may have told."""
+    return ("use",) if evidence.listed.firm else ("health", "use")
+
+
+def _judge_any(evidence: Evidence, claimed: frozenset[str]) -> Judged:
     if len(evidence.affinities) < 2:
         return _judge(evidence, claimed)
     ranks = ("all", "some", "none")
