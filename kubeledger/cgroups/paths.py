@@ -21,6 +21,7 @@ What a container or its runtime creates below the container is not the kubelet's
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -58,6 +59,7 @@ class CgroupPath(msgspec.Struct, frozen=True, kw_only=True):
     container_id: str | None = None
 
 
+@lru_cache(maxsize=1024)
 def parse_cgroup_path(path: str) -> CgroupPath | None:
     """Read a path below the controller's mount point; None when it is no kubelet cgroup."""
     parts = [part for part in path.split("/") if part]

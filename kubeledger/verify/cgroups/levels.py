@@ -18,8 +18,9 @@ from kubeledger.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.judging import Judged, Option, judge
 from kubeledger.verify.cgroups.machine import Machine, node_option
-from kubeledger.verify.cgroups.pods import PodOptions, Rules, versions_of
+from kubeledger.verify.cgroups.pods import PodOptions, Rules
 from kubeledger.verify.cgroups.speech import Speaker
+from kubeledger.verify.cgroups.versions import versions_of
 from kubeledger.verify.pods import ListedPod
 
 __all__ = ["Levels"]

@@ -7,7 +7,8 @@ counts as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -25,15 +26,15 @@ from kubeledger.cgroups.explain_pod import PodExplainer
 from kubeledger.cgroups.paths import parse_cgroup_path
 from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.cgroups.unified import UnifiedSettings
-from kubeledger.kube.pod import Container, Pod, ResourceRequirements
+from kubeledger.kube.pod import Container, Pod
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.cgroups.judging import Option
 from kubeledger.verify.cgroups.settings import CgroupSettings
-from kubeledger.verify.cgroups.values import is_unified, kernel_values
+from kubeledger.verify.cgroups.values import Values, is_unified, kernel_values
 from kubeledger.verify.cgroups.words import container_words, pod_words
 from kubeledger.verify.pods import ListedPod
 
-__all__ = ["PodOptions", "Rules", "differing_resources", "versions_of"]
+__all__ = ["PodOptions", "Rules"]
 
 _ANY_CAPACITY: Final = 1
 """Bytes of the node in the place of a number: it decides about the OOM score alone, which
@@ -133,6 +134,7 @@ class PodOptions:
                 pod, self.decision.qos_class, rules.profile.cgroups
             )
         self._words: dict[str, str] = {}
+        self._values: dict[tuple[object, ...], Values] = {}
         self._explainer = PodExplainer(
             pod=pod,
             decision=self.decision,
@@ -149,6 +151,10 @@ class PodOptions:
 
     def pod_option(self, body: CgroupUpdated) -> Option:
         """The pod's own cgroup."""
+        values = self._once("pod", "", body, lambda: self._pod_values(body))
+        return Option(values, self._pod_why(), self._inputs(), self._fields(body))
+
+    def _pod_values(self, body: CgroupUpdated) -> Values:
         asked, settings = self.decision.pod, self.rules.settings
         assert asked.cpu_shares is not None
         unified = is_unified(body)
@@ -168,11 +174,22 @@ class PodOptions:
             limited = settings.pod_pids and self.rules.pod_pids_written
             pids = str(settings.pod_pids) if limited else "max"
             values["unified/pids.max" if unified else "other/pids.max"] = (pids,)
-        return Option(values, self._pod_why(), self._inputs(), self._fields(body))
+        return values
 
     def container_option(self, container: Container, body: CgroupUpdated) -> Option:
         """The cgroup of a container, init containers included."""
-        config = self.decision.containers.get(container.name or "") or self._decided(container)
+        name = container.name or ""
+        config = self.decision.containers.get(name) or self._decided(container)
+        values = self._once(
+            "container", name, body, lambda: self._container_values(container, config, body)
+        )
+        return Option(
+            values, self._container_why(container, config), self._inputs(), self._fields(body)
+        )
+
+    def _container_values(
+        self, container: Container, config: ContainerConfig, body: CgroupUpdated
+    ) -> Values:
         settings = self.rules.settings
         values = kernel_values(
             unified=is_unified(body),
@@ -189,28 +206,30 @@ class PodOptions:
         )
         for size, limit in limits.items():
             values[f"hugetlb_limit_bytes/{size}"] = (limit,)
-        return Option(
-            values, self._container_why(container, config), self._inputs(), self._fields(body)
-        )
+        return values
+
+    def _once(
+        self, what: str, name: str, body: CgroupUpdated, values: Callable[[], Values]
+    ) -> Values:
+        """The values of a cgroup; they are the same for all of its kind with the same files."""
+        key = (what, name, is_unified(body), *body.hugetlb_limit_bytes)
+        found = self._values.get(key)
+        if found is None:
+            found = self._values[key] = values()
+        return found
 
     def sandbox_option(self, body: CgroupUpdated) -> Option:
         """The cgroup of the pause container, for which the kubelet asks for nothing.
 
         The runtimes give it the least shares; some leave the kernel's default.
         """
-        values = kernel_values(
-            unified=is_unified(body),
-            shares=[MIN_SHARES, SHARES_PER_CPU],
-            quota_us=[None],
-            period_us=None,
-            memory=None,
-            by_runtime=True,
-        )
         why = (
             f"the kubelet asks for no resources for the sandbox of pod {self.name}, and the "
             f"runtime's default is {MIN_SHARES} shares without quota and limit"
         )
-        return Option(values, why, self._inputs(), self._fields(body))
+        return Option(
+            _sandbox_values(unified=is_unified(body)), why, self._inputs(), self._fields(body)
+        )
 
     def containers(self) -> list[Container]:
         """Containers and init containers."""
@@ -294,87 +313,13 @@ class PodOptions:
         return found
 
 
-def versions_of(
-    listed: ListedPod, others: tuple[ListedPod, ...], rules: Rules
-) -> Iterator[tuple[ListedPod, Pod]]:
-    """The pod's versions whose values can be in force: the one that held then comes first.
-
-    Raises:
-        msgspec.ValidationError: an object cannot be read.
-    """
-    yield listed, listed.as_(Pod)
-    if not rules.resizes(listed):
-        return
-    for other in (listed, *(other for other in others if other is not listed)):
-        pod = other.as_(Pod)
-        if other is not listed:
-            yield other, pod
-        given = _given(other, pod)
-        if given is not None:
-            yield other, given
-
-
-def differing_resources(first: ListedPod, second: ListedPod) -> tuple[str, str, str] | None:
-    """The first container whose resources two versions show differently, and both in JSON."""
-    try:
-        before, after = first.as_(Pod), second.as_(Pod)
-    except msgspec.ValidationError:
-        return None
-    known = {
-        c.name: c for c in (*(before.spec.containers or ()), *(before.spec.init_containers or ()))
-    }
-    for container in (*(after.spec.containers or ()), *(after.spec.init_containers or ())):
-        other = known.get(container.name)
-        if other is None:
-            continue
-        sides = [{"requests": c.requests, "limits": c.limits} for c in (other, container)]
-        if sides[0] != sides[1]:
-            shown = [msgspec.json.encode(side, order="deterministic").decode() for side in sides]
-            return container.name or "", shown[0], shown[1]
-    return None
-
-
-def _all_of(pod: Pod) -> tuple[Container, ...]:
-    return (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-
-
-class _Status(msgspec.Struct, rename="camel"):
-    name: str = ""
-    resources: ResourceRequirements | None = None
-
-
-class _Statuses(msgspec.Struct, rename="camel"):
-    container_statuses: list[_Status] | None = None
-    init_container_statuses: list[_Status] | None = None
-
-
-class _WithStatus(msgspec.Struct):
-    status: _Statuses | None = None
-
-
-def _given(listed: ListedPod, pod: Pod) -> Pod | None:
-    """The pod with the resources that the status says its containers have."""
-    statuses = listed.as_(_WithStatus).status
-    if statuses is None:
-        return None
-    found = {
-        status.name: status.resources
-        for status in (
-            *(statuses.container_statuses or ()),
-            *(statuses.init_container_statuses or ()),
-        )
-        if status.resources
-    }
-    if not found:
-        return None
-
-    def given(container: Container) -> Container:
-        resources = found.get(container.name or "", container.resources)
-        return msgspec.structs.replace(container, resources=resources)
-
-    spec = msgspec.structs.replace(
-        pod.spec,
-        containers=tuple(given(c) for c in pod.spec.containers or ()),
-        init_containers=tuple(given(c) for c in pod.spec.init_containers or ()),
+@lru_cache(maxsize=2)
+def _sandbox_values(*, unified: bool) -> Values:
+    return kernel_values(
+        unified=unified,
+        shares=[MIN_SHARES, SHARES_PER_CPU],
+        quota_us=[None],
+        period_us=None,
+        memory=None,
+        by_runtime=True,
     )
-    return msgspec.structs.replace(pod, spec=spec)

@@ -37,13 +37,14 @@ from kubeledger.verify.cgroups.coverage import Coverage
 from kubeledger.verify.cgroups.levels import Levels
 from kubeledger.verify.cgroups.lives import Lives
 from kubeledger.verify.cgroups.machine import Machine
-from kubeledger.verify.cgroups.pods import Rules, differing_resources
+from kubeledger.verify.cgroups.pods import Rules
 from kubeledger.verify.cgroups.processes import PID_SIGNAL
 from kubeledger.verify.cgroups.qos_findings import QOSLevels
 from kubeledger.verify.cgroups.removals import Removals
 from kubeledger.verify.cgroups.settings import read_settings
 from kubeledger.verify.cgroups.speech import Speaker
 from kubeledger.verify.cgroups.timing import WriteJudge
+from kubeledger.verify.cgroups.versions import differing_resources
 from kubeledger.verify.cgroups.window import READ_NS, Snapshot
 from kubeledger.verify.cgroups.writes import Writes
 from kubeledger.verify.verifier import Foresee, See, Verifier
