@@ -238,7 +238,7 @@ class CgroupLoop:
             if pod.added_ns >= self._kubelet.started_ns
             and pod.admitted is not False
             and not pod.terminated
-            and not (pod.deleting and pod.source == "file")
+            and not pod.removed
             and pod.phase not in ("Succeeded", "Failed")
         ]
         journal, percent = self._sim.journal, self._reserve_percent

@@ -23,7 +23,7 @@ from kubeledger.simulate.admission import Answer, predicates
 from kubeledger.simulate.newpod import created_ns
 from kubeledger.simulate.pleg import Changes, Pleg
 from kubeledger.simulate.pleg_records import write_changes
-from kubeledger.simulate.routine import Resume, Steps, SyncLoop, Waiting, first_of
+from kubeledger.simulate.routine import Steps, SyncLoop, Waiting, first_of, timeout
 from kubeledger.simulate.runtime import Instance
 from kubeledger.simulate.worker import Ending, PodWorker
 from kubeledger.simulate.world import SimPod
@@ -36,6 +36,7 @@ __all__ = ["PodLoop"]
 
 _STEP_NS = 1_000_000
 _REMOVED_NS = NS_PER_S
+_HOUSEKEEPING_NS = 2 * NS_PER_S
 _FINAL = ("Succeeded", "Failed")
 
 
@@ -92,6 +93,21 @@ class PodLoop:
         for pod in known:
             if pod.deleting:
                 self.delete(pod)
+        orphans = [pod for pod in world.pods.values() if pod.uid not in self._kubelet.sim.offered]
+        for pod in orphans:
+            pod.removed = True
+        if orphans:
+            self._kubelet.after(_HOUSEKEEPING_NS, lambda: self._kill_orphans(orphans))
+
+    def _kill_orphans(self, orphans: list[SimPod]) -> None:
+        """Pods whose files went while no kubelet ran, or the one before took them down.
+
+        Source: v1.36.2 pkg/kubelet/kubelet_pods.go HandlePodCleanups
+        """
+        for pod in orphans:
+            worker = self._worker(pod)
+            worker.end(Ending())
+            worker.when_ended(partial(self._remove, pod))
 
     def arrive(self, pod: SimPod) -> None:
         """A config source has a new pod."""
@@ -199,6 +215,7 @@ class PodLoop:
         seq = self._config(pod, "REMOVE" if static else "DELETE")
         worker = self._worker(pod)
         if static:
+            pod.removed = True
             self._kubelet.sim.offered.pop(pod.uid, None)
         if pod.admitted and not pod.terminated:
             worker.end(Ending(reason="pod_deleted", cause=seq))
@@ -330,11 +347,8 @@ class PodLoop:
                 )
             )
             wait_s = kill_wait_s(victim.spec.get("terminationGracePeriodSeconds"))
-            yield first_of(worker.when_ended, self._timeout(wait_s * NS_PER_S))
+            yield first_of(worker.when_ended, timeout(self._kubelet, wait_s * NS_PER_S))
         return seqs[0]
-
-    def _timeout(self, wait_ns: int) -> _Timeout:
-        return _Timeout(self._kubelet, wait_ns)
 
     # -- PLEG ----------------------------------------------------------------------------
 
@@ -360,16 +374,6 @@ class PodLoop:
             elif pod.admitted:
                 worker.wake()
         yield from ()
-
-
-class _Timeout:
-    """Something to wait for: time."""
-
-    def __init__(self, kubelet: Kubelet, wait_ns: int) -> None:
-        self._kubelet, self._wait_ns = kubelet, wait_ns
-
-    def __call__(self, resume: Resume) -> None:
-        self._kubelet.after(self._wait_ns, resume)
 
 
 def _begin_again(pod: SimPod) -> None:

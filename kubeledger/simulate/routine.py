@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kubeledger.simulate.kubelet import Kubelet
 
-__all__ = ["Resume", "Steps", "SyncLoop", "Waiting", "first_of", "run"]
+__all__ = ["Resume", "Steps", "SyncLoop", "Waiting", "first_of", "run", "timeout"]
 
 Resume = Callable[[], None]
 Waiting = Callable[[Resume], None]
@@ -44,6 +44,15 @@ def first_of(*waits: Waiting) -> Waiting:
         once = _once(resume)
         for each in waits:
             each(once)
+
+    return wait
+
+
+def timeout(kubelet: Kubelet, wait_ns: int) -> Waiting:
+    """Wait for some time."""
+
+    def wait(resume: Resume) -> None:
+        kubelet.after(wait_ns, resume)
 
     return wait
 

@@ -210,7 +210,7 @@ class Sim:
                 return
             pod.deleting = True
             if pod.source == "file" and self.running_kubelet() is None:
-                self.offered.pop(pod.uid)
+                self.offered.pop(pod.uid)  # the next kubelet finds an orphan
             self.tell_pods(lambda pods: pods.delete(pod))
 
         return delete

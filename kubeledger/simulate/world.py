@@ -66,6 +66,7 @@ class SimPod(msgspec.Struct, kw_only=True):
         reason, message: of a rejection, a preemption or an eviction.
         phase: as in the status.
         deleting: its deletion has begun.
+        removed: its source has it no more, and the kubelet knows; containers may still run.
         terminated: all its containers are down for good.
         sandbox_id: empty before it has one.
         containers: init containers first, each in the order of the spec.
@@ -88,14 +89,20 @@ class SimPod(msgspec.Struct, kw_only=True):
     message: str = ""
     phase: Literal["Pending", "Running", "Succeeded", "Failed"] = "Pending"
     deleting: bool = False
+    removed: bool = False
     terminated: bool = False
     sandbox_id: str = ""
     containers: list[SimContainer] = []
 
     @property
     def active(self) -> bool:
-        """It counts on the node: admitted and not ended."""
-        return bool(self.admitted) and not self.terminated and self.phase not in _FINAL
+        """It counts on the node: admitted, not ended, and not gone from its source.
+
+        Source: v1.36.2 pkg/kubelet/kubelet_pods.go GetActivePods, kubelet.go HandlePodRemoves
+        """
+        if self.removed or self.terminated or self.phase in _FINAL:
+            return False
+        return bool(self.admitted)
 
     def container(self, name: str) -> SimContainer:
         """A container by its name.

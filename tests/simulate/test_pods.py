@@ -256,3 +256,41 @@ def test_an_image_that_is_missing_holds_up_the_start() -> None:
     assert reasons[:2] == ["ErrImageNeverPull", "Failed"]
     assert [b.sandbox for b in of_kind(found, "lifecycle.ContainerStarted")] == [True]
     clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_static_pod_whose_file_is_gone_counts_no_more(version: str) -> None:
+    """Though its container takes its time to end: another has its room at once."""
+    slow = ContainerScript(stop_ns=60 * S)
+    static = planned(
+        "static",
+        container(requests={"cpu": "3"}),
+        source="file",
+        deleted_s=30,
+        scripts={"app": slow},
+        terminationGracePeriodSeconds=40,
+    )
+    found = records(
+        plan(static, planned("next", container(requests={"cpu": "2"}), at_s=35), version=version)
+    )
+    assert seconds(found, "lifecycle.PodTerminated", "static")[0] > 60
+    assert 35 <= seconds(found, "lifecycle.PodAdmitted", "next")[0] < 36
+    assert not bad(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_pod_whose_file_went_while_no_kubelet_ran_is_killed(version: str) -> None:
+    """The next kubelet finds containers that nobody wants."""
+    static = planned("static", container(requests={"cpu": "3"}), source="file", deleted_s=125)
+    found = records(
+        plan(
+            static,
+            planned("next", container(requests={"cpu": "2"}), at_s=150),
+            kubelet_restarts=(KubeletRestart(at_ns=120 * S, down_ns=10 * S),),
+            version=version,
+        )
+    )
+    (killed,) = of_kind(found, "lifecycle.ContainerKilled")
+    assert killed.pod == "static"
+    assert seconds(found, "lifecycle.PodAdmitted", "next")
+    assert not bad(found)
