@@ -108,9 +108,13 @@ class _Place:
             [str(root / "kubelet.log")], self.ledger, ImportOptions(node="node-x", year=2026)
         )
         self.database: Queryable = connect(self.ledger.path, timeout_s=_TIMEOUT_S)
-        atexit.register(self.database.close)
+        atexit.register(self._close)
         self.database.sql("SELECT count(*) FROM events, evidence").fetchall()
         self.before = self.look()
+
+    def _close(self) -> None:
+        self.database.close()
+        _place.cache_clear()
 
     def look(self) -> object:
         """All that no query may change."""
