@@ -35,6 +35,11 @@ def held_by_one(plan: Plan, records: list[Record]) -> Iterator[str]:
         for c in p.manifest["spec"]["containers"]
     }
     died_ns = {r.body.container_id: r.ts_ns for r in records if isinstance(r.body, ContainerDied)}
+    gone_ns = {
+        p.manifest["metadata"]["uid"]: plan.start_ns + p.deleted_ns
+        for p in plan.pods
+        if p.source == "file" and p.deleted_ns is not None
+    }
     running: set[tuple[str, str]] = set()
     failed: set[str | None] = set()
     for record in records:
@@ -53,11 +58,13 @@ def held_by_one(plan: Plan, records: list[Record]) -> Iterator[str]:
             for device in [each for each, uid in holders.items() if uid == body.pod_uid]:
                 del holders[device]
                 containers.pop(device, None)
-            # A pod that failed counts no more, though something of it runs still.
+            # A pod that failed, or whose file is gone, counts no more, though something of it
+            # runs still.
             left = [
                 c
                 for uid, c in running
                 if uid == body.pod_uid not in failed
+                and gone_ns.get(uid, _NEVER) > record.ts_ns
                 and died_ns.get(c, _NEVER) > record.ts_ns + _LATE
             ]
             if left:
