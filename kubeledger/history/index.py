@@ -6,12 +6,14 @@ file, and for each part the chain digest of its last record: what does not fit i
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from zlib import crc32
 
 import msgspec
 
 from kubeledger.history.lines import ROW_COLUMNS
+from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.storage import write_atomically
 from kubeledger.wire.catalogue import BODY_TYPES
 
@@ -19,9 +21,11 @@ __all__ = ["FORM", "HISTORY", "Index", "Part", "PartFile", "load_index", "save_i
 
 HISTORY = "history"
 _INDEX = "index.json"
+_BYTES_MAX = 256 << 20
 _VERSION = 1
 _CRC_DIGITS = 8
 
+_NAME = re.compile(r"node=(?!\.\.?/)[^/\x00]+/date=[-+\d]+/\d{20}-\d{20}\.parquet")
 _SCHEMA = repr((ROW_COLUMNS, sorted((kind, body.v) for kind, body in BODY_TYPES.items())))
 FORM = f"{_VERSION}.{crc32(_SCHEMA.encode()):08x}"
 """Names the form of the rows: version of this code, columns, schema version of each kind.
@@ -71,7 +75,7 @@ def load_index(root: Path) -> Index:
         OSError: it is there and cannot be read.
     """
     try:
-        data = (root / _INDEX).read_bytes()
+        data = read_regular(root / _INDEX, _BYTES_MAX)
     except (FileNotFoundError, NotADirectoryError):
         return Index()
     text, crc = data[: -_CRC_DIGITS - 1], data[-_CRC_DIGITS - 1 :]
@@ -81,7 +85,9 @@ def load_index(root: Path) -> Index:
         index = msgspec.json.decode(text, type=Index)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # a later version's
         return Index()
-    return index if index.form == FORM else Index()
+    names = [file.name for parts in index.nodes.values() for part in parts for file in part.files]
+    sound = index.form == FORM and all(map(_NAME.fullmatch, names))
+    return index if sound else Index()
 
 
 def save_index(root: Path, index: Index) -> None:

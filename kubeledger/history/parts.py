@@ -16,6 +16,7 @@ from kubeledger.history.lines import create_lines, quoted, rows_sql
 from kubeledger.history.upcasting import upcast_lines
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import TEMPORARY_SUFFIX, node_directory
+from kubeledger.ledger.regular import open_regular
 from kubeledger.wire.codec import chain_of
 
 __all__ = ["PartWriter", "Piece", "file_crc", "pieces_of"]
@@ -70,10 +71,10 @@ def pieces_of(
 
 def file_crc(path: Path) -> str:
     """CRC-32 of a file's bytes, 8 hex digits."""
-    crc, block = 0, memoryview(bytearray(_BLOCK_BYTES))
-    with path.open("rb", buffering=0) as file:
-        while count := file.readinto(block):
-            crc = crc32(block[:count], crc)
+    crc = 0
+    with open_regular(path, buffering=0) as file:
+        while block := file.read(_BLOCK_BYTES):
+            crc = crc32(block, crc)
     return f"{crc:08x}"
 
 
@@ -140,6 +141,7 @@ class PartWriter:
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+        temporary.unlink(missing_ok=True)  # a link that stands there would be followed
         written = self._connection.execute(
             f"COPY ({rows_sql('part')} WHERE strftime(ts, '%Y-%m-%d') = {quoted(date)})"
             f" TO {quoted(str(temporary))} ({_COPY_OPTIONS})"

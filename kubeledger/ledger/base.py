@@ -17,6 +17,7 @@ import msgspec
 
 from kubeledger.errors import DamagedLedgerError, RecordsDroppedError
 from kubeledger.ledger.records import RecordsDropped
+from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of
 from kubeledger.ledger.storage import write_atomically
 from kubeledger.units import format_ts
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 BASE = "base.json"
+_BYTES_MAX = 64 << 20
 _CRC_KEY = b',\n  "crc": "'
 
 
@@ -115,7 +117,7 @@ def load_base(directory: Path) -> Base | None:
         OSError: it is there and cannot be read.
     """
     try:
-        data = (directory / BASE).read_bytes()
+        data = read_regular(directory / BASE, _BYTES_MAX)
     except (FileNotFoundError, NotADirectoryError):
         return None
     text, key, crc = data.rpartition(_CRC_KEY)

@@ -19,6 +19,7 @@ from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.base import Base
 from kubeledger.ledger.compression import decompress
 from kubeledger.ledger.records import Source
+from kubeledger.ledger.regular import open_regular
 from kubeledger.machine import Record
 from kubeledger.wire.codec import BadLineError, check_crc, decode_line
 
@@ -124,7 +125,9 @@ def load_content(directory: Path, base: Base) -> BaseContent:
         lines = _unpacked(path)
         if hashlib.blake2b(lines, digest_size=32).hexdigest() != base.dropped.base_digest:
             raise DamagedLedgerError(
-                "these are not the bytes that were kept", advice=_RESTORE, file=str(path)
+                "what was kept in place of dropped records was changed",
+                advice=_RESTORE,
+                file=str(path),
             )
         return _decoded(base, lines)
     except FileNotFoundError:
@@ -137,7 +140,7 @@ def load_content(directory: Path, base: Base) -> BaseContent:
 def _unpacked(path: Path) -> bytes:
     blocks: list[bytes] = []
     size = 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for block in decompress(file):
             size += len(block)
             if size > _CONTENT_BYTES_MAX:

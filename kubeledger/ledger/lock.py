@@ -10,11 +10,13 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from kubeledger.errors import LedgerBusyError
+from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.storage import new_file, storage_errors
 
 __all__ = ["writer_lock"]
 
 _LOCK = "writer.lock"
+_HOLDER_BYTES_MAX = 64
 _HOLDER = "writer.pid"  # apart from the lock: on some systems a locked file cannot be read
 
 
@@ -49,6 +51,6 @@ def writer_lock(directory: Path) -> Iterator[None]:
 
 def _holder(directory: Path) -> str:
     try:
-        return f"process {int((directory / _HOLDER).read_text())}"
+        return f"process {int(read_regular(directory / _HOLDER, _HOLDER_BYTES_MAX))}"
     except (OSError, ValueError):
         return "its process is not known"

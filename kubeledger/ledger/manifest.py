@@ -17,6 +17,7 @@ import msgspec
 from kubeledger.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.ledger.plausible import is_plausible
+from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.storage import write_atomically
 from kubeledger.wire.codec import GENESIS
 
@@ -33,6 +34,7 @@ __all__ = [
 
 FORMAT = "kubeledger"
 FORMAT_VERSION = 1
+_BYTES_MAX = 256 << 20
 _CRC_KEY = b',\n  "crc": "'
 
 
@@ -156,7 +158,7 @@ def load_manifest(directory: Path) -> Manifest | None:
     """
     path = directory / MANIFEST
     try:
-        data = path.read_bytes()
+        data = read_regular(path, _BYTES_MAX)
     except (FileNotFoundError, NotADirectoryError):
         data = b""
     _refuse_newer(data, path)

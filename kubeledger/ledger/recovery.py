@@ -20,6 +20,7 @@ from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records, w
 from kubeledger.ledger.manifest import Loss, NodeInfo, SegmentInfo
 from kubeledger.ledger.sealing import file_crc, finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
+from kubeledger.ledger.storage import WRITE_OWN
 from kubeledger.machine import Body
 from kubeledger.wire.codec import (
     BadLineError,
@@ -216,7 +217,7 @@ def _settle_end(
 
 
 def _truncate(path: Path, size_bytes: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
+    descriptor = os.open(path, WRITE_OWN)
     try:
         os.ftruncate(descriptor, size_bytes)
         os.fsync(descriptor)

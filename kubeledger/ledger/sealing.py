@@ -11,6 +11,7 @@ import zstandard
 from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.compression import compress, decompress
 from kubeledger.ledger.names import SEALED_SUFFIX, SEGMENT_SUFFIX, TEMPORARY_SUFFIX
+from kubeledger.ledger.regular import open_regular
 from kubeledger.ledger.storage import new_file, remove, sync_directory
 
 __all__ = ["file_crc", "finish_seals", "seal"]
@@ -37,7 +38,7 @@ def seal(plain: Path, level: int) -> tuple[int, str]:
     sealed = plain.with_name(plain.name.removesuffix(SEGMENT_SUFFIX) + SEALED_SUFFIX)
     temporary = sealed.with_name(sealed.name + TEMPORARY_SUFFIX)
     try:
-        with plain.open("rb") as source, new_file(temporary) as target:
+        with open_regular(plain) as source, new_file(temporary) as target:
             compress(source, target, level)
         if not _same(plain, temporary):
             raise DamagedLedgerError("compressing it gave something else", file=str(plain))
@@ -53,7 +54,7 @@ def seal(plain: Path, level: int) -> tuple[int, str]:
 def file_crc(path: Path) -> str:
     """CRC-32 of a file's bytes, 8 hex digits."""
     crc = 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while block := file.read(_BLOCK_BYTES):
             crc = crc32(block, crc)
     return f"{crc:08x}"
@@ -88,7 +89,7 @@ def finish_seals(directory: Path) -> list[Path]:
 
 def _same(plain: Path, sealed: Path) -> bool:
     try:
-        with plain.open("rb") as left, sealed.open("rb") as right:
+        with open_regular(plain) as left, open_regular(sealed) as right:
             for block in decompress(right):
                 if left.read(len(block)) != block:
                     return False

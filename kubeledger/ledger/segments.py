@@ -19,6 +19,7 @@ import zstandard
 from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.compression import decompress, seek_table
 from kubeledger.ledger.names import SEALED_SUFFIX, segment_file, segment_first_seq
+from kubeledger.ledger.regular import open_regular
 
 __all__ = [
     "LINE_BYTES_MAX",
@@ -75,7 +76,7 @@ class Segment(NamedTuple):
             FileNotFoundError: it is not held, and its name is gone.
         """
         if self.descriptor is None:
-            return self.path.open("rb")
+            return open_regular(self.path)
         return BufferedReader(_Held(self.descriptor), _BLOCK_BYTES)
 
 
@@ -123,7 +124,7 @@ def _held(segment: Segment, files: ExitStack) -> Segment:
     sealed = segment._replace(path=segment.sealed_path, open=False)
     for form in (segment, sealed):  # it may have been sealed since it was listed
         try:
-            file = files.enter_context(form.path.open("rb", buffering=0))
+            file = files.enter_context(open_regular(form.path, buffering=0))
         except FileNotFoundError:
             continue
         return form._replace(descriptor=file.fileno())

@@ -18,6 +18,7 @@ import zstandard
 
 from kubeledger.ledger.manifest import Run
 from kubeledger.ledger.names import SNAPSHOTS
+from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.runs import replays_in_seq_order
 from kubeledger.ledger.storage import make_directory, remove, storage_errors, write_atomically
 
@@ -26,6 +27,7 @@ __all__ = ["Snapshot", "SnapshotStore"]
 _NAME = re.compile(r"(\d{20})\.snapshot")
 _LEVEL = 3
 _STATE_BYTES_MAX = 1 << 30
+_FILE_BYTES_MAX = _STATE_BYTES_MAX + (1 << 20)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +195,7 @@ class SnapshotStore:
     def _read(self, seq: int) -> tuple[_Header, bytes] | str:
         """Header and state of a snapshot, or why it cannot be used."""
         try:
-            data = self.path(seq).read_bytes()
+            data = read_regular(self.path(seq), _FILE_BYTES_MAX)
         except OSError as error:  # removed in this moment, or not readable: only a cache
             return (error.strerror or "cannot be read").lower()
         content, crc = data[:-9], data[-9:]

@@ -12,6 +12,7 @@ from kubeledger.errors import LedgerUnavailableError
 from kubeledger.ledger.names import TEMPORARY_SUFFIX
 
 __all__ = [
+    "WRITE_OWN",
     "NewFile",
     "make_directory",
     "new_file",
@@ -22,12 +23,18 @@ __all__ = [
     "write_atomically",
 ]
 
+WRITE_OWN = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Opens a ledger's own file for writing: never through a link, never waiting for a pipe."""
+
+_NOT_ITS_OWN = "a ledger holds regular files of its own; put a copy in its place"
 _ADVICE = {
     errno.ENOSPC: "free some space and run it again",
     errno.EDQUOT: "free some space and run it again",
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "give this user write access to the ledger",
     errno.EPERM: "give this user write access to the ledger",
+    errno.ELOOP: _NOT_ITS_OWN,
+    errno.ENXIO: _NOT_ITS_OWN,
 }
 
 
@@ -102,9 +109,10 @@ class NewFile:
 def new_file(path: Path) -> Iterator[NewFile]:
     """Make a file, or empty the one that is there; its content is on disk behind the context.
 
+    Never one that a link leads to: who made a ledger must not choose what its reader overwrites.
     Its name is not: see :func:`sync_directory`.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | WRITE_OWN, 0o666)
     try:
         yield NewFile(descriptor)
         os.fsync(descriptor)

@@ -11,9 +11,17 @@ from kubeledger.ledger.batch import Batch
 from kubeledger.ledger.index import begin_segment, note_records
 from kubeledger.ledger.manifest import NodeInfo
 from kubeledger.ledger.names import segment_file
-from kubeledger.ledger.storage import make_directory, storage_errors, sync_directory, write_all
+from kubeledger.ledger.storage import (
+    WRITE_OWN,
+    make_directory,
+    storage_errors,
+    sync_directory,
+    write_all,
+)
 
 __all__ = ["Tail"]
+
+_APPEND = os.O_CREAT | os.O_APPEND | WRITE_OWN
 
 
 class Tail:
@@ -86,7 +94,7 @@ class Tail:
         make_directory(self.directory)
         if not self.info.segments or self.info.segments[-1].sealed:
             begin_segment(self.info, self.info.last_seq + 1, self.info.head)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        descriptor = os.open(self._path, _APPEND, 0o666)
         try:
             sync_directory(self.directory)
         except OSError:

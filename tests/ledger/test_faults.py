@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kubeledger.errors import KubeledgerError, LedgerUnavailableError
+from kubeledger.ledger import manifest
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.storage import write_atomically
@@ -166,7 +167,7 @@ def test_a_directory_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Mon
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(manifest, "read_regular", refuse)
     with pytest.raises(LedgerUnavailableError, match="permission denied"):
         Ledger.open(ledger.path)
 

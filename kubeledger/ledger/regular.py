@@ -1,0 +1,56 @@
+"""Opening files that someone else may have put there: regular files, and nothing else.
+
+A ledger, a recording or a scenario may come from anyone. A link would lead out of it, a pipe
+would never answer, a device would never end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["open_regular", "read_regular"]
+
+
+def open_regular(path: Path, *, links: bool = False, buffering: int = -1) -> BinaryIO:
+    """Open a file for reading.
+
+    Args:
+        path: its last part is no link, unless these are allowed.
+        links: the user named it, so it may be one.
+        buffering: as ``open`` has it.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "a link, and no regular file", str(path)) from None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "no regular file", str(path))
+        return os.fdopen(descriptor, "rb", buffering)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, bytes_max: int, *, links: bool = False) -> bytes:
+    """The content of a file.
+
+    Raises:
+        OSError: as :func:`open_regular`; or there are more bytes than that.
+    """
+    with open_regular(path, links=links) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(min(size, bytes_max) + 1)  # no more memory than it may need
+    if len(data) > bytes_max:
+        raise OSError(errno.EFBIG, f"larger than {bytes_max >> 20} MiB", str(path))
+    return data
