@@ -9,6 +9,7 @@ from typing import BinaryIO
 import click
 
 from kubeledger.cli.options import reports_errors
+from kubeledger.cli.output import printable
 
 __all__ = ["decide", "judge"]
 
@@ -80,7 +81,7 @@ def _stream(answer: Callable[[bytes], bytes], file: BinaryIO, *, keep_going: boo
                 out.flush()
                 if not keep_going:
                     raise placed from None
-                click.echo(f"error: {placed}", err=True)
+                click.echo(printable(f"error: {placed}"), err=True)
                 bad = True
         # Whoever feeds a pipe line by line gets its answers without waiting for more.
         out.flush()

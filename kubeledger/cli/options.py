@@ -127,7 +127,7 @@ def reports_errors(function: _F) -> _F:
                 traceback.print_exc()
             else:
                 hint = "(run with --debug for the traceback)"
-                click.echo(f"bug in kubeledger: {_one_line(error)} {hint}", err=True)
+                click.echo(printable(f"bug in kubeledger: {_one_line(error)} {hint}"), err=True)
             sys.exit(BUG_EXIT_CODE)
 
     # The wrapper takes what the function takes, and --debug, which click passes by name.
