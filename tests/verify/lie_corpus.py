@@ -391,9 +391,10 @@ NIGHTLY = (
                 "default/filler-b-node-b",
             ),
         ),
-        CONTRADICTED,
-        "pod/default/filler-a-node-b",
-        "e828783ceca46ef609cec4b9efa1e34e",
+        PREEMPTED,
+        "pod/default/filler-b-node-b",
+        "where it was 'filler-a-node-b'",
+        disputed=True,
     ),
     Lie(
         "error of a preemption",
