@@ -85,7 +85,7 @@ class Grants:
             whose = joined(sorted(stranded))
             found = _Verdict("unverifiable", "", None, (f"the release of the devices of {whose}",))
         found = found or self._by_rule(body, set_up, judged, devices, entry)
-        if disputed is not None:
+        if disputed is not None and (caused is None or caused.holder == holder):
             self._contradict(record, body, disputed, state)
         self._tell(record, body, holder, state, found, set_up, entry or disputed)
         if caused is not None and caused.holder != holder:
