@@ -52,6 +52,7 @@ class KlogReader(EntryReader):
             number += len(lines)
             offset += sum(lengths) + len(lines)
         self._flush()
+        self._count_split()
         self._clock.finish()
         yield from self._take()
         self.account.lines = number
