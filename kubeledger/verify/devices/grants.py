@@ -252,7 +252,8 @@ class Grants:
         """What the container holds from now on; a lie is not built upon."""
         holdings = self._desk.holdings
         if disputed is not None:
-            holdings.take(holder, Held(all_ids(disputed.numa), seq))
+            # Log or checkpoint lies: nobody else is blamed for what either says.
+            holdings.take(holder, Held(all_ids(disputed.numa), seq, disputed=True))
         elif found.verdict != "impossible":
             holdings.take(holder, Held(devices, seq))
         elif holdings.get(holder) is None or was_early:
