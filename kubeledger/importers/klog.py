@@ -97,7 +97,8 @@ class KlogReader(EntryReader):
             offset += sum(lengths[seen:index]) + index - seen
             seen = index
             place = Place(lines[index], body, number + index + 1, offset)
-            if not self._is_repeat(index, place):
+            is_new = body[1:21] > latest and not self._in_repeat
+            if is_new or not self._is_repeat(index, place):
                 self._line(place)
             latest = self._latest
             if self._out:
