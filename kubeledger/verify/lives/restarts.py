@@ -103,7 +103,7 @@ class RestartJudge:
             return
         if life.count is None:
             life.count = count
-        elif life.count != count:
+        elif life.count != count and not self._book.is_miscounted(key, life.newest.container_id):
             self._bench.contradict(
                 record.ts_ns,
                 f"container/{body.namespace}/{body.pod}/{status.get('name')}",
@@ -229,7 +229,8 @@ class RestartJudge:
         expected: Fields = {}
         before = life.before
         told = body.previous_container_id is not None and life.is_sure
-        if before is not None and before.container_id is not None and told:
+        seen = before is not None and (before.started_seq, before.died_seq) != (None, None)
+        if before is not None and before.container_id is not None and told and seen:
             expected["previous_container_id"] = before.container_id
         if before is not None and before.reasons and body.reason is not None:
             reasons = before.reasons
