@@ -37,10 +37,13 @@ def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[tuple[int,
                 at_ns, held = waiting.popleft()
                 key = max(key, at_ns)
                 yield key, held
-        if waiting and waiting[-1][0] > ts_ns:
+        newest_ns = waiting[-1][0] if waiting else ts_ns
+        if newest_ns - STEP_NS < ts_ns < newest_ns:
             _insert(waiting, ts_ns, output)
         else:
-            waiting.append((ts_ns, output))
+            # A line from long ago stays where it stands: behind it the clock may turn out
+            # to have been set back.
+            waiting.append((max(ts_ns, newest_ns), output))
         upto_ns = waiting[-1][0] - STEP_NS
         while waiting[0][0] <= upto_ns:
             ts_ns, held = waiting.popleft()
