@@ -233,10 +233,8 @@ class KillsAssembler(Assembler):
         container.name = name or container.name
         if container.name is not None:
             pod.current.setdefault(container.name, container_id)
-            current = self._links.containers[pod.current[container.name]]
-            ended = current.died is not None or current.kill is not None
             # What is killed runs, though the line about its start may be lost.
-            if ended and container.seen_ts_ns is None and container.died is None:
+            if container.seen_ts_ns is None and container.died is None:
                 pod.current[container.name] = container_id
         return container
 

@@ -165,3 +165,18 @@ def test_events_that_tell_of_no_start() -> None:
     )
     assert "runs since" in dispute.sides[1].says
     assert "message of another one" in other.why
+
+
+def test_an_instance_that_only_lists_tell_of() -> None:
+    """The one before is not the one that was seen last, when lists count one more."""
+    counts = {"c1": 0, "c2": 1, "c3": 2}
+
+    def lists(upto: str, at: float) -> Step:
+        status = {"name": "app", "containerID": f"x://{upto}", "restartCount": counts[upto]}
+        return (at, msgspec.structs.replace(listed(), status={"containerStatuses": [status]}))
+
+    steps: list[Step] = [*BEGIN, (3, died("c1", 1)), lists("c2", 8), (20, started("c3"))]
+    tail = lists("c3", 40)
+    for previous, verdict in (("c2", "match"), ("c9", "impossible")):
+        found, _ = judged(*steps, (20, restarted("c3", previous, restart_count=2)), tail)
+        assert found[0].verdict == verdict
