@@ -169,8 +169,15 @@ class SimWorker:
 
     def holds(self, now_ns: int, found: Found) -> bool:
         """Whether a tick now goes on in the record that is being gathered."""
-        due_ns = self._first_ns + self._count * self.period_ns
-        return self._count > 0 and found == self._fold and due_ns == now_ns
+        return self._count > 0 and found == self._fold and self._goes_on_at(now_ns)
+
+    @property
+    def breaks_off(self) -> bool:
+        """Its next tick cannot be told with those gathered: the last one was out of turn."""
+        return self._count > 0 and not self._goes_on_at(self.next_ns)
+
+    def _goes_on_at(self, ts_ns: int) -> bool:
+        return self._first_ns + self._count * self.period_ns == ts_ns
 
     def gather(self, now_ns: int, found: Found) -> None:
         """A tick that changes nothing."""
@@ -207,8 +214,15 @@ class SimWorker:
             probe_type=self.probe_type,
             result=found[0],
             output=found[1] or None,
-            handler=self.handler,
+            handler=self._handler_of(found),
         )
+
+    def _handler_of(self, found: Found) -> Handler | None:
+        """How a tick probed; untold where none of the kubelet's handlers ends like that.
+
+        Source: v1.36.2 pkg/probe/exec/exec.go, http/http.go, tcp/tcp.go: unknown has an error.
+        """
+        return None if found[0] == "unknown" else self.handler
 
     def transition(
         self,
@@ -262,7 +276,7 @@ class SimWorker:
             probe_type=self.probe_type,
             result=self._fold[0],
             output=self._fold[1] or None,
-            handler=self.handler,
+            handler=self._handler_of(self._fold),
             count=count,
             first_ts_ns=self._first_ns,
             last_ts_ns=self._first_ns + (count - 1) * self.period_ns,

@@ -320,6 +320,8 @@ class ProbeLoop:
     def _sleep(self, worker: SimWorker) -> None:
         """Nothing is new until the probe finds something else, or somebody pokes the worker."""
         now_ns = self._sim.schedule.now_ns
+        if worker.breaks_off:
+            self._ticks.unfold(worker)
         last_ns = worker.folds_until(worker.changes_ns(now_ns, self._sim.plan.start_ns))
 
         def wake() -> None:

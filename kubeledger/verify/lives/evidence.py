@@ -125,12 +125,11 @@ class ProbeEvidence:
         workers = self._workers.told_by(body, state)
         confirmed = False
         for worker in workers:
-            for tick in worker.failing:
-                if tick.seq not in worker.confirmed and _is_near(tick.ts_ns, record.ts_ns):
-                    worker.confirmed.append(tick.seq)
-                    confirmed = True
-                    tell_of_event(self._bench, tick, record, body)
-                    break
+            tick = _tick_of(worker, record)
+            if tick is not None:
+                worker.confirmed.append(tick.seq)
+                confirmed = True
+                tell_of_event(self._bench, tick, record, body)
         if confirmed:
             self._workers.events_matched += bool(_is_of_log(record, workers))
             return None
@@ -250,6 +249,21 @@ def _is_of_log(event: Record, workers: list[RebuiltWorker]) -> bool:
     """Whether the event stands in the log that holds the ticks."""
     files = {e.file for worker in workers if worker.last for e in worker.last.evidence}
     return any(evidence.file in files for evidence in event.evidence)
+
+
+def _tick_of(worker: RebuiltWorker, event: Record) -> Record | None:
+    """The tick that an event is about: rather one that failed than one that ended unknown."""
+    near = [
+        tick
+        for tick in worker.failing
+        if tick.seq not in worker.confirmed and _is_near(tick.ts_ns, event.ts_ns)
+    ]
+    return min(near, key=_ended_unknown, default=None)
+
+
+def _ended_unknown(tick: Record) -> bool:
+    assert isinstance(tick.body, ProbeExecuted)
+    return tick.body.result == "unknown"
 
 
 def _is_near(tick_ns: int, event_ns: int) -> bool:

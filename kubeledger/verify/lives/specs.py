@@ -189,8 +189,12 @@ class SpecBook:
         else:
             known.count += 1
         self._chosen.clear()
-        if is_api and key is not None and key not in self._first_started:
-            self._first_started[key] = _started(body.status or {})
+        if is_api and key is not None:
+            known_starts = self._first_started.setdefault(key, {})
+            for container_id, started_ns in _started(body.status or {}).items():
+                known_starts.setdefault(container_id, started_ns)
+            if len(known_starts) > _COUNTS_MAX:
+                del known_starts[next(iter(known_starts))]
 
         if is_api and key is not None:
             counts = self._counts.setdefault(key, {})
@@ -221,7 +225,7 @@ class SpecBook:
         return container_id in self._counts.get(pod_key(uid, namespace, name) or "", {})
 
     def started_ns(self, ask: PodAsk | None, container_id: str | None) -> int | None:
-        """When a container of the pod's first list began to run."""
+        """When a container began to run, as the first list with it tells."""
         if ask is None or container_id is None:
             return None
         key = pod_key(ask.uid, ask.namespace, ask.name) or ""

@@ -199,7 +199,7 @@ class LivesVerifier(Verifier):
     def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
         self._pass_time(record)
         key = key_for(state, body)
-        self._workers.container_started(record.seq, key, body.container)
+        self._workers.container_started(record, key, body.container)
         self._events.started(record, body, key)
         self._reasons.container_started(body, key)
         self._lives.started(record, body, key)

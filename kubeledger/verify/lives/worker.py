@@ -49,6 +49,7 @@ class RebuiltWorker(Probed):
         failing: (<= 8,) records of the newest ticks that failed.
         confirmed: (<= 32,) seqs of ticks of which an event tells the same.
         container_seq: record that told of the container.
+        age_is_open: what is cached for the container first, which its age decides.
         id_is_sure: the container was seen to start under its ID.
         told_early: it was said that its ticks come too early.
         doubted: something about the present container was found impossible or disputed, so
@@ -77,7 +78,7 @@ class RebuiltWorker(Probed):
         self.container_seq: int | None = None
         self.impossible_ns: int | None = None
         self.told_early = self.told_counts = self.doubted = self.put_right = False
-        self.id_is_sure = False
+        self.id_is_sure = self.age_is_open = False
         self.change: Change | None = None
         self.unanswered: Change | None = None
         self.results_since: list[Result] = []
@@ -148,9 +149,16 @@ class RebuiltWorker(Probed):
     # -- what happens to it ------------------------------------------------------------
 
     def follow(
-        self, container_id: str | None, ts_ns: int, *, older_than_kubelet: bool, sure: bool
+        self, container_id: str | None, ts_ns: int, *, older_than_kubelet: bool | None, sure: bool
     ) -> None:
-        """Probe that container from now on; ``sure``: its initial value is known."""
+        """Probe that container from now on.
+
+        Args:
+            container_id: bare; None when not known.
+            ts_ns: now.
+            older_than_kubelet: as the prober counts; None: that is open.
+            sure: whether anything was cached for it before is known.
+        """
         self.container_id = container_id
         self.doubted = self.put_right = False
         if container_id is None:
@@ -166,9 +174,13 @@ class RebuiltWorker(Probed):
             started=self.probe_type != "startup",
         )
         self._status = objects.PodStatus(phase="Running", container_statuses=[found])
-        absent = older_than_kubelet and step.facts.kubelet_restart_keeps_results
+        absent = bool(older_than_kubelet) and step.facts.kubelet_restart_keeps_results
         self._initial = ABSENT[self.probe_type] if absent else INITIAL[self.probe_type]
-        self.cache_is_sure = sure
+        decides = ABSENT[self.probe_type] != INITIAL[self.probe_type]
+        self.age_is_open = (
+            older_than_kubelet is None and decides and step.facts.kubelet_restart_keeps_results
+        )
+        self.cache_is_sure = sure and not self.age_is_open
 
     def tick(self, record: Record, body: ProbeExecuted) -> bool:
         """Take one step; False when a worker on hold would not have probed."""

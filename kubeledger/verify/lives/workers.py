@@ -17,6 +17,7 @@ from kubeledger.prober.records import (
 )
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.lives.age import SEEN_LATE_NS, Age
 from kubeledger.verify.lives.common import at, key_for
 from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.specs import PodAsk, SpecBook
@@ -32,13 +33,10 @@ KILLING_PROBES: dict[str, ProbeType] = {"liveness_probe": "liveness", "startup_p
 """Reason of a kill -> the probe that failed."""
 _SUCCESS_LEVEL = 3
 """Verbosity at which a probe's success has its line."""
-_RESTART_GRACE_NS = 10 * NS_PER_S
 _TOLD_ENOUGH = 3
 _BLOCKED_NS = 120 * NS_PER_S
 _BLOCKED_EARLY_NS = 2 * NS_PER_S
 _BLOCKS_MAX = 16
-_SEEN_LATE_NS = 3 * NS_PER_S
-"""A container has begun so long before the PLEG tells of it, at most."""
 _UNSEEN_NS = 30 * NS_PER_S
 """A container that was not seen to start may have been probed for longer than this."""
 
@@ -60,6 +58,7 @@ class Workers:
         self._added: set[str] = set()
         self._with_thresholds: set[str] = set()
         self._kubelet_started_ns = 0
+        self._age = Age()
         self._on_gap: Callable[[], None] = lambda: None
         self.successes_logged = False
         self.events_matched = 0
@@ -88,6 +87,7 @@ class Workers:
     def kubelet_started(self, ts_ns: int) -> None:
         """All workers are gone."""
         self._kubelet_started_ns = ts_ns
+        self._age = Age(ts_ns)
         self._pods.clear()
         self._added.clear()
         self.successes_logged = False
@@ -104,11 +104,12 @@ class Workers:
         self._pods.pop(key, None)
         self._added.discard(key)
 
-    def container_started(self, seq: int, key: str, container: str | None) -> None:
+    def container_started(self, record: Record, key: str, container: str | None) -> None:
         """Workers take up the container at their next tick."""
+        self._age.told(record.ts_ns)
         for (name, _), worker in self._pods.get(key, {}).items():
             if name == container:
-                worker.container_seq = seq
+                worker.container_seq = record.seq
 
     def find(self, body: About, state: NodeState, ts_ns: int) -> RebuiltWorker:
         """The worker that a record is about, made when it is the first."""
@@ -157,7 +158,7 @@ class Workers:
         if result == "success":
             self.successes_logged = True
         followed = self._follow(worker, body.container_id, record.ts_ns)
-        if worker.on_hold and not followed and self._was_killed(worker):
+        if worker.on_hold and not followed and self._may_have_followed(worker, record.ts_ns):
             # Its successor was not seen to start.
             worker.follow(None, record.ts_ns, older_than_kubelet=False, sure=True)
             worker.id_is_sure = False
@@ -210,7 +211,7 @@ class Workers:
             startup = self.known(worker.key, worker.container, "startup")
             has_started = startup is not None and startup.cached == "success"
             return startup.grid.newest_ns if startup is not None and has_started else None
-        delay_ns = worker.probe.initial_delay_seconds * NS_PER_S - _SEEN_LATE_NS
+        delay_ns = worker.probe.initial_delay_seconds * NS_PER_S - SEEN_LATE_NS
         return max(running.started_ns, self._kubelet_started_ns) + max(delay_ns, 0)
 
     def doubt(self, worker: RebuiltWorker, from_ns: int, to_ns: int) -> str | None:
@@ -263,6 +264,12 @@ class Workers:
         """A worker looks at that container, without a tick."""
         self._follow(worker, container_id, ts_ns)
 
+    def _may_have_followed(self, worker: RebuiltWorker, ts_ns: int) -> bool:
+        """Whether a worker on hold may have got its new container unseen."""
+        last = worker.last
+        paused = last is not None and ts_ns - last.ts_ns > worker.break_ns
+        return paused or self._was_killed(worker)
+
     def _was_killed(self, worker: RebuiltWorker) -> bool:
         life = self._lives.running(worker.key, worker.container)
         last = worker.last
@@ -277,7 +284,8 @@ class Workers:
         seen = running is not None and running.started_ns is not None
         if told_id is not None and seen and told_id != running_id:
             # A worker lags behind the PLEG, but it never probes what never ran.
-            container_id = told_id if told_id == worker.container_id else running_id
+            known = told_id == worker.container_id or self._may_be(worker, told_id, ts_ns)
+            container_id = told_id if known else running_id
         worker.id_is_sure = seen and container_id == running_id
         unnamed = container_id is None and worker.on_hold
         if container_id == worker.container_id and worker.is_following and not unnamed:
@@ -285,13 +293,24 @@ class Workers:
         if worker.container_id is None and worker.is_following and not worker.on_hold:
             worker.container_id = container_id  # the same one, only now known by its ID
             return False
-        started_ns = self._book.started_ns(worker.ask, container_id)
-        if started_ns is None and running is not None and container_id == running_id:
-            started_ns = running.started_ns
-        older = started_ns is not None and started_ns < self._kubelet_started_ns - _RESTART_GRACE_NS
         sure = worker.is_following or worker.key in self._added
+        listed_ns = self._book.started_ns(worker.ask, container_id)
+        life = self._lives.find(worker.key, worker.container)
+        older = self._age.is_older(life, container_id, listed_ns)
         worker.follow(container_id, ts_ns, older_than_kubelet=older, sure=sure)
         return True
+
+    def _may_be(self, worker: RebuiltWorker, told_id: str, ts_ns: int) -> bool:
+        """Whether another container than the newest one may be probed.
+
+        It is the one before, for a moment, or the start of the next one has not been told.
+        """
+        life = self._lives.find(worker.key, worker.container)
+        if life is None or life.newest is None or life.newest.died_ns is not None:
+            return True
+        started_ns, before = life.newest.started_ns, life.before
+        lags = started_ns is not None and ts_ns <= started_ns + SEEN_LATE_NS
+        return lags and before is not None and before.container_id == told_id
 
     def lose(self) -> None:
         """Records are missing: ticks may have been among them."""
@@ -341,6 +360,8 @@ class Workers:
 
     def missing_ticks(self, worker: RebuiltWorker) -> str:
         """What to name as missing when a worker's memory is not sure."""
+        if worker.age_is_open:
+            return "when the container began, to the second"
         name = f"the {worker.probe_type} ticks"
         if worker.gaps:
             return f"{name} that are missing in the log"

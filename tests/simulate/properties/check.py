@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 from kubeledger.machine import Record
 from kubeledger.node.document import canonical_json
+from kubeledger.prober.records import ProbeTicksFolded
 from kubeledger.replay.encoding import decode_state, encode_state
 from kubeledger.replay.fold import fold
 from kubeledger.simulate.draws import Draws
@@ -58,6 +59,8 @@ def in_order(plan: Plan, records: list[Record]) -> Iterator[str]:
             yield f"{record.seq}: out of order"
         if record.cause is not None and not 0 < record.cause < record.seq:
             yield f"{record.seq}: its cause is {record.cause}"
+        if isinstance(record.body, ProbeTicksFolded) and record.body.last_ts_ns > record.ts_ns:
+            yield f"{record.seq}: it tells of a tick that is still to come"
         last_ns = record.ts_ns
 
 
