@@ -59,8 +59,8 @@ class CountEvidence:
         instants = agreed_instants(pairs, self._read_ns, successes_logged=logged)
         mismatches = []
         for worker, reading in readings:
-            self._prove(worker, reading, pairs, instants)
             found = worker.counters.settle(reading, instants, successes_logged=logged)
+            self._prove(worker, reading, pairs, instants, by_others=found is not None)
             if found is not None and not self._has_room(worker, found):
                 mismatches.append((worker, found))
             worker.grid.room = 0
@@ -80,6 +80,8 @@ class CountEvidence:
         reading: Reading,
         pairs: list[tuple[Counters, Reading]],
         instants: list[int],
+        *,
+        by_others: bool,
     ) -> None:
         """As many ticks were counted as are recorded: findings that need all of them stand.
 
@@ -87,7 +89,7 @@ class CountEvidence:
         """
         held = [h for h in self._holding.of(worker) if h.open_from_ns is not None]
         counters = worker.counters
-        if held:
+        if held or by_others:
             others = [pair for pair in pairs if pair[0] is not counters]
             instants = agreed_instants(others, self._read_ns, successes_logged=True)
             instants = instants if others else []
@@ -97,9 +99,15 @@ class CountEvidence:
                 each.prove(*counters.agreed)
 
     def _has_room(self, worker: RebuiltWorker, found: Mismatch) -> bool:
-        """Whether the ticks that were counted beside those recorded can be lost lines."""
+        """Whether the ticks that were counted beside those recorded can be lost lines.
+
+        As many of both may mean that one was lost and one more was counted by then.
+        """
         lost = sum(found.counted) - sum(found.logged)
-        return 0 < lost <= worker.grid.room_at(found.to_ts_ns, worker.period_ns)
+        room = worker.grid.room_at(found.to_ts_ns, worker.period_ns)
+        if lost == 0:
+            return room > 0 and worker.counters.agreed is None
+        return 0 < lost <= room
 
     def _is_silent(self, worker: RebuiltWorker, reading: Reading, now_ns: int) -> bool:
         """Whether ticks are missing, so nothing can be compared: the log ended, or has a hole."""

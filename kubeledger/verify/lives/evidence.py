@@ -98,7 +98,9 @@ class ProbeEvidence:
                 worker.retell("success" if told.to_result == "failure" else "failure")
                 worker.change = None
                 break
-        if worker.container_id is not None and not worker.doubted:
+        # With a tick missing before it, it may have been on hold for no failure of this one.
+        whole = worker.grid.is_whole(worker.run_from_ns)
+        if worker.container_id is not None and not worker.doubted and whole:
             worker.doubted = True
             self._bench.contradict(
                 record.ts_ns,
