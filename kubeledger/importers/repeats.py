@@ -49,9 +49,9 @@ class Repeats:
         if not self._tells_apart(stamp):
             return False
         if self._first is None or self._older is None:
-            self._first = {}
-            for position, body in enumerate(self._bodies):
-                self._first.setdefault(body, position)
+            # From the last to the first, so that the first of equal lines stays.
+            positions = range(len(self._bodies) - 1, -1, -1)
+            self._first = dict(zip(reversed(self._bodies), positions, strict=True))
             self._older = set(self._before)
         body = self._bodies[index]
         return self._first[body] < index or body in self._older
