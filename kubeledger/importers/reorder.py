@@ -37,7 +37,10 @@ def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[tuple[int,
                 at_ns, held = waiting.popleft()
                 key = max(key, at_ns)
                 yield key, held
-        _insert(waiting, ts_ns, output)
+        if waiting and waiting[-1][0] > ts_ns:
+            _insert(waiting, ts_ns, output)
+        else:
+            waiting.append((ts_ns, output))
         upto_ns = waiting[-1][0] - STEP_NS
         while waiting[0][0] <= upto_ns:
             ts_ns, held = waiting.popleft()
