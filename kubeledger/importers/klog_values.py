@@ -33,9 +33,9 @@ __all__ = [
 _QUOTED_TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _QUOTED = re.compile(_QUOTED_TEXT, re.DOTALL)
 _PAIR = re.compile(
-    r'\s*([^\s="]+)=(?:' + _QUOTED_TEXT + r'|([^\s"<{\[]\S*)(?=\s+[^\s="]+=|\Z))', re.DOTALL
+    rf' ([\w./-]+)=(?:{_QUOTED_TEXT}|([\w.+-]+)(?= [\w./-]+=|\Z))', re.DOTALL | re.ASCII
 )
-"""A key and a value that is quoted, or one bare word: nearly all are, and one match takes them."""
+"""A key and a value that is quoted, or one plain word: nearly all are, and one match takes them."""
 _KEY = re.compile(r'\s*([^\s="]+)=')
 _KEY_AHEAD = re.compile(r'\s+[^\s="]+=')
 _ESCAPE = re.compile(
@@ -113,7 +113,11 @@ def text_values(rest: str) -> dict[str, Any]:
     while True:
         if pair := _PAIR.match(rest, position):
             key, quoted, bare = pair.groups()
-            values[key] = _bare(bare) if quoted is None else normal_message(unquote(quoted))
+            if quoted is None:
+                quoted = _bare(bare)
+            elif "\\" in quoted or quoted[-1:] == "\n":
+                quoted = normal_message(unquote(quoted))
+            values[key] = quoted
             position = pair.end()
         elif head := _KEY.match(rest, position):
             values[head[1]], position = _value(rest, head.end())
