@@ -33,7 +33,7 @@ __all__ = [
 _QUOTED_TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _QUOTED = re.compile(_QUOTED_TEXT, re.DOTALL)
 _PAIR = re.compile(
-    rf' ([\w./-]+)=(?:{_QUOTED_TEXT}|([\w.+-]+)(?= [\w./-]+=|\Z))', re.DOTALL | re.ASCII
+    rf" ([\w./-]+)=(?:{_QUOTED_TEXT}|([\w.+-]+)(?= [\w./-]+=|\Z))", re.DOTALL | re.ASCII
 )
 """A key and a value that is quoted, or one plain word: nearly all are, and one match takes them."""
 _KEY = re.compile(r'\s*([^\s="]+)=')
