@@ -31,6 +31,11 @@ test *args:
 # the long runs that the daily test run leaves out
 nightly:
     {{python}} -m pytest -n 2 -m nightly
+    nice -n 10 {{python}} -m tests.fuzz
+
+# a million inputs to every reader of foreign bytes, on one core; arguments go to the fuzzer
+fuzz *args:
+    nice -n 10 {{python}} -m tests.fuzz "$@"
 
 # rewrite schemas/ from the record types and the scenario's models
 schemas:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from kubeledger.cli.options import ledger_option, reports_errors
+from kubeledger.cli.output import printable
 
 __all__ = ["index"]
 
@@ -37,5 +38,5 @@ def index(ledger: Path, rebuild: bool) -> None:
         covered = history.cover(1)
         history.require_kept()
     for node, seq in covered.ends.items():
-        click.echo(f"{node}: records {opened.begin(node).seq + 1} to {seq}")
+        click.echo(f"{printable(node)}: records {opened.begin(node).seq + 1} to {seq}")
     click.echo(f"{len(covered.paths)} Parquet files below {ledger / HISTORY}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kubeledger.cli.output import printable
 from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.query.library import load_library
 from kubeledger.query.views import load_views
@@ -50,7 +51,7 @@ class Shell:
                     else:
                         self._show(statement, {})
                 except KubeledgerError as error:
-                    click.echo(f"error: {error}", err=True)
+                    click.echo(printable(f"error: {error}"), err=True)
                 except KeyboardInterrupt:
                     click.echo("interrupted", err=True)
 

@@ -209,7 +209,10 @@ class ContainersAssembler(Assembler):
         container = self._links.container(container_id, pod)
         if kind == "ContainerDied" and container.died is not None:
             return  # a kubelet that starts tells once more of what has ended
-        is_new = container.seen_ts_ns is None
+        # What was killed has run before: the line about its start is missing.
+        is_new = container.seen_ts_ns is None and not (
+            kind == "ContainerDied" and container.kill is not None
+        )
         follows = is_new and not found and kind == "ContainerStarted"
         self._names.find(container, line.ts_ns, may_follow=follows)
         container.seen_ts_ns = container.seen_ts_ns or line.ts_ns

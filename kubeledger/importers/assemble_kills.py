@@ -233,6 +233,9 @@ class KillsAssembler(Assembler):
         container.name = name or container.name
         if container.name is not None:
             pod.current.setdefault(container.name, container_id)
+            # What is killed runs, though the line about its start may be lost.
+            if container.seen_ts_ns is None and container.died is None:
+                pod.current[container.name] = container_id
         return container
 
     def _from_status(self, container_id: str) -> ContainerLink | None:

@@ -37,10 +37,21 @@ _OVERWRITTEN = re.compile(
     r'SystemReserved="(?P<system>.*)"'
 )
 _VERSION = re.compile(r"Version: (?P<version>v\d+\.\d+\.\S+)")
+_TOPOLOGY = re.compile(
+    r"\[topologymanager\] Creating topology manager with (?P<policy>\S+) policy"
+    r"(?: per (?P<scope>\w+) scope)?"
+)
+_TOPOLOGY_INIT = re.compile(
+    r"\[topologymanager\] Initializing Topology Manager with (?P<policy>\S+) policy"
+    r"(?: and (?P<scope>\w+)-level scope)?"
+)
 _MACHINE = re.compile(r"Machine: \{")
 _CORES = re.compile(r"\bNumCores:(\d+)")
 _MEMORY = re.compile(r"\bMemoryCapacity:(\d+)")
 _NUMA_NODE = re.compile(r"\{Id:(\d+) Memory:\d+")
+
+_TOPOLOGY_MANAGER = "the topology manager's start"
+_CONTAINER_MANAGER = "the container manager's start"
 
 _PROBE_TYPES = {"liveness", "readiness", "startup"}
 _PROBE_RESULTS = ("successful", "failed", "unknown")
@@ -73,6 +84,7 @@ class NodeAssembler(Assembler):
             "Using cgroup driver setting received from the CRI runtime": self._driver,
             "After cpu setting is overwritten": self._overwritten,
             "Kubelet version": self._version,
+            "Creating topology manager with policy per scope": self._topology,
         }
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
@@ -87,7 +99,11 @@ class NodeAssembler(Assembler):
                 (_VERSION, self._version_free),
                 (re.compile(r"Started kubelet"), self._running_free),
             ],
-            "container_manager_linux.go": [(_NODE_CONFIG, self._node_config_free)],
+            "container_manager_linux.go": [
+                (_NODE_CONFIG, self._node_config_free),
+                (_TOPOLOGY_INIT, self._topology_init_free),
+            ],
+            "topology_manager.go": [(_TOPOLOGY, self._topology_free)],
             "kubelet_node_status.go": [
                 (re.compile(r"Updating node status|Recording \S+ event"), self._running_free)
             ],
@@ -146,6 +162,21 @@ class NodeAssembler(Assembler):
     def _overwritten_free(self, line: LogLine, match: re.Match[str]) -> Facts:
         fields = {"kubeReserved": match["kube"], "systemReserved": match["system"]}
         return self._settings.replaced(line, fields)
+
+    def _topology(self, line: LogLine) -> Facts:
+        values = line.values or {}
+        policy, scope = values.get("topologyPolicyName"), values.get("topologyScopeName")
+        return self._runs_with(line, _TOPOLOGY_MANAGER, policy, scope)
+
+    def _topology_free(self, line: LogLine, match: re.Match[str]) -> Facts:
+        return self._runs_with(line, _TOPOLOGY_MANAGER, match["policy"], match["scope"])
+
+    def _topology_init_free(self, line: LogLine, match: re.Match[str]) -> Facts:
+        return self._runs_with(line, _CONTAINER_MANAGER, match["policy"], match["scope"])
+
+    def _runs_with(self, line: LogLine, who: str, policy: object, scope: object) -> Facts:
+        fields = {"topologyManagerPolicy": policy, "topologyManagerScope": scope}
+        return self._settings.stated(line, who, {f: v for f, v in fields.items() if v})
 
     def _version(self, line: LogLine) -> None:
         self._settings.version(str((line.values or {}).get("kubeletVersion", "")))

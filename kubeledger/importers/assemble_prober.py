@@ -33,7 +33,13 @@ from kubeledger.importers.podref import (
     structured_pod,
     text_value,
 )
-from kubeledger.importers.probe_lines import TICK_MESSAGES, Tick, handler_of, tick_of_text
+from kubeledger.importers.probe_lines import (
+    TICK_MESSAGES,
+    Tick,
+    handler_of,
+    result_of,
+    tick_of_text,
+)
 from kubeledger.importers.probe_told import ToldResults
 from kubeledger.importers.probe_worker import (
     INITIAL,
@@ -165,6 +171,7 @@ class ProberAssembler(Assembler):
         ref = structured_pod(values.get("pod"), values.get("podUID"))
         probe_type = text_value(line, "probeType").lower()
         result, output_key = TICK_MESSAGES[line.message]
+        result = result_of(result, text_value(line, "probeResult"))
         if ref is not None and probe_type in INITIAL:
             held = output_key is not None and values.get(output_key) is not None
             output = text_value(line, output_key) if output_key and held else None
@@ -187,13 +194,17 @@ class ProberAssembler(Assembler):
         pod = self._links.pod(self.context, ref, line)
         workers = self._workers.of_pod(pod)
         worker = self._workers.worker(pod, workers, tick.container, tick.probe_type)
+        before = workers.ticks.get((tick.container, tick.probe_type))
+        if before is not None and before.ts_ns == line.ts_ns:
+            return  # the same line again: no worker probes twice in a microsecond
         self._workers.notice_container(pod, worker, line.ts_ns)
         ran_command = (pod.name, tick.container) in self._execs
         self._execs.discard((pod.name, tick.container))
         spec = self._workers.spec(pod, tick.container, tick.probe_type)
+        # The names are the line's, though its UID may be another pod's: both are evidence.
         body = ProbeExecuted(
-            namespace=pod.namespace,
-            pod=pod.name,
+            namespace=ref.namespace or pod.namespace,
+            pod=ref.name,
             pod_uid=pod.uid,
             container=tick.container,
             container_id=worker.container_id,

@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kubeledger.devicemanager.records import DevicesReleased
+import msgspec
+
+from kubeledger.devicemanager.records import DevicesAllocated, DevicesReleased
 from kubeledger.importers.device_desk import DeviceDesk, Numa, all_ids
 from kubeledger.importers.device_holdings import Holder
 from kubeledger.importers.facts import Fact
@@ -21,6 +23,9 @@ from kubeledger.importers.line_values import go_list, integer, split_pod, string
 from kubeledger.units import NS_PER_S
 
 __all__ = ["GrantLines", "numa_of"]
+
+_CALL_NS = NS_PER_S
+"""Between a request and its call the kubelet asks the plugin for its preference, at most."""
 
 _CALL_WAIT_NS = 2 * NS_PER_S
 _SAME_MOMENT_NS = 5 * NS_PER_S
@@ -75,8 +80,11 @@ class GrantLines:
 
     def _call(self, line: LogLine, resource: str, devices: tuple[str, ...]) -> None:
         name = split_pod(text_of(line, "pod"))
-        holder = self._caller(resource, name, text_of(line, "containerName"), line.ts_ns)
+        container = text_of(line, "containerName")
+        holder = self._caller(resource, name, container, line.ts_ns)
         if holder is None or not devices:
+            return
+        if self._is_told(holder, line, devices):
             return
         held = self._desk.holdings.held.get(holder)
         same = held is not None and held.device_ids == devices and held.in_checkpoint
@@ -85,20 +93,36 @@ class GrantLines:
             return
         numa, seen = self._desk.checkpointed(holder, devices)
         fact = self._desk.grant(holder, devices, line.ts_ns, (line.evidence, *seen), numa, name)
+        if resource != holder[2] and isinstance(fact.body, DevicesAllocated):
+            # The call is for another resource than was asked for: it is told as it stands.
+            fact.body = msgspec.structs.replace(fact.body, resource=resource)
         if seen:
             self._desk.queue.add(fact)
         else:
             self._calls[holder[0]] = (holder, self._desk.queue.hold(fact, _CALL_WAIT_NS))
 
+    def _is_told(self, holder: Holder, line: LogLine, devices: tuple[str, ...]) -> bool:
+        """Whether the line stands twice in the log."""
+        held = self._desk.holdings.held.get(holder)
+        same = held is not None and held.device_ids == devices and held.since_ns == line.ts_ns
+        return same and held is not None and held.evidence.text == line.evidence.text
+
     def _caller(
         self, resource: str, name: tuple[str | None, str | None], container: str | None, ts_ns: int
     ) -> Holder | None:
         """Who calls: the line tells it, or the request before it."""
-        for holder in reversed(self._desk.requests):
-            if holder[2] != resource or container not in (None, holder[1]):
-                continue
-            known = self._desk.name_of(holder[0])
-            if name == (None, None) or known in ((None, None), name):
+        asked = [
+            holder
+            for holder in reversed(self._desk.requests)
+            if container in (None, holder[1])
+            and (name == (None, None) or self._desk.name_of(holder[0]) in ((None, None), name))
+        ]
+        for holder in asked:
+            if holder[2] == resource:
+                return holder
+        for holder in asked[:1]:
+            # Each request is followed by its call: the one that just was is answered by this.
+            if ts_ns - self._desk.requests[holder].ts_ns <= _CALL_NS:
                 return holder
         namespace, pod = name
         if namespace is None or pod is None or container is None:

@@ -63,6 +63,7 @@ class KlogReader(EntryReader):
             number += len(lines)
             offset += sum(lengths) + len(lines)
         self._flush()
+        self._count_split()
         self._clock.finish()
         yield from self._take()
         self.account.lines = number
@@ -77,8 +78,10 @@ class KlogReader(EntryReader):
         for index in self._to_read(bodies):
             offset += sum(lengths[seen:index]) + index - seen
             seen = index
-            place = Place(lines[index], bodies[index], number + index + 1, offset)
-            if not self._is_repeat(index, place):
+            body = bodies[index]
+            place = Place(lines[index], body, number + index + 1, offset)
+            is_new = body[1:21] > self._latest and not self._in_repeat
+            if is_new or not self._is_repeat(index, place):
                 self._line(place)
             if self._out:
                 yield from self._take()

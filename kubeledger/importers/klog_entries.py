@@ -75,6 +75,7 @@ class EntryReader:
         self._tag: bytes | None = None
         self._latest = NEVER
         self._split_lines = 0
+        self._split_line = 0
         self._out: list[LogOutput] = []
         self._ts_ns = clock.last_ns or 0
 
@@ -86,6 +87,7 @@ class EntryReader:
         """Any line that the loop could not pass over."""
         if place.body is PARTIAL:
             self._split_lines += 1
+            self._split_line = place.number
             return
         if self._in_block and self._continue_block(place):
             return
@@ -222,6 +224,20 @@ class EntryReader:
             self.account.noise += lines
         else:
             self.account.understood += lines
+
+    def _count_split(self) -> None:
+        """At the end: pieces of a split line that were not counted with its last one.
+
+        They go where that went, which the loop passed over, or with no end, are half a line.
+        """
+        if not self._split_lines:
+            return
+        self._split_lines -= 1
+        if self._bodies.is_open or self._tail_kind is Verdict.UNKNOWN:
+            place = Place(b"", b"", self._split_line, 0)
+            self._reject_plain(place, "(half a line)")
+        else:
+            self._count(self._tail_kind)
 
     def _reject(self, shape: str, number: int, evidence: Evidence) -> None:
         self._tail_kind = _UNKNOWN

@@ -125,6 +125,11 @@ class Bodies:
         self._unwrapper = Unwrapper()
         self._split = b""
 
+    @property
+    def is_open(self) -> bool:
+        """The last line goes on in one that has not come."""
+        return bool(self._split)
+
     def of(self, lines: list[bytes]) -> list[bytes]:
         """(n,) bodies; ``PARTIAL`` for a line whose text comes with a later one."""
         return [self._body(line) for line in lines]

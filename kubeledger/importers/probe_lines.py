@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from kubeledger.prober.records import ProbeType, TickResult
 
-__all__ = ["TICK_MESSAGES", "Handler", "Tick", "handler_of", "tick_of_text"]
+__all__ = ["TICK_MESSAGES", "Handler", "Tick", "handler_of", "result_of", "tick_of_text"]
 
 Handler = Literal["exec", "http", "tcp", "grpc"]
 
@@ -49,11 +49,21 @@ def tick_of_text(match: re.Match[str]) -> Tick:
     if match["outcome"] == "errored":
         result = "error"
     elif match["outcome"] == "failed":
-        result = "failure" if state in (None, "failure") else "unknown"
+        result = result_of("failure", state)
     else:
         result = "warning" if match["rest"].startswith(" with a warning") else "success"
     probe_type = cast(ProbeType, match["type"].lower())
     return Tick(probe_type, match["container"], result, output)
+
+
+def result_of(result: TickResult, state: str | None) -> TickResult:
+    """The result of a tick of which a line also holds the probe's own word for it.
+
+    Lines about failures do; a word that is none of the probe's results is none it is sure of.
+    """
+    if result != "failure" or state in (None, "", "failure"):
+        return result
+    return "warning" if state == "warning" else "unknown"
 
 
 def handler_of(spec: dict[str, Any] | None, ran_command: bool) -> Handler | None:

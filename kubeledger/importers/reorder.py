@@ -29,25 +29,36 @@ def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[tuple[int,
         first_ns: no time is before this one.
     """
     waiting: deque[tuple[int, LogOutput]] = deque()
+    suspect: tuple[int, LogOutput] | None = None
     key = first_ns
     for output in outputs:
         ts_ns = output.ts_ns if isinstance(output, Fact) else output.line.ts_ns
-        if isinstance(output, ClockStep):
+        stepped = isinstance(output, ClockStep)
+        if suspect is not None:
+            # Only what follows tells whether it is late, or the clock was set back before it.
+            _insert(waiting, *((waiting[-1][0], suspect[1]) if stepped else suspect))
+            suspect = None
+        if stepped:
             while waiting:
                 at_ns, held = waiting.popleft()
                 key = max(key, at_ns)
                 yield key, held
-        if waiting and waiting[-1][0] > ts_ns:
+        if waiting and ts_ns < waiting[-1][0] - STEP_NS:
+            suspect = (ts_ns, output)
+            continue
+        if waiting and ts_ns < waiting[-1][0]:
             _insert(waiting, ts_ns, output)
         else:
             waiting.append((ts_ns, output))
         upto_ns = waiting[-1][0] - STEP_NS
         while waiting[0][0] <= upto_ns:
-            ts_ns, held = waiting.popleft()
-            key = max(key, ts_ns)
+            at_ns, held = waiting.popleft()
+            key = max(key, at_ns)
             yield key, held
-    for ts_ns, held in waiting:
-        key = max(key, ts_ns)
+    if suspect is not None:
+        _insert(waiting, *suspect)
+    for at_ns, held in waiting:
+        key = max(key, at_ns)
         yield key, held
 
 

@@ -16,6 +16,10 @@ _NEAR = 16
 """Lines back to which a line with the latest stamp is compared at once."""
 
 
+_OLDER = 8
+"""Lines above that are older than a line: then its place in the order of time is passed."""
+
+
 class Repeats:
     """Tells for the lines of one log whether they were read before."""
 
@@ -25,6 +29,7 @@ class Repeats:
         self._first: dict[bytes, int] | None = None
         self._older: set[bytes] | None = None
         self._fine = False
+        self._blocks = False
 
     def begin(self, bodies: list[bytes]) -> None:
         """The next batch of lines, without their carriers' prefixes."""
@@ -39,6 +44,8 @@ class Repeats:
         """One of the lines just above is the same; for a line with the latest stamp."""
         if not self._tells_apart(stamp):
             return False
+        if self._blocks:
+            return self.far(index, stamp)
         body = self._bodies[index]
         if body in self._bodies[max(0, index - _NEAR) : index]:
             return True
@@ -48,13 +55,36 @@ class Repeats:
         """A line further above is the same; for a line that comes late."""
         if not self._tells_apart(stamp):
             return False
+        if not self._blocks:
+            near = self._back_to(index, stamp)
+            if near is not None:
+                # Below a block of such lines, older ones tell nothing of the order of time.
+                self._blocks = near
+                return near
         if self._first is None or self._older is None:
             # From the last to the first, so that the first of equal lines stays.
             positions = range(len(self._bodies) - 1, -1, -1)
             self._first = dict(zip(reversed(self._bodies), positions, strict=True))
             self._older = set(self._before)
         body = self._bodies[index]
-        return self._first[body] < index or body in self._older
+        found = self._first[body] < index or body in self._older
+        self._blocks |= found
+        return found
+
+    def _back_to(self, index: int, stamp: bytes) -> bool | None:
+        """The line is among those above down to its own time; None when that is far away.
+
+        Most late lines were written by another goroutine a moment ago: this is cheap.
+        """
+        begin = 1 if stamp[4:5] == b" " else 6
+        end, older, body = begin + len(stamp), 0, self._bodies[index]
+        for above in reversed(self._bodies[max(0, index - _NEAR * 8) : index]):
+            if above == body:
+                return True
+            older += above[begin:end] < stamp
+            if older == _OLDER:
+                return False
+        return None
 
     def is_just_above(self, index: int) -> bool:
         """The line right above is the same."""

@@ -10,6 +10,7 @@ flags that were given. What is left of that, from the surest on:
    flag that was not given (one equal to the default) says nothing when there is a file;
 5. the configuration file in the bundle, which may be younger than the process.
 
+What a part of the kubelet logs that it runs with is compared, and fills what nothing tells.
 Where 2 or 3 contradict what follows from 4 and 5, they are believed and it is said.
 """
 
@@ -55,6 +56,8 @@ class SettingsSources(msgspec.Struct):
         dump: the configuration's fields as the process dumped them.
         node_config: KubeletConfiguration fields that ``NodeConfig`` tells.
         replaced: fields that a line says were replaced -> new value.
+        stated: what lines of parts of the kubelet say they run with: the field, who says so
+            and its value.
     """
 
     minor: int | None = None
@@ -63,6 +66,7 @@ class SettingsSources(msgspec.Struct):
     dump: Statement | None = None
     node_config: Statement | None = None
     replaced: dict[str, Statement] = {}
+    stated: dict[tuple[str, str], Statement] = {}
 
     def field_of(self, flag: str) -> FlagField | None:
         """The flag's row, if it has a field in the version that ran."""
@@ -101,6 +105,7 @@ def effective_settings(sources: SettingsSources) -> SettingsObserved:
     _apply_node_config(sources, chosen)
     for field, statement in sources.replaced.items():
         chosen.put(field, statement.value, "log")
+    _apply_stated(sources, chosen)
     for flag, statement in sources.flags.items():
         if sources.field_of(flag) is None:
             chosen.put(f"--{flag}", statement.value, "flag")
@@ -240,8 +245,23 @@ def _apply_node_config(sources: SettingsSources, chosen: _Chosen) -> None:
             chosen.put(field, value, "log")
 
 
+def _apply_stated(sources: SettingsSources, chosen: _Chosen) -> None:
+    """What a part of the kubelet says it runs with tells what nothing else tells, or differs."""
+    said: dict[str, str] = {}
+    for (field, who), statement in sources.stated.items():
+        expected = chosen.values.get(field)
+        if field not in chosen.values:
+            chosen.put(field, statement.value, "log")
+            said[field] = who
+        elif not _same(expected, statement.value):
+            other = said.get(field) or _named(chosen.sources[field])
+            chosen.conflicts.append(
+                f"{field}: {other} says {_text(expected)}, {who} says {_text(statement.value)}"
+            )
+
+
 def _named(source: str) -> str:
-    return "the flag" if source == "flag" else "the configuration"
+    return {"flag": "the flag", "default": "the default"}.get(source, "the configuration")
 
 
 def _is_default(field: str, value: Any, minor: int | None) -> bool:  # noqa: ANN401  (any JSON value)

@@ -102,6 +102,20 @@ class SettingsCollector:
             self._log.replaced[field] = Statement(_resource_list(value), line.evidence)
         return facts
 
+    def stated(self, line: LogLine, who: str, fields: dict[str, Any]) -> Facts:
+        """A line in which a part of the kubelet, ``who``, says what settings it runs with.
+
+        One that comes after the account was closed corrects it, if it tells anything new.
+        """
+        goes_on = self._closed and not self._is_other(line)
+        facts = [] if goes_on else [*self._process_of(line)]
+        for field, value in fields.items():
+            self._log.stated[field, who] = Statement(value, line.evidence)
+        if goes_on:
+            self._closed = False
+            facts += self.close(line.ts_ns)
+        return facts
+
     def running(self, line: LogLine) -> Facts:
         """A line of a kubelet that is past its start."""
         facts = self._process_of(line) if self._is_other(line) else ()
@@ -120,7 +134,9 @@ class SettingsCollector:
         if not body.settings or body == self._emitted:
             return ()
         self._emitted = body
-        return (Fact(ts_ns, body, evidence_of(sources)),)
+        disputed = {conflict.partition(":")[0] for conflict in body.conflicts}
+        said = [s.evidence for (field, _), s in sources.stated.items() if field in disputed]
+        return (Fact(ts_ns, body, (*evidence_of(sources), *said)),)
 
     def _is_other(self, line: LogLine) -> bool:
         return None not in (line.pid, self._pid) and line.pid != self._pid

@@ -28,12 +28,15 @@ def is_plausible(node: NodeInfo) -> bool:
         and all(0 < first <= last <= max(node.last_seq, 0) for first, last in runs)
         and all(later[0] > earlier[1] for earlier, later in pairwise(runs))
         and all(run.first_ts_ns <= run.max_ts_ns for run in node.runs)
+        and (node.dropped_seq > 0) == bool(node.dropped_head)
         and _have_digests(node)
     )
 
 
 def _have_digests(node: NodeInfo) -> bool:
     given = [segment.head for segment in node.segments] + [loss.head for loss in node.losses]
+    if node.dropped_head:
+        given.append(node.dropped_head)
     try:
         digests = [node.head, *map(bytes.fromhex, given)]
     except ValueError:

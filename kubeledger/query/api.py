@@ -6,9 +6,10 @@ import shutil
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from tempfile import mkdtemp
+from threading import Thread
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -26,6 +27,9 @@ __all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "connect"]
 
 DEFAULT_TIMEOUT_S = 60.0
 _FETCH_ROWS = 2048
+_GRACE_S = 3.0
+"""After an interruption; most functions look for one now and then."""
+
 _T = TypeVar("_T")
 
 
@@ -125,10 +129,16 @@ class Queryable:
         """
         needs = needs_of(check_query(self._parser, query))
         cursor = self._ready(needs).cursor()
-        clock = _TimeLimit(cursor, self.timeout_s)
+        clock = _TimeLimit(cursor, self.timeout_s, self._leave_behind)
         cursor.execute("BEGIN TRANSACTION READ ONLY")
         clock.run(lambda: cursor.execute(query, dict(params) if params else None))
         return Rows(cursor, clock)
+
+    def _leave_behind(self) -> None:
+        """A query cannot be stopped: go on with a connection of our own, and keep its files."""
+        if self._database is not None:
+            _left_behind.append(self._database)
+        self._database = self._loaded = None
 
     def _ready(self, needs: Needs) -> duckdb.DuckDBPyConnection:
         self._needs = self._needs.union(needs)
@@ -167,8 +177,14 @@ def connect(
 class _TimeLimit:
     """Counts the time that DuckDB works for one query, not that of who takes its rows."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, limit_s: float) -> None:
+    def __init__(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        limit_s: float,
+        on_left_behind: Callable[[], None],
+    ) -> None:
         self._cursor = cursor
+        self._on_left_behind = on_left_behind
         self._limit_s = limit_s
         self._left_s = limit_s
 
@@ -179,24 +195,49 @@ class _TimeLimit:
             BadQuestionError: DuckDB's refusal in one line, or the time is over.
         """
         # In a thread of its own, for a query that runs in C does not hear Ctrl-C.
-        with ThreadPoolExecutor(1, "kubeledger-query") as thread:
-            started = time.monotonic()
-            future = thread.submit(work)
-            try:
-                return future.result(max(self._left_s, 0.001))
-            except TimeoutError:
-                self._cursor.interrupt()
-                raise BadQuestionError(
-                    f"the query took longer than {self._limit_s:g} s",
-                    advice="narrow it down, or give it more with --timeout",
-                ) from None
-            except KeyboardInterrupt:
-                self._cursor.interrupt()
-                raise
-            except duckdb.Error as error:
-                raise BadQuestionError(one_line(str(error)), advice=_advice(str(error))) from error
-            finally:
-                self._left_s -= time.monotonic() - started
+        answers: SimpleQueue[_T | BaseException] = SimpleQueue()
+        thread = Thread(target=_answer, args=(work, answers), name="kubeledger-query", daemon=True)
+        started = time.monotonic()
+        try:
+            thread.start()
+            answer = answers.get(timeout=max(self._left_s, 0.001))
+        except Empty:
+            self._stop(thread)
+            raise BadQuestionError(
+                f"the query took longer than {self._limit_s:g} s",
+                advice="narrow it down, or give it more with --timeout",
+            ) from None
+        except KeyboardInterrupt:
+            self._stop(thread)
+            raise
+        finally:
+            self._left_s -= time.monotonic() - started
+        if isinstance(answer, duckdb.Error):
+            raise BadQuestionError(one_line(str(answer)), advice=_advice(str(answer))) from answer
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _stop(self, thread: Thread) -> None:
+        """Interrupt the query; one that is inside a single call of a function hears nothing.
+
+        It is left behind then: what it holds must not be closed, for that would wait for it.
+        """
+        self._cursor.interrupt()
+        thread.join(_GRACE_S)
+        if thread.is_alive():
+            _left_behind.append(self._cursor)
+            self._on_left_behind()
+
+
+_left_behind: list[duckdb.DuckDBPyConnection] = []
+
+
+def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) -> None:
+    try:
+        answers.put(work())
+    except BaseException as error:
+        answers.put(error)
 
 
 def _advice(message: str) -> str:

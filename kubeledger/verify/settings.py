@@ -30,17 +30,20 @@ class Settings:
     Attributes:
         variant: whose values come first.
         seq: record that holds the recorded ones; None before it.
+        disputed: settings on which the sources of that record differ.
     """
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
         self.seq: int | None = None
+        self.disputed: frozenset[str] = frozenset()
         self._values: dict[str, Any] = dict(variant.settings)
 
     def observe(self, seq: int, body: SettingsObserved) -> None:
         """Take in what a kubelet process runs with."""
         recorded = {name: msgspec.json.decode(s.value) for name, s in body.settings.items()}
         self.seq = seq
+        self.disputed = frozenset(conflict.partition(":")[0] for conflict in body.conflicts)
         self._values = {**recorded, **self.variant.settings}
 
     def get(self, name: str) -> Any:  # noqa: ANN401 # any JSON value

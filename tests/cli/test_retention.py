@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
 from kubeledger.importers.api import import_sources
+from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.retention import Policy
 from kubeledger.ledger.writer import WriterOptions
@@ -176,6 +177,7 @@ def test_a_recorded_node(tmp_path: Path, recorded: Ledger) -> None:
 READER = """
 import sys, time
 from kubeledger.ledger.audit import audit
+from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.replay import state_at
 from tests.ledger.making import NODE
@@ -229,3 +231,44 @@ def test_readers_beside_drops(tmp_path: Path) -> None:
     for reader in readers:
         _, said = reader.communicate()
         assert reader.returncode == 0, said
+
+
+def klog(seconds: int) -> str:
+    """A log of containers that start, one a second."""
+    lines = [
+        f"I1121 03:{second // 60:02d}:{second % 60:02d}.000000    1234 kubelet.go:2098] "
+        f'"SyncLoop (PLEG): event for pod" pod="default/web-{second}" '
+        f"event=&{{ID:0b0e6f3c-6f1e-4d0c-8c1d-{second:012d} "
+        f"Type:ContainerStarted Data:{second:064x}}}\n"
+        for second in range(seconds)
+    ]
+    return "Log file created at: 2026/11/21 03:00:00\n" + "".join(lines)
+
+
+def facts(ledger: Ledger) -> list[str]:
+    """What the records say, but for what the ledger says of itself."""
+    return [repr(r.body) for r in ledger.records() if not r.kind.startswith("ledger.")]
+
+
+def test_a_log_that_grows_brings_nothing_back(tmp_path: Path) -> None:
+    """Of a log whose first records were dropped, only what is new is taken in."""
+    log = tmp_path / "kubelet.log"
+    ledger = Ledger.create(tmp_path / "l", WriterOptions(segment_bytes=1000, level=1))
+    for seconds in (20, 30, 40):
+        log.write_text(klog(seconds))
+        import_sources([str(log)], ledger)
+    whole = facts(ledger)
+    (found,) = drop_by_policy(ledger, Policy(keep_bytes=0, words="test"), 10**18)
+    assert found.record_seq is not None
+    kept = facts(ledger)
+    assert kept == whole[-len(kept) :]
+    assert len(kept) < len(whole)
+    log.write_text(klog(50))
+    (report,) = import_sources([str(log)], ledger).bundles
+    assert facts(ledger)[: len(kept)] == kept
+    alone = Ledger.create(tmp_path / "alone")
+    import_sources([str(log)], alone)
+    assert facts(ledger) == facts(alone)[-len(facts(ledger)) :]
+    assert report.left_out > 0
+    assert import_sources([str(log)], ledger).added == 0
+    assert audit(ledger).findings == ()

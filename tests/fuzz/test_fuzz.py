@@ -23,6 +23,7 @@ FOUND: tuple[tuple[str, bytes], ...] = (
     ("log-runtime", b'{"log":"I1121 02:52:44.127\xea 1 a.go:1] x\\n","time":"x"}\n'),
     ("log-runtime", b'{"log":"I1121 02:52:44.127126 1 a.go:1] x\\n","time":"\\ud800"}\n'),
     ("log-runtime", b'{"log":"x","a":' + b"[" * 3000 + b"}\n"),
+    ("log-runtime", b'{"log":"I1121 02:52:44.127126 1 iptables.go:1] running"}\n'),
     ("setting", b"maxPods=" + b"[" * 3000),
     ("setting", b"cgroupRoot=\xed\xa0\x80"),
 )

@@ -333,6 +333,27 @@ class TestGrants:
         (unknown,) = bodies(run(lines(line)), DevicesAllocated)
         assert (unknown.namespace, unknown.pod, unknown.pod_uid) == ("ns", "p", None)
 
+    def test_a_call_for_another_resource_than_was_asked_for(self) -> None:
+        """It is told as it stands, with the request that it answers as its cause."""
+        facts = run(lines(need("u", "c"), make("a", resource="r/y")), u="ns/p")
+        assert granted(facts) == [("u", "c", "r/y", ("a",), None)]
+        asked, given = of_kind(facts, AllocationRequested), of_kind(facts, DevicesAllocated)
+        assert [fact.cause for fact in given] == asked
+        # Long after the request it is another's, whose own request is not in the log.
+        late = run(lines(need("u", "c"), "+5s " + make("a", resource="r/y")), u="ns/p")
+        assert granted(late) == []
+
+    def test_a_call_that_stands_twice_in_the_log(self) -> None:
+        """One line, repeated."""
+        call = (
+            'manager.go "Making allocation request for device plugin" devices=["a"] '
+            'resourceName="r/x" pod="ns/p" containerName="c"'
+        )
+        line, other = lines(call, call)
+        known = context(u="ns/p")
+        assert len(granted(feed(DeviceAssembler(known), [line, line]))) == 1
+        assert len(granted(feed(DeviceAssembler(known), [line, other]))) == 2
+
     def test_how_an_allocation_became_known(self) -> None:
         """From the call, or from what a new kubelet finds of before."""
         found = (

@@ -131,6 +131,20 @@ def _after_kill(*more: str) -> list[str | None]:
     return [body.container for body in of(facts, ContainerStarted)[1:]]
 
 
+def test_a_start_whose_line_is_missing() -> None:
+    """What was killed and died had run: its end is no start, and it is what came before."""
+    context = world()
+    know_pod(context, "a", UID, namespace="shop", spec=container("web"))
+    log = [
+        _pleg("10:00:02.000000", "ContainerStarted", FIRST),
+        *_kill("10:01:00", SECOND),
+        _pleg("10:01:03.000000", "ContainerDied", SECOND),
+        _pleg("10:01:03.000100", "ContainerStarted", THIRD),
+    ]
+    found = of(tell(context, log), ContainerRestarted)
+    assert [(body.container_id, body.previous_container_id) for body in found] == [(THIRD, SECOND)]
+
+
 def test_what_a_killed_container_became() -> None:
     """What the pod starts after such a kill is the same container."""
     assert _after_kill() == ["web"]

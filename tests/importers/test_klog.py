@@ -410,6 +410,19 @@ def test_lines_of_an_entry_that_was_sent_twice() -> None:
     assert read.account.repeated == 1 + len(BLOCK)
 
 
+@pytest.mark.parametrize("length", [5, 30, 500])
+def test_a_block_that_was_sent_twice_counts_once(length: int) -> None:
+    """However long it is; what comes a little late in between is no repeat."""
+    lines = [
+        PROBE.replace(".296376", f".{296376 + n * 10}").replace("ns/a", f"ns/p{n}")
+        for n in range(1000)
+    ]
+    late = PROBE.replace(".296376", f".{296376 + 5003}")
+    read = log(*lines[:600], late, *lines[600 - length : 600], *lines[600:])
+    assert len(read.lines) == 1001
+    assert read.account.repeated == length
+
+
 def test_equal_lines_of_a_coarse_clock_are_two() -> None:
     """Stamps without microseconds do not tell two lines of one millisecond apart."""
     coarse = PROBE.replace(".296376", ".296000")

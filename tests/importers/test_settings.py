@@ -261,6 +261,78 @@ def test_node_config_contradicts_the_file() -> None:
     assert len(body.conflicts) == 1
 
 
+TOPOLOGY = {
+    "1.20.2": (
+        klog(
+            "topology_manager.go",
+            "[topologymanager] Creating topology manager with best-effort policy per container "
+            "scope",
+        ),
+        klog(
+            "container_manager_linux.go",
+            "[topologymanager] Initializing Topology Manager with best-effort policy and "
+            "container-level scope",
+        ),
+    ),
+    "1.36.2": (
+        klog(
+            "topology_manager.go",
+            '"Creating topology manager with policy per scope" topologyPolicyName="best-effort" '
+            'topologyScopeName="container"',
+            pid=30095,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_topology_manager_tells_what_it_runs_with(version: str) -> None:
+    """It says the same as the rest, or it is said that it does not."""
+    assembler = NodeAssembler(BundleContext(node="n", kubelet_version=version))
+    begun = [
+        *feed_items(assembler, [config_item(config(version))]),
+        *feed_log(assembler, start_log(version)),
+    ]
+    (first,) = observed(begun)
+    for line in TOPOLOGY[version]:
+        assert observed(feed_log(assembler, line)) == []
+    for line in TOPOLOGY[version]:
+        for lie, field in (
+            (line.replace("best-effort", "restricted"), "topologyManagerPolicy"),
+            (line.replace("container-level", "pod-level"), "topologyManagerScope"),
+            (line.replace("per container scope", "per pod scope"), "topologyManagerScope"),
+            (line.replace('Name="container"', 'Name="pod"'), "topologyManagerScope"),
+        ):
+            if lie == line:
+                continue
+            facts = list(feed_log(assembler, lie))
+            (body,) = observed(facts)
+            assert body.settings == first.settings
+            (conflict,) = body.conflicts
+            assert conflict.startswith(f"{field}: ")
+            assert "start says" in conflict
+            assert lie.strip() in [piece.text for piece in facts[0].evidence]
+            (told,) = observed(feed_log(assembler, line))
+            assert told == first
+
+
+def test_a_topology_manager_that_alone_tells_its_settings() -> None:
+    """Nothing else does; two lines of it that differ are a conflict."""
+    one, other = TOPOLOGY["1.20.2"]
+    body = settings_of(one + other + klog("server.go", "Started kubelet"))
+    told = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": "container"}
+    assert values(body) == told
+    assert body.conflicts == ()
+    body = settings_of(
+        one + other.replace("best-effort", "none") + klog("server.go", "Started kubelet")
+    )
+    (conflict,) = body.conflicts
+    assert conflict == (
+        'topologyManagerPolicy: the topology manager\'s start says "best-effort", the container '
+        'manager\'s start says "none"'
+    )
+
+
 def test_drop_ins_replace_and_files_contradict() -> None:
     """``*.conf`` files are merged over the rest; two files that disagree are a conflict."""
     base = config_item({"maxPods": 5, "evictionHard": {"a": "1", "b": "2"}})

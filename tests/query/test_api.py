@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.errors import BadQuestionError
+from kubeledger.query import api
 from kubeledger.query.api import Queryable, connect
 
 
@@ -108,3 +109,17 @@ def test_results_live_side_by_side(database: Queryable) -> None:
     assert next(first) == (5,)
     assert database.sql("SELECT count(*) FROM evidence").fetchall() == [(46,)]
     assert list(first) == [(12,), (37,)]
+
+
+def test_a_query_that_hears_no_interruption_is_left_behind(
+    database: Queryable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside one call of a function DuckDB looks for nothing; the next query runs all the same."""
+    monkeypatch.setattr(api, "_GRACE_S", 0.05)
+    database.timeout_s = 0.2
+    started = time.process_time()
+    with pytest.raises(BadQuestionError, match="longer than"):
+        database.sql("SELECT levenshtein(repeat('a', 30000), repeat('b', 30000))").fetchall()
+    assert time.process_time() - started < 60
+    database.timeout_s = 60.0
+    assert database.sql("SELECT count(*) FROM records").fetchall() == [(46,)]

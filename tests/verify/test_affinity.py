@@ -9,6 +9,7 @@ import pytest
 
 from kubeledger.devicemanager.records import DevicesReported
 from kubeledger.machine import Evidence
+from kubeledger.node.records import SettingsObserved
 from kubeledger.topologymanager.records import Hint
 from kubeledger.verify import Contradiction, Variant
 from tests.verify.device_world import GPU, Node, device_outcomes, hint
@@ -151,6 +152,45 @@ def test_lines_of_providers_that_are_not_there() -> None:
         assert [outcome.verdict for outcome in found] == [verdict]
 
 
+@pytest.mark.parametrize(
+    ("told", "verdict"),
+    [("", "unverifiable"), ("has no possible NUMA affinities for resource 'cpu'", "impossible")],
+)
+def test_an_empty_list_of_1_20(told: str, verdict: str) -> None:
+    """No preference and no possible hint look alike, where the line that tells them is lost."""
+    node = Node("1.20.2", policy="best-effort", numa=(0, 1))
+    offered = node.hints("a", "c", cpu=(), gpu=(hint(0),))
+    seq = node.affinity("a", "c", hint(0), offered)
+    texts = ["[topologymanager] TopologyHints for pod 'a', container 'c': map[cpu:[]]"] * 3
+    texts += [f"[topologymanager] Hint Provider {told}"] if told else []
+    evidence = tuple(Evidence(file="kubelet.log", line=n, text=t) for n, t in enumerate(texts))
+    records = [
+        msgspec.structs.replace(record, evidence=evidence) if record.seq == offered else record
+        for record in node.records()
+    ]
+    found = [o for o in device_outcomes(records) if not isinstance(o, Contradiction)]
+    assert [(o.seq, o.verdict) for o in found] == [(seq, verdict)]
+
+
+def test_sources_that_disagree_on_the_policy_blame_no_decision() -> None:
+    """The settings tell of it."""
+    node = Node(policy="best-effort", numa=(0, 1))
+    seqs = [
+        node.affinity(pod, "c", hint(0), node.hints(pod, "c", cpu=BOTH), policy="restricted")
+        for pod in "ab"
+    ]
+    assert {node.finding(seq).verdict for seq in seqs} == {"impossible"}
+    conflict = 'topologyManagerPolicy: the configuration says "best-effort", the log "restricted"'
+    node.steps = [
+        (at, msgspec.structs.replace(body, conflicts=(conflict,)))
+        if isinstance(body, SettingsObserved)
+        else (at, body)
+        for at, body in node.steps
+    ]
+    assert {node.finding(seq).verdict for seq in seqs} == {"match"}
+    assert len(node.contradictions()) == 1
+
+
 def test_lines_that_disagree() -> None:
     """The merged hint is logged several times; another value in one of them is a lie."""
     node, seq = merged(disputed=hint(0))
@@ -162,17 +202,21 @@ def test_lines_that_disagree() -> None:
 
 
 def test_pod_scope() -> None:
-    """One decision for the pod; one for a container cannot be."""
+    """One decision for the pod; that of a container, and its hints, contradict the setting."""
     settings: dict[str, Any] = {"topologyManagerScope": "pod"}
     node = Node(policy="best-effort", numa=(0, 1), **settings)
     seq = node.affinity("a", None, hint(0), node.hints("a", None, cpu=BOTH))
     assert node.finding(seq).verdict == "match"
     assert node.finding(seq).subject == "pod/ns/a"
     node, seq = merged(settings=settings)
-    finding = node.finding(seq)
-    assert finding.verdict == "impossible"
-    assert finding.expected is not None
-    assert finding.expected["container"] is None
+    assert node.finding(seq).verdict == "match"
+    (contradiction,) = node.contradictions()
+    assert "hints were merged for a container" in contradiction.why
+    node, seq = merged()
+    other = node.finding(seq, Variant(name="pods", settings=settings))
+    assert other.verdict == "impossible"
+    assert other.expected is not None
+    assert other.expected["container"] is None
 
 
 def test_hints_that_led_to_nothing() -> None:

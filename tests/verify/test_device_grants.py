@@ -381,6 +381,22 @@ def test_log_and_checkpoint_name_different_devices() -> None:
     assert [side.seq for side in contradiction.sides] == [lie, read]
 
 
+def test_what_log_and_checkpoint_dispute_blames_nobody_else() -> None:
+    """Who got the device that the checkpoint gives to the first one is not wrong for it."""
+    node = one_pod()
+    lie = node.grant("a", "gpu-0")
+    node.pod("b", ("c", 1, "app"))
+    other = node.grant("b", "gpu-1")
+    node.pod("d", ("c", 1, "app"))
+    third = node.grant("d", "gpu-2")
+    held = {("a", "c"): {"-1": ("gpu-1",)}, ("b", "c"): {"-1": ("gpu-1",)}}
+    node.checkpoint(held)
+    node.lives("a")
+    assert node.finding(lie).verdict == "impossible"
+    assert node.finding(other).missing == (HOLDERS,)
+    assert node.finding(third).verdict in ("match", "admissible")
+
+
 def test_a_static_pod_that_comes_back() -> None:
     """Its UID is that of the one before: a later checkpoint says nothing about that one."""
     node = one_pod()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kubeledger.images.records import GarbageCollected, ImagesDetected
@@ -256,6 +257,40 @@ def test_ends_without_a_start(body: GarbageCollected, verdict: Verdict) -> None:
     assert verdicts(history(*BEGIN, (600, disk(50)), (601, body))) == [
         ("GarbageCollected", verdict)
     ]
+
+
+ONCE = "Image garbage collection failed once. Stats initialization may not have completed yet: E"
+AGAIN = "Image garbage collection failed multiple times in a row: E"
+WELL = "Image garbage collection succeeded"
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        ([(1, ONCE)], ""),
+        ([(1, AGAIN)], "it is the first of the process"),
+        ([(301, AGAIN)], ""),
+        ([(1, ONCE), (301, AGAIN)], ""),
+        ([(1, ONCE), (301, ONCE)], "failed as well"),
+        ([(1, ONCE), (301, AGAIN), (601, ONCE)], "failed as well"),
+        ([(1, WELL), (301, AGAIN)], "succeeded"),
+        ([(1, WELL), (301, ONCE)], ""),
+        ([(1, ONCE), (601, ONCE)], ""),
+        ([(1, WELL), (601, AGAIN)], ""),
+    ],
+)
+def test_once_or_again(ends: list[tuple[float, str]], why: str) -> None:
+    """A failure tells whether the one before failed too; one in between may not be there."""
+    failed = GarbageCollected(outcome="failed", error="failed to get image stats: E")
+    steps: list[Step] = [(at, BELOW if text == WELL else failed) for at, text in ends]
+    records = history(*BEGIN, *steps)
+    for place, (_, text) in enumerate(ends, start=len(BEGIN)):
+        (piece,) = records[place].evidence
+        piece = msgspec.structs.replace(piece, text=f"E1121 kubelet.go:1305] {text}")
+        records[place] = msgspec.structs.replace(records[place], evidence=(piece,))
+    *_, found = findings(records)
+    assert found.verdict == ("impossible" if why else "unverifiable")
+    assert why in found.why
 
 
 def test_no_capacity() -> None:

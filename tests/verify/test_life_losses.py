@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kubeledger.machine import Body
@@ -10,9 +11,14 @@ from kubeledger.verify.lives.grid import Grid
 from tests.verify.life_scenes import (
     added,
     alone,
+    backed_off,
     changed_to,
+    died,
+    event,
     judged,
+    killed,
     listed,
+    restarted,
     started,
     tick,
     verdicts,
@@ -112,3 +118,65 @@ def test_a_grid_without_room() -> None:
     assert (grid.is_whole(59), grid.room) == (False, 6)
     grid.forget()
     assert not grid.is_whole(100)
+
+
+def test_a_back_off_behind_lost_starts() -> None:
+    """An instance ended whose start is missing: nobody knows how often there was one."""
+    lead: list[Step] = [*BEGIN, (3, died("c1", 1)), (4, started("c2")), (4, restarted("c2", "c1"))]
+    tail: list[Step] = [(9, started("c4")), (9, restarted("c4", "c3")), (10, died("c4", 1))]
+    steps: list[Step] = [*lead, (5, died("c2", 1)), (8, died("c3", 1)), *tail]
+    found, _ = judged(*steps, (10.5, backed_off(40)), (60, listed()))
+    assert "impossible" not in [each.verdict for each in found]
+    assert found[-1].verdict == "unverifiable"
+
+
+def test_a_kill_whose_tick_is_missing() -> None:
+    """Only where no tick can be missing a kill has no cause."""
+    failed: list[Step] = [(at, tick("failure")) for at in (5, 15)]
+    gone: list[Step] = [*BEGIN, *failed, (25.1, killed()), (60, LIVE)]
+    assert verdicts(*gone, version="1.20.2") == ["unverifiable"]
+    told: list[Step] = [*BEGIN, *failed, (16, killed()), (60, LIVE)]
+    assert verdicts(*told, version="1.20.2") == ["impossible"]
+
+
+def test_a_pause_behind_which_ticks_are_missing() -> None:
+    """A worker that had to tick and did not tells that other lines are missing, too."""
+    lead: list[Step] = [*BEGIN, (5, tick("success")), (15, tick("success"))]
+    died_since: list[Step] = [(60, died("c1", 1)), (60.5, backed_off(10))]
+    found, _ = judged(*lead, *died_since, (90, LIVE))
+    assert [each.verdict for each in found] == ["unverifiable"]
+
+
+def test_events_that_tell_of_no_start() -> None:
+    """An event's words, its container, and what a list says later."""
+
+    def runs(since: str) -> Step:
+        state = {"running": {"startedAt": since}}
+        status = {"containerStatuses": [{"name": "app", "state": state}]}
+        return (40, msgspec.structs.replace(listed(), status=status))
+
+    words = event("Started", "Started container app", warning=False)
+    late, early = "1970-01-01T00:17:05Z", "1970-01-01T00:16:45Z"
+    assert judged(*BEGIN, (25, words), runs(late))[1] == []
+    assert judged(*BEGIN, (25, words), (26, started("c2")), runs(early))[1] == []
+    ((dispute,), (other,)) = (
+        judged(*BEGIN, (25, said), runs(early))[1]
+        for said in (words, event("Created", "Started container app", warning=False))
+    )
+    assert "runs since" in dispute.sides[1].says
+    assert "message of another one" in other.why
+
+
+def test_an_instance_that_only_lists_tell_of() -> None:
+    """The one before is not the one that was seen last, when lists count one more."""
+    counts = {"c1": 0, "c2": 1, "c3": 2}
+
+    def lists(upto: str, at: float) -> Step:
+        status = {"name": "app", "containerID": f"x://{upto}", "restartCount": counts[upto]}
+        return (at, msgspec.structs.replace(listed(), status={"containerStatuses": [status]}))
+
+    steps: list[Step] = [*BEGIN, (3, died("c1", 1)), lists("c2", 8), (20, started("c3"))]
+    tail = lists("c3", 40)
+    for previous, verdict in (("c2", "match"), ("c9", "impossible")):
+        found, _ = judged(*steps, (20, restarted("c3", previous, restart_count=2)), tail)
+        assert found[0].verdict == verdict

@@ -393,7 +393,7 @@ def test_an_instance_seen_only_at_its_end() -> None:
 
 
 def test_too_early_and_too_late() -> None:
-    """A start before the back-off was over, a back-off that was over, and none at all."""
+    """A start before the back-off was over, and a back-off that was over or nobody knows of."""
     early: list[Step] = [*BEGIN, *crash(1), (5, died("c2", 1)), (8, started("c3")),
                          (8, restarted("c3", "c2")), (40, listed())]  # fmt: skip
     found, _ = judged(*early)
@@ -403,7 +403,7 @@ def test_too_early_and_too_late() -> None:
     assert verdicts(*over) == ["match", "impossible"]
     none: list[Step] = [*BEGIN, (3, died("c1", 1)), (3.5, backed_off(10)), (40, listed())]
     found, _ = judged(*none)
-    assert found[0].why.endswith("nothing held it back")
+    assert found[0].missing == ("the restarts of container app since the kubelet started",)
 
 
 def test_back_off_is_forgotten() -> None:

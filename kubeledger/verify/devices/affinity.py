@@ -24,6 +24,8 @@ __all__ = ["Affinities"]
 
 RULE = "pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints"
 _KEPT_MAX = 64
+_SCOPE = "topologyManagerScope"
+_POLICY = "topologyManagerPolicy"
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
@@ -56,6 +58,7 @@ class Affinities:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._offers: OrderedDict[int, _Offer] = OrderedDict()
+        self._scope_told: int | None = None
 
     def restarted(self) -> None:
         """A new kubelet process knows no hints."""
@@ -134,11 +137,11 @@ class Affinities:
         missing: list[str] = []
         if bench.profile is None:
             missing.append(bench.missing_profile)
-        policy = bench.settings.get("topologyManagerPolicy")
+        policy = bench.settings.get(_POLICY)
         if policy is UNKNOWN:
             policy = body.policy
         if policy not in get_args(PolicyName):
-            missing.append("topologyManagerPolicy")
+            missing.append(_POLICY)
         nodes = self._desk.told_nodes(state) or self._nodes_of_others(body, offer)
         if not nodes or not all(0 <= node < BITS_MAX for node in nodes):
             missing.append("the NUMA nodes of the machine")
@@ -147,7 +150,7 @@ class Affinities:
         options = bench.settings.get("topologyManagerPolicyOptions")
         closest = isinstance(options, dict) and str(options.get(PREFER_CLOSEST, "")) in _TRUE
         rules = Policy(name=policy, numa_nodes=nodes)
-        return _Rules(rules, bench.settings.get("topologyManagerScope"), closest), ()
+        return _Rules(rules, bench.settings.get(_SCOPE), closest), ()
 
     def _nodes_of_others(
         self, body: AffinityDecided, offer: _Offer | None
@@ -190,9 +193,13 @@ class Affinities:
         expected: dict[str, Any] = {"hint": _plain(hint)}
         if body.admit is not None:
             expected["admit"] = admits
-        if body.policy is not None and "topologyManagerPolicy" not in bench.variant.settings:
+        if body.policy is not None and self._is_own(_POLICY):
             expected["policy"] = policy.name
-        wrong = _foreign(body, offer, pod, rules.scope)
+        wrong = _foreign(body, offer, pod)
+        if _SCOPE in bench.variant.settings and rules.scope == "pod" and body.container:
+            wrong.setdefault("container", None)
+        if not wrong:
+            self._scope(record, body, subject, rules.scope)
         expected |= wrong
         recorded = _recorded(body, tuple(expected))
         if body.disputed is not None and recorded["hint"] == expected["hint"]:
@@ -204,12 +211,8 @@ class Affinities:
         if (open_distance and recorded["hint"] != expected["hint"]) or (
             not same and not wrong and (offer.disputed or not self._whole(offer))
         ):
-            missing = "the hints of every provider"
-            if open_distance:
-                missing = "the distances of the NUMA nodes"
-            elif offer.disputed:
-                missing = f"undisputed hints for {joined(offer.disputed)}"
-            bench.unverifiable(record, subject=subject, missing=(missing,), rule=RULE)
+            missing = (_open_input(offer, open_distance=open_distance),)
+            bench.unverifiable(record, subject=subject, missing=missing, rule=RULE)
             return {_mask(body.hint)}
         verdict: Verdict = "match" if same else "impossible"
         why = _why(policy, offer.body, hint, admits)
@@ -228,6 +231,31 @@ class Affinities:
         if bench.variant != RECORDED:
             return {hint.affinity}
         return {hint.affinity, _mask(body.hint)}
+
+    def _is_own(self, setting: str) -> bool:
+        """Whether a setting is the recorded one, and its sources agree."""
+        bench = self._desk.bench
+        return setting not in bench.settings.disputed | bench.variant.settings.keys()
+
+    def _scope(self, record: Record, body: AffinityDecided, subject: str, scope: Any) -> None:  # noqa: ANN401 # any JSON value
+        """Hints and merged hint are about a container, or a pod: the setting tells which."""
+        bench = self._desk.bench
+        if not self._is_own(_SCOPE):
+            return
+        own = "pod" if body.container is None else "container"
+        settings = bench.settings.seq
+        if settings is None or scope not in ("pod", "container") or scope == own:
+            return
+        if settings == self._scope_told:
+            return
+        self._scope_told = settings
+        bench.contradict(
+            record.ts_ns,
+            subject,
+            f"{_SCOPE} is {scope} by the settings, and hints were merged for a {own}",
+            (settings, f"{_SCOPE} = {scope}"),
+            (record.seq, f"hints merged for a {own}"),
+        )
 
     def _disputed(self, record: Record, body: AffinityDecided, subject: str) -> None:
         assert body.disputed is not None
@@ -254,6 +282,14 @@ class Affinities:
         return offer.lines >= providers + (memory is not False)
 
 
+def _open_input(offer: _Offer, *, open_distance: bool) -> str:
+    if open_distance:
+        return "the distances of the NUMA nodes"
+    if offer.disputed:
+        return f"undisputed hints for {joined(offer.disputed)}"
+    return "the hints of every provider"
+
+
 def _unclear(record: Record, body: HintsGenerated) -> frozenset[str]:
     """Go writes no preference and no possible hint alike; another line tells them apart."""
     texts = [piece.text or "" for piece in record.evidence]
@@ -267,7 +303,7 @@ def _unclear(record: Record, body: HintsGenerated) -> frozenset[str]:
     )
 
 
-def _foreign(body: AffinityDecided, offer: _Offer, pod: str, scope: Any) -> dict[str, Any]:  # noqa: ANN401 # any JSON value
+def _foreign(body: AffinityDecided, offer: _Offer, pod: str) -> dict[str, Any]:
     """Whom the hints are about, where the decision is about another."""
     wrong: dict[str, Any] = {}
     if offer.pod != pod:
@@ -278,8 +314,6 @@ def _foreign(body: AffinityDecided, offer: _Offer, pod: str, scope: Any) -> dict
             wrong[name] = told
     if offer.body.container != body.container:
         wrong["container"] = offer.body.container
-    elif scope == "pod" and body.container is not None:
-        wrong["container"] = None
     return wrong
 
 

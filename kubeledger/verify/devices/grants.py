@@ -85,7 +85,7 @@ class Grants:
             whose = joined(sorted(stranded))
             found = _Verdict("unverifiable", "", None, (f"the release of the devices of {whose}",))
         found = found or self._by_rule(body, set_up, judged, devices, entry)
-        if disputed is not None:
+        if disputed is not None and (caused is None or caused.holder == holder):
             self._contradict(record, body, disputed, state)
         self._tell(record, body, holder, state, found, set_up, entry or disputed)
         if caused is not None and caused.holder != holder:
@@ -252,7 +252,8 @@ class Grants:
         """What the container holds from now on; a lie is not built upon."""
         holdings = self._desk.holdings
         if disputed is not None:
-            holdings.take(holder, Held(all_ids(disputed.numa), seq))
+            # Log or checkpoint lies: nobody else is blamed for what either says.
+            holdings.take(holder, Held(all_ids(disputed.numa), seq, disputed=True))
         elif found.verdict != "impossible":
             holdings.take(holder, Held(devices, seq))
         elif holdings.get(holder) is None or was_early:

@@ -27,12 +27,14 @@ class Held(msgspec.Struct):
         seq: record that tells it.
         certain: False while it is only possible.
         run: number of the kubelet process that told it last.
+        disputed: another source tells other devices.
     """
 
     devices: frozenset[str] | None
     seq: int
     certain: bool = True
     run: int = 0
+    disputed: bool = False
 
 
 class InUse(msgspec.Struct, frozen=True):

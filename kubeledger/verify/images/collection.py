@@ -45,7 +45,8 @@ class Collection(msgspec.Struct, kw_only=True):
         removals: in their order.
         options: passes of which one is its own; None until its first removal or its end.
         end: None while it runs, and when no end is recorded.
-        previous_end_ns: end of the one before it in the same process.
+        previous: end of the one before it in the same process.
+        process_ns: start of the kubelet process; None when the log begins within it.
         began_ns: start of the kubelet process; None when the records may begin later.
         last_ns: time of its newest record.
         passes_seen: this process logs its detect passes.
@@ -57,7 +58,8 @@ class Collection(msgspec.Struct, kw_only=True):
     removals: list[Record] = []
     options: tuple[DetectPass, ...] | None = None
     end: Record | None = None
-    previous_end_ns: int | None = None
+    previous: Record | None = None
+    process_ns: int | None = None
     began_ns: int | None = None
     last_ns: int = 0
     passes_seen: bool = False

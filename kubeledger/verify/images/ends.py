@@ -16,6 +16,7 @@ from kubeledger.verify.finding import Fields
 from kubeledger.verify.images.collection import Case, amount_of
 from kubeledger.verify.images.deletions import short
 from kubeledger.verify.images.disk import Disk
+from kubeledger.verify.images.repeats import wrong_words
 from kubeledger.verify.images.starts import RULE_COLLECTION
 
 __all__ = ["judge_end"]
@@ -37,7 +38,9 @@ def judge_end(bench: Bench, disk: Disk, case: Case) -> None:
     end, body = case.of.end, case.end_body
     if end is None or body is None:
         return
-    if case.policy.disabled:
+    if wrong := wrong_words(end, case.of.previous, case.of.process_ns):
+        _impossible(bench, case, end, None, wrong)
+    elif case.policy.disabled:
         _impossible(bench, case, end, None, f"no collection runs at all: {case.policy.disabled}")
     elif case.ending.kind == "capacity" and case.of.start is None:
         _judge_no_capacity(bench, disk, case, end, body)

@@ -202,10 +202,10 @@ def _wrong_amount(case: Case, disk: Disk, body: GarbageCollectionStarted, expect
 
 def _too_early(case: Case) -> str:
     """The loop waits for its period after each collection."""
-    start, before_ns = case.of.start, case.of.previous_end_ns
-    if start is None or before_ns is None:
+    start, before = case.of.start, case.of.previous
+    if start is None or before is None:
         return ""
-    waited_ns = start.ts_ns - before_ns
+    waited_ns = start.ts_ns - before.ts_ns
     # What was read at the beginning may be logged first; a detect pass comes with it.
     if waited_ns >= GC_PERIOD_S * NS_PER_S - _SLACK_NS:
         return ""

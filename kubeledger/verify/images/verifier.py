@@ -54,6 +54,7 @@ class ImagesVerifier(Verifier):
         self._collection: Collection | None = None
         self._sweep: Sweep | None = None
         self._started_ns: int | None = None
+        self._process_ns: int | None = None
         self._previous_end: Record | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
@@ -84,10 +85,12 @@ class ImagesVerifier(Verifier):
         self._passes = Passes()
         self._disk.last = None
         self._started_ns = record.ts_ns
+        self._process_ns = record.ts_ns if body.from_start else None
         self._previous_end = None
 
     def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
         self._previous_end = None
+        self._process_ns = None
 
     def _disk_seen(self, record: Record, body: Body, state: NodeState) -> None:
         if isinstance(body, EvictionSignalObserved) and self._sweep is not None:
@@ -165,12 +168,12 @@ class ImagesVerifier(Verifier):
         return None if profile is None else profile.images
 
     def _open(self, record: Record) -> Collection:
-        before = self._previous_end
         self._collection = Collection(
             facts=self._facts,
             passes_seen=self._passes.fresh is not None,
             listed_before=frozenset(self._passes.seen),
-            previous_end_ns=None if before is None else before.ts_ns,
+            previous=self._previous_end,
+            process_ns=self._process_ns,
             began_ns=self._started_ns if self._passes.fresh else None,
             last_ns=record.ts_ns,
         )

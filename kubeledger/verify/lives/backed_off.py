@@ -44,7 +44,7 @@ def judge_backed_off(
     verdict: Verdict = "match" if len(allowed) == 1 else "admissible"
     if value_ns not in allowed:
         verdict = "impossible"
-        why += f", not {body.back_off_s} s" if allowed else "; nothing held it back"
+        why += f", not {body.back_off_s} s"
     elif over is not None:
         verdict, why = "impossible", over
     else:
@@ -68,7 +68,10 @@ def _entry(life: Life, record: Record) -> tuple[int, ...] | None:
     values = life.entry.at(record.ts_ns)
     if values is None or life.newest is None or not life.newest.has_ended or not life.is_sure:
         return None
-    return tuple(value for value in values if value)
+    if life.early_end is not None:
+        return None  # an instance ended that was not seen to start
+    # Without an entry nothing is held back: starts are missing, or it is told of the wrong one.
+    return tuple(value for value in values if value) or None
 
 
 def _missing(

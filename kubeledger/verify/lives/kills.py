@@ -110,7 +110,7 @@ class KillJudge:
                 inputs=() if record.cause is None else (record.cause,),
             )  # fmt: skip
         else:
-            verdict, why, fields = self._judge(body, state, key)
+            verdict, why, fields = self._judge(record, body, state, key)
             if verdict == "unverifiable":
                 missing = fields["missing"]
                 self._bench.unverifiable(record, subject=subject, missing=missing, rule=POD_RULE)
@@ -133,7 +133,7 @@ class KillJudge:
         pod.last_kill[body.container] = record
 
     def _judge(
-        self, body: ContainerKilled, state: NodeState, key: str
+        self, record: Record, body: ContainerKilled, state: NodeState, key: str
     ) -> tuple[Verdict, str, Fields]:
         if self._bench.profile is None:
             return _lacks(self._bench.missing_profile)
@@ -146,10 +146,10 @@ class KillJudge:
             return _lacks("the name of the container")
         if ask.container(body.container) is None:
             why = f"the pod's spec has no container {body.container}"
-            return "impossible", why, {"rule": POD_RULE, "inputs": (ask.seq,)}
+            return "impossible", why, {"rule": POD_RULE, "inputs": (ask.seq,), "certain": True}
         if body.reason is None:
             return _lacks("the reason of the kill")
-        return self._judge_reason(body, state, key, ask)
+        return self._judge_reason(record, body, state, key, ask)
 
     def _tell_other_id(
         self, record: Record, body: ContainerKilled, other_id: str, key: str
@@ -184,14 +184,14 @@ class KillJudge:
         return None if body.container_id in ids else {"container_id": runs.container_id}
 
     def _judge_reason(
-        self, body: ContainerKilled, state: NodeState, key: str, ask: PodAsk
+        self, record: Record, body: ContainerKilled, state: NodeState, key: str, ask: PodAsk
     ) -> tuple[Verdict, str, Fields]:
         pod = self._reasons.of(key)
         assert body.reason is not None
         wrong = self._wrong_words(body, pod, ask)
         if wrong is not None:
             return wrong
-        seq, why, missing = self._reason(body, pod, state, key, ask)
+        seq, why, missing = self._reason(record, body, pod, state, key, ask)
         if missing is not None:
             return _lacks(missing)
         inputs = (ask.seq,) if seq is None else (ask.seq, seq)
@@ -204,7 +204,13 @@ class KillJudge:
         return self._judge_words(body, pod, ask, why, inputs)
 
     def _reason(
-        self, body: ContainerKilled, pod: PodReasons, state: NodeState, key: str, ask: PodAsk
+        self,
+        record: Record,
+        body: ContainerKilled,
+        pod: PodReasons,
+        state: NodeState,
+        key: str,
+        ask: PodAsk,
     ) -> tuple[int | None, str, str | None]:
         """Seq of what led to the kill; why, or why not; what is missing to tell."""
         assert body.container is not None
@@ -212,7 +218,7 @@ class KillJudge:
         known = pod_state(state, key)
         probe_type = _PROBES.get(body.reason or "")
         if probe_type is not None:
-            return self._probe_failed(body, pod, key, ask, probe_type)
+            return self._probe_failed(record, body, pod, key, ask, probe_type)
         if body.reason == "preempted":
             seq, told = pod.victim, "the pod was chosen to make room for a critical pod"
             if seq is None and (event := self._reasons.preempting(key)) is not None:
@@ -237,7 +243,13 @@ class KillJudge:
         return None, f"no record shows that {told}", None
 
     def _probe_failed(
-        self, body: ContainerKilled, pod: PodReasons, key: str, ask: PodAsk, probe_type: ProbeType
+        self,
+        record: Record,
+        body: ContainerKilled,
+        pod: PodReasons,
+        key: str,
+        ask: PodAsk,
+        probe_type: ProbeType,
     ) -> tuple[int | None, str, str | None]:
         assert body.container is not None
         entry = ask.container(body.container)
@@ -256,6 +268,9 @@ class KillJudge:
             return None, "", f"the results of the {probe_type} probe before the kill"
         if worker.cached == "failure" and worker.streak:
             return worker.streak[-1], f"the {probe_type} probe had failed", None
+        doubt = self._workers.doubt(worker, worker.run_from_ns, record.ts_ns)
+        if doubt is not None:
+            return None, "", doubt
         why = f"the cached result of the {probe_type} probe was {worker.cached}"
         return None, f"{why}, and only a failure kills", None
 
@@ -270,7 +285,7 @@ class KillJudge:
         words = kill_words(profile, ask, body.container, body.reason)
         if words == body.message:
             return None
-        fields: Fields = {"rule": RULE, "inputs": (ask.seq,)}
+        fields: Fields = {"rule": RULE, "inputs": (ask.seq,), "certain": True}
         other = self._other_reason(body, pod)
         if other is not None and kill_words(profile, ask, body.container, other) == body.message:
             fields["expected"], fields["recorded"] = {"reason": other}, {"reason": body.reason}

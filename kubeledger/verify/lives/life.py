@@ -157,6 +157,10 @@ class Life(msgspec.Struct):
         if early is not None and early.container_id == instance.container_id:
             instance.died_ns, instance.died_seq = early.died_ns, early.died_seq
             instance.exit_code, instance.reasons = early.exit_code, early.reasons
+        elif early is not None:
+            # The start of that one is missing.
+            self.entry.values = None
+            self.earlier, self.before, self.newest = self.before, self.newest, early
         self.earlier, self.before, self.newest = self.before, self.newest, instance
 
 

@@ -103,7 +103,7 @@ class RestartJudge:
             return
         if life.count is None:
             life.count = count
-        elif life.count != count:
+        elif life.count != count and not self._book.is_miscounted(key, life.newest.container_id):
             self._bench.contradict(
                 record.ts_ns,
                 f"container/{body.namespace}/{body.pod}/{status.get('name')}",
@@ -224,13 +224,28 @@ class RestartJudge:
             return "impossible", early
         return "match", why_restarted(body, before, ask)
 
+    def _is_between(self, body: ContainerRestarted, before: Instance, ask: PodAsk | None) -> bool:
+        """Whether the instance that is recorded ran behind the one that was seen last.
+
+        The lists' counts tell; what was logged of its start is missing then.
+        """
+        previous_id = body.previous_container_id
+        if ask is None or previous_id in (None, before.container_id):
+            return False
+        count, previous = (self._book.count(ask, each) for each in (body.container_id, previous_id))
+        return count is not None and previous is not None and previous == count - 1
+
     def _expected(self, body: ContainerRestarted, life: Life, ask: PodAsk | None) -> Fields:
         """What the record must say; takes down the restart count."""
         expected: Fields = {}
         before = life.before
         told = body.previous_container_id is not None and life.is_sure
-        if before is not None and before.container_id is not None and told:
-            expected["previous_container_id"] = before.container_id
+        seen = before is not None and (before.started_seq, before.died_seq) != (None, None)
+        if before is not None and before.container_id is not None and told and seen:
+            if self._is_between(body, before, ask):
+                life.entry.values = None
+            else:
+                expected["previous_container_id"] = before.container_id
         if before is not None and before.reasons and body.reason is not None:
             reasons = before.reasons
             expected["reason"] = body.reason if body.reason in reasons else reasons[0]

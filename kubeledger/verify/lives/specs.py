@@ -17,10 +17,12 @@ from kubeledger.machine import Record
 from kubeledger.prober import objects
 from kubeledger.prober.records import ProbeType
 from kubeledger.units import parse_ts
+from kubeledger.verify.lives.manifests import Difference, differences
 
 __all__ = ["ContainerAsk", "PodAsk", "ProbeAsk", "SpecBook"]
 
 
+_MANIFEST = "manifest "
 _COUNTS_MAX = 64
 """How many instances of a pod are remembered."""
 
@@ -162,6 +164,8 @@ class SpecBook:
         self._chosen: dict[str, PodAsk] = {}
         self._first_started: dict[str, dict[str, int]] = {}
         self._counts: dict[str, dict[str, Counter[int]]] = {}
+        self._counted_by: dict[tuple[str, str, int], int] = {}
+        self._statics: dict[str, list[str]] = {}
 
     def foresee(self, record: Record) -> None:
         """Take in a list entry."""
@@ -170,7 +174,7 @@ class SpecBook:
             return
         is_api = body.listed_by != "manifest"
         name = name_key(body.namespace, body.pod)
-        key = pod_key(body.pod_uid, body.namespace, body.pod) if is_api else f"manifest {name}"
+        key = pod_key(body.pod_uid, body.namespace, body.pod) if is_api else f"{_MANIFEST}{name}"
         ask = _ask_of(record.seq, body)
         # Two lists agree when they say the same about what counts here.
         says = msgspec.json.encode((ask.spec, ask.namespace, ask.name), order="deterministic")
@@ -181,6 +185,7 @@ class SpecBook:
             keys = self._keys.setdefault(name, [])
             if is_api and key is not None and key not in keys:
                 keys.append(key)
+                self._note_static(ask, body, key)
         else:
             known.count += 1
         self._chosen.clear()
@@ -191,8 +196,19 @@ class SpecBook:
             counts = self._counts.setdefault(key, {})
             for container_id, count in _counted(body.status or {}):
                 counts.setdefault(container_id, Counter())[count] += 1
+                self._counted_by.setdefault((key, container_id, count), record.seq)
                 if len(counts) > _COUNTS_MAX:
-                    del counts[next(iter(counts))]
+                    oldest = next(iter(counts))
+                    for each in counts.pop(oldest):
+                        self._counted_by.pop((key, oldest, each), None)
+
+    def _note_static(self, ask: PodAsk, body: PodListed, key: str) -> None:
+        """A static pod is called by its manifest's name and its node's."""
+        node = (body.spec or {}).get("nodeName")
+        suffix = f"-{node}".lower() if isinstance(node, str) else ""
+        if ask.is_static and suffix and ask.name.endswith(suffix):
+            name = name_key(ask.namespace, ask.name.removesuffix(suffix))
+            self._statics.setdefault(name, []).append(key)
 
     def count(self, ask: PodAsk, container_id: str | None) -> int | None:
         """Restart count of an instance of the pod, as most lists with it tell."""
@@ -218,7 +234,7 @@ class SpecBook:
             keys = self._keys.get(name_key(namespace, name), [])
             key = keys[0] if len(keys) == 1 else None
         found = self._choice(key) if key is not None else None
-        return found or self._choice(f"manifest {name_key(namespace, name)}")
+        return found or self._choice(f"{_MANIFEST}{name_key(namespace, name)}")
 
     def _choice(self, key: str) -> PodAsk | None:
         chosen = self._chosen.get(key)
@@ -226,6 +242,42 @@ class SpecBook:
             best = max(versions.values(), key=lambda version: (version.count, -version.ask.seq))
             chosen = self._chosen[key] = best.ask
         return chosen
+
+    def is_disputed(self, ask: PodAsk) -> bool:
+        """Whether lists of the pod disagree, so that the importer may have used another one."""
+        key = pod_key(ask.uid, ask.namespace, ask.name) or ""
+        return len(self._versions.get(key, ())) > 1
+
+    def other_manifests(self) -> list[tuple[PodAsk, PodAsk, Difference]]:
+        """Manifests that say something else than each list of their pod: where it says so first."""
+        found = []
+        for key, versions in self._versions.items():
+            pods = [pod for pod in map(self._choice, self._statics.get(_named(key), ())) if pod]
+            for manifest in (version.ask for version in versions.values()):
+                if key.startswith(_MANIFEST) and pods:
+                    each = [differences(manifest, pod) for pod in pods]
+                    if all(each):
+                        found.append((manifest, pods[-1], each[-1][0]))
+        return found
+
+    def miscounted(self) -> list[tuple[PodAsk, str, list[tuple[int, int]]]]:
+        """Containers of which lists count different restarts: ID, and (seq, count) of each.
+
+        The count belongs to the instance: with each restart there is a new one.
+        """
+        found = []
+        for key, counts in self._counts.items():
+            ask = self._choice(key)
+            for container_id, told in counts.items():
+                if len(told) > 1 and container_id and ask is not None:
+                    by = self._counted_by
+                    sides = sorted((by[key, container_id, count], count) for count in told)
+                    found.append((ask, container_id, sides))
+        return found
+
+    def is_miscounted(self, key: str, container_id: str) -> bool:
+        """Whether lists disagree about its restarts."""
+        return len(self._counts.get(key, {}).get(container_id, ())) > 1
 
     def disagreements(self) -> list[tuple[PodAsk, ...]]:
         """Pods of which lists say different things, each list's first."""
@@ -253,6 +305,10 @@ def _ask_of(seq: int, body: PodListed) -> PodAsk:
     )
 
 
+def _named(key: str) -> str:
+    return key.removeprefix(_MANIFEST)
+
+
 def _counted(status: dict[str, Any]) -> list[tuple[str, int]]:
     """Containers of a pod's status: bare ID and restart count."""
     found = []
@@ -261,7 +317,9 @@ def _counted(status: dict[str, Any]) -> list[tuple[str, int]]:
             if isinstance(entry, dict) and isinstance(entry.get("restartCount"), int):
                 container_id = str(entry.get("containerID") or "").rpartition("//")[2]
                 found.append((container_id, entry["restartCount"]))
-                if (before := _id_before(entry)) and entry["restartCount"]:
+                before = _id_before(entry)
+                # One that waits for its back-off is its own last state.
+                if before and before != container_id and entry["restartCount"]:
                     found.append((before, entry["restartCount"] - 1))
     return found
 

@@ -96,6 +96,8 @@ class TransitionJudge:
             return
         if worker.ask is None or not self._workers.tells_changes(worker, change.after):
             return
+        if self._workers.is_disputed(worker.ask):
+            return  # the importer may have reckoned with another threshold
         self._bench.absent(
             change.tick,
             ProbeTransitioned.kind,

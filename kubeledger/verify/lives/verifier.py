@@ -37,6 +37,7 @@ from kubeledger.verify.lives.reasons import KillReasons
 from kubeledger.verify.lives.restarts import RestartJudge
 from kubeledger.verify.lives.specs import SpecBook
 from kubeledger.verify.lives.steps import counts_as
+from kubeledger.verify.lives.told_events import ToldEvents
 from kubeledger.verify.lives.transitions import TransitionJudge
 from kubeledger.verify.lives.workers import Workers
 from kubeledger.verify.verifier import Foresee, See, Verifier
@@ -72,6 +73,7 @@ class LivesVerifier(Verifier):
             bench, self._book, self._workers, self._lives, self._causes, self._reasons
         )
         self._restarts = RestartJudge(bench, self._book, self._lives, self._causes)
+        self._events = ToldEvents(bench, self._book)
         self._workers.on_gap(self._lose)
         self._began = False
         self._seen_ns: int | None = None
@@ -170,7 +172,9 @@ class LivesVerifier(Verifier):
             self._workers.pod_gone(key)
             self._reasons.pod_gone(key)
             self._lives.pod_gone(key)
+            self._events.gone(key)
         elif not body.gone:
+            self._events.listed(record, body, key)
             self._restarts.listed(record, body, key)
 
     def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
@@ -179,6 +183,7 @@ class LivesVerifier(Verifier):
         self._workers.pod_gone(key)
         self._reasons.pod_gone(key)
         self._lives.pod_gone(key)
+        self._events.gone(key)
 
     def _evicted(self, record: Record, body: PodEvicted, state: NodeState) -> None:
         self._reasons.evicted(record, key_for(state, body))
@@ -195,6 +200,7 @@ class LivesVerifier(Verifier):
         self._pass_time(record)
         key = key_for(state, body)
         self._workers.container_started(record.seq, key, body.container)
+        self._events.started(record, body, key)
         self._reasons.container_started(body, key)
         self._lives.started(record, body, key)
 
@@ -247,6 +253,7 @@ class LivesVerifier(Verifier):
             if worker is not None:
                 self._transitions.ticked(worker)
         else:
+            self._events.reported(record, body, key_for(state, body))
             self._kills.reported(record, body, key_for(state, body))
             self._restarts.reported(body, key_for(state, body))
 

@@ -46,7 +46,7 @@ class RebuiltWorker(Probed):
         held_from_ns: a tick left the cached result as it is, no later than the last but one.
         last: the newest tick; None before the first.
         last_gap_ns: between the last two ticks; ``gap_before_ns`` between those before.
-        failing: (<= 8,) times and seqs of the newest ticks that failed.
+        failing: (<= 8,) records of the newest ticks that failed.
         confirmed: (<= 32,) seqs of ticks of which an event tells the same.
         container_seq: record that told of the container.
         id_is_sure: the container was seen to start under its ID.
@@ -73,7 +73,7 @@ class RebuiltWorker(Probed):
         self.last_gap_ns: int | None = None
         self.gap_before_ns: int | None = None
         self.confirmed: deque[int] = deque(maxlen=STREAK_MAX)
-        self.failing: deque[tuple[int, int]] = deque(maxlen=8)
+        self.failing: deque[Record] = deque(maxlen=8)
         self.container_seq: int | None = None
         self.impossible_ns: int | None = None
         self.told_early = self.told_counts = self.doubted = self.put_right = False

@@ -19,7 +19,7 @@ from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.common import at, key_for
 from kubeledger.verify.lives.life import Lives
-from kubeledger.verify.lives.specs import SpecBook
+from kubeledger.verify.lives.specs import PodAsk, SpecBook
 from kubeledger.verify.lives.steps import counts_as
 from kubeledger.verify.lives.worker import RebuiltWorker
 
@@ -305,6 +305,10 @@ class Workers:
         """Whether the importer would have recorded every change of that worker."""
         known = worker.key in self._with_thresholds
         return known and (result == "failure" or self.successes_logged)
+
+    def is_disputed(self, ask: PodAsk) -> bool:
+        """Whether lists of the pod disagree about its probes."""
+        return self._book.is_disputed(ask)
 
     def must_be_told(self, body: ProbeTransitioned) -> bool:
         """Whether the sync loop had to tell of a change that only ticks tell of.
