@@ -54,6 +54,8 @@ _REFUSAL = (
     r"(?P<message>(?:Allocate|Update plugin resources) failed due to .*?, which is unexpected"
     r"|Resources cannot be allocated with Topology locality)"
 )
+_UP_TO_REFUSAL = rf"[^AUR]*+(?:[AUR][^AUR]*+)*?{_REFUSAL}"
+"""``.*?`` would try a refusal at each letter of a pod's status, this at its first letters only."""
 _SHORTAGE = (
     r"\[devicemanager\] Unable to generate topology hints: requested number of devices "
     r"unavailable for '(?P<resource>[^']+)': requested: (?P<requested>\d+), "
@@ -221,11 +223,11 @@ class DeviceAssembler(QueuedAssembler):
     def _status_texts(self) -> list[tuple[str, MatchMethod]]:
         return [
             (
-                rf'Status Manager: (?:adding|syncing) pod: "(?P<uid>[^"]*)".*?{_REFUSAL}',
+                rf'Status Manager: (?:adding|syncing) pod: "(?P<uid>[^"]*)"{_UP_TO_REFUSAL}',
                 self._status_by_uid,
             ),
             (
-                rf'(?:Patch status|Status) for pod "(?P<pod>[^"]*)" .*?{_REFUSAL}',
+                rf'(?:Patch status|Status) for pod "(?P<pod>[^"]*)" {_UP_TO_REFUSAL}',
                 self._status_by_name,
             ),
         ]

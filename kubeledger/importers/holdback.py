@@ -77,6 +77,8 @@ class Holdback:
 
     def waiting_since(self) -> int | None:
         """Time of the oldest fact in the queue; None when it holds none."""
+        if not self._queue:
+            return None
         return min((w.fact.ts_ns for w in self._queue if w.fact is not None), default=None)
 
     def release(self, now_ns: int) -> list[Fact]:
@@ -84,7 +86,8 @@ class Holdback:
         if now_ns < self._last_ns - WAIT_NS:
             self._last_ns = now_ns
             return self.drain()
-        self._last_ns = max(self._last_ns, now_ns)
+        if now_ns > self._last_ns:
+            self._last_ns = now_ns
         facts: list[Fact] = []
         while self._queue and self._queue[0].due_ns <= self._last_ns:
             self._pop(facts)

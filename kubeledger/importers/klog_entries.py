@@ -47,6 +47,10 @@ NEVER = b"~"
 """Later than any stamp: the loop passes over no line before one has been read whole."""
 _NO_PID = -1
 
+# To look up a member of an enumeration takes as long as three slices.
+_NOISE, _UNKNOWN = Verdict.NOISE, Verdict.UNKNOWN
+_UNDERSTOOD, _MIXED = Verdict.UNDERSTOOD, Verdict.MIXED
+
 
 class EntryReader:
     """Reads the lines of one log that cannot be passed over.
@@ -66,7 +70,7 @@ class EntryReader:
         self._pid: int | None = _NO_PID
         self._pending: PendingEntry | None = None
         self._tail = b""
-        self._tail_kind: Verdict = Verdict.UNKNOWN
+        self._tail_kind: Verdict = _UNKNOWN
         self._in_block = False
         self._tag: bytes | None = None
         self._latest = NEVER
@@ -136,14 +140,14 @@ class EntryReader:
         body = place.body
         caller, message, beginning = json_keys(body)
         verdict = self._verdicts.get(caller)
-        if verdict is None or verdict is Verdict.MIXED:
+        if verdict is None or verdict is _MIXED:
             verdict = self._verdicts.get(message) or self._verdicts.get(beginning)
         try:
             ts_ns = exact_json_ns(json_stamp(body))
         except ValueError:
             return False
         line = None
-        if not isinstance(verdict, Verdict) or verdict is Verdict.MIXED or self._clock.step:
+        if not isinstance(verdict, Verdict) or verdict is _MIXED or self._clock.step:
             line = json_line(place, ts_ns, self._source)
             if line is None:
                 return False
@@ -196,19 +200,19 @@ class EntryReader:
 
     def _structured(self, line: LogLine, rest: str | None, key: bytes | None) -> None:
         route = self._router.structured(line.file, line.message)
-        if key is not None and route is not Verdict.UNKNOWN:
+        if key is not None and route is not _UNKNOWN:
             self._learn(key, route)
         if isinstance(route, tuple):
             self._pending = PendingEntry(line, route, rest)
-            self._count(Verdict.UNDERSTOOD)
-        elif route is Verdict.UNKNOWN:
+            self._count(_UNDERSTOOD)
+        elif route is _UNKNOWN:
             self._reject(shape_of(line.file, line.message, True), line.line, line.evidence)
         else:
             self._count(route)
 
     def _free_text(self, line: LogLine, key: bytes | None = None) -> None:
-        if self._router.file_verdict(line.file) is Verdict.NOISE:
-            self._count(Verdict.NOISE)
+        if self._router.file_verdict(line.file) is _NOISE:
+            self._count(_NOISE)
         else:
             self._pending = PendingEntry(line, None, key=key)
 
@@ -216,7 +220,7 @@ class EntryReader:
         lines += self._split_lines
         self._split_lines = 0
         self._tail_kind = verdict
-        if verdict is Verdict.NOISE:
+        if verdict is _NOISE:
             self.account.noise += lines
         else:
             self.account.understood += lines
@@ -236,7 +240,7 @@ class EntryReader:
             self._count(self._tail_kind)
 
     def _reject(self, shape: str, number: int, evidence: Evidence) -> None:
-        self._tail_kind = Verdict.UNKNOWN
+        self._tail_kind = _UNKNOWN
         for _ in range(1 + self._split_lines):
             fact = self.account.reject(shape, number, evidence, self._ts_ns)
             if fact is not None:
@@ -258,14 +262,14 @@ class EntryReader:
         route = self._router.free_text(line.file, line.message)
         if (
             pending.key is not None
-            and route in (Verdict.NOISE, Verdict.UNDERSTOOD)
+            and route in (_NOISE, _UNDERSTOOD)
             and self._router.may_remember(line.file, line.message)
         ):
             self._learn(pending.key, route)
         if isinstance(route, tuple):
             self._out.append(LogEntry(line, route))
-            route = Verdict.UNDERSTOOD
-        if route is Verdict.UNKNOWN:
+            route = _UNDERSTOOD
+        if route is _UNKNOWN:
             shape = shape_of(line.file, line.message, False)
             for number in (line.line, *pending.numbers):
                 self._reject(shape, number, line.evidence)
@@ -297,7 +301,7 @@ class EntryReader:
             route = self._router.structured(line.file, message)
         else:
             route = self._router.free_text(line.file, normal_message(message))
-        return shape_of(line.file, message, structured) if route is Verdict.UNKNOWN else None
+        return shape_of(line.file, message, structured) if route is _UNKNOWN else None
 
     # --- lines without a header -------------------------------------------------------
 
@@ -322,8 +326,8 @@ class EntryReader:
         if pending is not None:
             pending.append(place.number, body)
             if pending.calls is not None:
-                self._count(Verdict.UNDERSTOOD)
-        elif self._tail_kind is Verdict.UNKNOWN:
+                self._count(_UNDERSTOOD)
+        elif self._tail_kind is _UNKNOWN:
             self._reject_plain(place, "(continued)")
         else:
             self._count(self._tail_kind)
@@ -336,7 +340,7 @@ class EntryReader:
             self._append(place, place.body)
         elif noise:
             kind = self._tail_kind
-            self._count(Verdict.NOISE)
+            self._count(_NOISE)
             self._tail_kind = kind
         else:
             self._reject_plain(place, shape_of("", text, False))

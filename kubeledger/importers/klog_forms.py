@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ __all__ = [
 
 _JSON = msgspec.json.Decoder(dict[str, Any])
 _CALLER = re.compile(r"(?:.*/)?([^/:]+):(\d+)\Z")
+_SEVERITIES = {b"I": "I", b"W": "W", b"E": "E", b"F": "F"}
 
 
 class Place(msgspec.Struct):
@@ -45,19 +47,31 @@ class Place(msgspec.Struct):
 
 def text_line(place: Place, header: re.Match[bytes], ts_ns: int, source: str) -> LogLine:
     """An entry in text form; all after the header is its message for now."""
+    severity, _, pid, file, caller_line = header.groups()
+    text, begin = place.text, header.end()
+    if place.body is place.raw and text.isascii():  # letters and bytes are one
+        message = text[begin:]
+    else:
+        message = place.body[begin:].rstrip(b"\r").decode("utf-8", "replace")
     return LogLine(
         ts_ns=ts_ns,
-        severity=header[1].decode(),
-        pid=int(header[3]),
-        file=header[4].decode("utf-8", "replace").rpartition("/")[2],
-        caller_line=int(header[5]),
-        message=place.body[header.end() :].rstrip(b"\r").decode("utf-8", "replace"),
+        severity=_SEVERITIES[severity],
+        pid=int(pid),
+        file=_file_name(file),
+        caller_line=int(caller_line),
+        message=message,
         values=None,
         source=source,
         line=place.number,
         offset=place.offset,
-        text=place.text,
+        text=text,
     )
+
+
+@lru_cache(4096)
+def _file_name(caller: bytes) -> str:
+    """The last part of a caller's path; callers are few."""
+    return caller.decode("utf-8", "replace").rpartition("/")[2]
 
 
 def json_stamp(body: bytes) -> bytes:

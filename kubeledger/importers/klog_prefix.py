@@ -109,6 +109,8 @@ class Unwrapper:
             match = pattern.match(line)
             if match:
                 return _take(match, line)
+        if ANY_ENTRY.search(line) is None:  # saves nine tries for each line of an object's dump
+            return Unwrapped(line)
         for pattern in _PREFIXES:
             match = pattern.match(line)
             if match and self._is_klog(line[match.end() :]):

@@ -29,7 +29,13 @@ __all__ = [
     "unquote",
 ]
 
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+# Runs of plain letters are taken at once: written as (plain|escape)* it takes three times longer.
+_QUOTED_TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
+_QUOTED = re.compile(_QUOTED_TEXT, re.DOTALL)
+_PAIR = re.compile(
+    rf" ([\w./-]+)=(?:{_QUOTED_TEXT}|([\w.+-]+)(?= [\w./-]+=|\Z))", re.DOTALL | re.ASCII
+)
+"""A key and a value that is quoted, or one plain word: nearly all are, and one match takes them."""
 _KEY = re.compile(r'\s*([^\s="]+)=')
 _KEY_AHEAD = re.compile(r'\s+[^\s="]+=')
 _ESCAPE = re.compile(
@@ -104,9 +110,19 @@ def text_values(rest: str) -> dict[str, Any]:
     """Key -> value of what follows the message of a structured text line."""
     values: dict[str, Any] = {}
     position = 0
-    while key := _KEY.match(rest, position):
-        values[key[1]], position = _value(rest, key.end())
-    return values
+    while True:
+        if pair := _PAIR.match(rest, position):
+            key, quoted, bare = pair.groups()
+            if quoted is None:
+                quoted = _bare(bare)
+            elif "\\" in quoted or quoted[-1:] == "\n":
+                quoted = normal_message(unquote(quoted))
+            values[key] = quoted
+            position = pair.end()
+        elif head := _KEY.match(rest, position):
+            values[head[1]], position = _value(rest, head.end())
+        else:
+            return values
 
 
 def _value(text: str, start: int) -> tuple[Any, int]:

@@ -28,6 +28,8 @@ _FEW = 64
 _SAMPLES = 3
 _LONGEST = 1 << 16
 _RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
+_SHARED = b"kubeletVersion"
+"""Of two of them: where it is not, one pass over the bytes is saved."""
 _OFTEN = (b"m=+", b'kind="Node"', b'"NodeName"', b"egister node", b"config.seen:")
 
 _VERSION = re.compile(
@@ -205,8 +207,9 @@ class _Look:
                 return
 
     def _search(self, window: bytes, base: int) -> None:
+        shared = _SHARED in window
         for needle in _RARE:
-            position = window.find(needle)
+            position = window.find(needle) if shared or _SHARED not in needle else -1
             while position >= 0:
                 self._take(window, position, base)
                 position = window.find(needle, position + 1)
@@ -216,7 +219,8 @@ class _Look:
                 self._name(self._body(_line_at(window, position)[1]))
                 position = window.find(needle, position + 1)
         for needle in _OFTEN:
-            position = window.find(needle)
+            # What was seen often enough is not looked for any more: that is a pass saved.
+            position = window.find(needle) if self._seen[needle] < _FEW else -1
             while position >= 0 and self._seen[needle] < _FEW:
                 self._seen[needle] += 1
                 self._take(window, position, base)

@@ -73,7 +73,13 @@ class Pipeline:
             *(kind(plan.context) for kind in assembler_types()),
         ]
         self._router = Router(self._assemblers)
-        self._sequencer = Sequencer([each.waiting_since for each in self._assemblers])
+        self._sequencer = Sequencer(
+            [
+                each.waiting_since
+                for each in self._assemblers
+                if type(each).waiting_since is not Assembler.waiting_since
+            ]
+        )
         self._handlers: dict[type, list[ItemHandler]] = {}
         for assembler in self._assemblers:
             for kind, handler in assembler.items().items():

@@ -48,7 +48,8 @@ class PodRef(NamedTuple):
 
 def formatted_pod(text: str) -> PodRef | None:
     """The first ``name_namespace(uid)`` in the text."""
-    match = _FORMATTED.search(text)
+    # Most texts have no parenthesis: the search would try every letter before it knows.
+    match = _FORMATTED.search(text) if "(" in text else None
     return None if match is None else PodRef(match[2], match[1], match[3] or None)
 
 

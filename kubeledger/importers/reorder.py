@@ -46,7 +46,10 @@ def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[tuple[int,
         if waiting and ts_ns < waiting[-1][0] - STEP_NS:
             suspect = (ts_ns, output)
             continue
-        _insert(waiting, ts_ns, output)
+        if waiting and ts_ns < waiting[-1][0]:
+            _insert(waiting, ts_ns, output)
+        else:
+            waiting.append((ts_ns, output))
         upto_ns = waiting[-1][0] - STEP_NS
         while waiting[0][0] <= upto_ns:
             at_ns, held = waiting.popleft()

@@ -62,9 +62,9 @@ class Repeats:
                 self._blocks = near
                 return near
         if self._first is None or self._older is None:
-            self._first = {}
-            for position, body in enumerate(self._bodies):
-                self._first.setdefault(body, position)
+            # From the last to the first, so that the first of equal lines stays.
+            positions = range(len(self._bodies) - 1, -1, -1)
+            self._first = dict(zip(reversed(self._bodies), positions, strict=True))
             self._older = set(self._before)
         body = self._bodies[index]
         found = self._first[body] < index or body in self._older

@@ -59,12 +59,12 @@ class Router:
     """The messages that the assemblers of one bundle understand, and the known noise."""
 
     def __init__(self, assemblers: Iterable[Assembler]) -> None:
-        self._structured: dict[str, tuple[Call, ...]] = {}
+        structured: dict[str, tuple[Call, ...]] = {}
         self._free_text: dict[str, list[Sequence[tuple[re.Pattern[str], FreeTextHandler]]]] = {}
         self._heads: dict[str, list[str]] = {}
         for assembler in assemblers:
             for message, handler in assembler.structured().items():
-                self._structured[message] = (*self._structured.get(message, ()), (handler, None))
+                structured[message] = (*structured.get(message, ()), (handler, None))
             for file, patterns in assembler.free_text().items():
                 self._free_text.setdefault(file, []).append(patterns)
                 self._heads.setdefault(file, []).extend(
@@ -73,6 +73,7 @@ class Router:
                     if handler not in _NO_OPS
                     for head in _literal_heads(pattern.pattern)
                 )
+        self._structured = {message: _effective(calls) for message, calls in structured.items()}
 
     def file_verdict(self, file: str) -> Verdict:
         """NOISE when all lines of the caller's file are noise, else MIXED."""
@@ -82,9 +83,9 @@ class Router:
 
     def structured(self, file: str, message: str) -> Route:
         """Handlers of a structured message, or UNDERSTOOD, NOISE, UNKNOWN."""
-        calls = self._structured.get(message)
-        if calls:
-            return _effective(calls)
+        route = self._structured.get(message)
+        if route is not None:
+            return route
         if file in NOISE_FILES or file in NOISE_FREE_TEXT or message in NOISE_MESSAGES:
             return Verdict.NOISE
         if NOISE_ANYWHERE.match(message) or (file and self._is_noise_text(file, message)):

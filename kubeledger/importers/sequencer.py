@@ -28,7 +28,7 @@ class Sequencer:
         Args:
             waiting_since: asks each assembler for the time of the oldest fact it holds.
         """
-        self._waiting_since = waiting_since
+        self._waiting_since = list(waiting_since)
         self._heap: list[tuple[tuple[int, bool], int, Fact]] = []
         self._orders: dict[int, tuple[int, bool]] = {}
         self._arrived = 0
@@ -51,10 +51,22 @@ class Sequencer:
         """
         if not self._heap or self._heap[0][0] > (now_ns, False):
             return
-        held = [since for ask in self._waiting_since if (since := ask()) is not None]
-        upto = (min([now_ns, *held]), False)
+        upto = (self._settled_upto(now_ns), False)
         while self._heap and self._heap[0][0] <= upto:
             yield self._pop()
+
+    def _settled_upto(self, now_ns: int) -> int:
+        """Time before which nothing is held any more; or one at which nothing can leave yet."""
+        first = self._heap[0][0]
+        for place, ask in enumerate(self._waiting_since):
+            since = ask()
+            if since is not None and since < now_ns:
+                now_ns = since
+                if (since, False) < first:
+                    # Who holds up all others mostly does so for many lines: it is asked first.
+                    self._waiting_since.insert(0, self._waiting_since.pop(place))
+                    return since
+        return now_ns
 
     def drain(self) -> Iterator[Fact]:
         """Everything, in order: at the end, or when the clock was set back."""

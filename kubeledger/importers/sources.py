@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,6 +17,8 @@ from kubeledger.errors import BadInputError
 __all__ = ["CHUNK", "DOCUMENT_MAX", "Digests", "SourceFile", "digest_chunks", "permission_advice"]
 
 CHUNK = 1 << 20
+_LARGE = 1 << 18
+"""Bytes that are worth handing to another thread."""
 DOCUMENT_MAX = 256 << 20
 """Bytes of a file that has to be read whole (JSON, YAML); logs have no such limit."""
 
@@ -165,18 +168,30 @@ class Digests(msgspec.Struct, frozen=True):
 
 
 def digest_chunks(chunks: Iterator[bytes], lengths: Sequence[int] = ()) -> Digests:
-    """BLAKE2b-256 of a content, and of its beginnings of these lengths."""
+    """BLAKE2b-256 of a content, and of its beginnings of these lengths.
+
+    A large chunk is digested while the next one is made: hashing leaves the interpreter free.
+    """
     digest = hashlib.blake2b(digest_size=32)
     wanted = sorted(set(lengths))
     prefixes: dict[int, str] = {}
     size = 0
-    for chunk in chunks:
-        done = 0
-        while wanted and wanted[0] <= size + len(chunk):
-            length = wanted.pop(0)
-            digest.update(chunk[done : length - size])
-            done = length - size
-            prefixes[length] = digest.hexdigest()
-        digest.update(chunk[done:] if done else chunk)
-        size += len(chunk)
+    pending: Future[None] | None = None
+    with ThreadPoolExecutor(1, "kubeledger-digest") as worker:  # starts its thread when asked
+        for chunk in chunks:
+            if pending is not None:
+                pending.result()
+                pending = None
+            done = 0
+            while wanted and wanted[0] <= size + len(chunk):
+                length = wanted.pop(0)
+                digest.update(chunk[done : length - size])
+                done = length - size
+                prefixes[length] = digest.hexdigest()
+            rest = chunk[done:] if done else chunk
+            if len(rest) < _LARGE:
+                digest.update(rest)
+            else:
+                pending = worker.submit(digest.update, rest)
+            size += len(chunk)
     return Digests(size, digest.hexdigest(), prefixes)

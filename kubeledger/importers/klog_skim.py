@@ -1,0 +1,62 @@
+"""The lines of a batch that need no look, found without a step of Python for each of their parts.
+
+Nine of ten lines of a log are known by their caller and message. To cut these out, a line
+has to be searched for where the caller and the message end, which costs more than all else
+together. But a line's first bytes (pid, caller, the message's first letters) tell where they
+ended in the last line with the same ones, so two slices and two look-ups answer instead:
+what they find is byte for byte what a search has found before.
+"""
+
+from __future__ import annotations
+
+from operator import ge
+
+__all__ = ["LOOK", "NOISE", "READ", "UNDERSTOOD", "Skim"]
+
+LOOK, READ, NOISE, UNDERSTOOD = range(4)
+"""What is to be done with a line: look whether it must be read, read it, or count it."""
+
+_BEGIN, _HEAD_END = 21, 53
+_KEYS_MAX = 100_000
+
+
+class Skim:
+    """What the ordinary look-ups have found in this log so far."""
+
+    def __init__(self) -> None:
+        self._ends: dict[bytes, int] = {}
+        self._codes: dict[bytes, int] = {}
+
+    def learn(self, body: bytes, end: int, code: int) -> None:
+        """Take down what was found of a line.
+
+        Args:
+            body: of the line.
+            end: of the bytes that told it: who has the same ones before it, is the same.
+            code: what was found.
+        """
+        if len(self._codes) >= _KEYS_MAX or len(self._ends) >= _KEYS_MAX:
+            self._codes.clear()
+            self._ends.clear()
+        self._ends[body[_BEGIN:_HEAD_END]] = end
+        self._codes[body[_BEGIN:end]] = code
+
+    def codes(self, bodies: list[bytes], stamps: list[bytes]) -> bytearray:
+        """For each line what is to be done with it, if it is later than all before the first.
+
+        A line not later than the one above it is to be looked at.
+
+        Args:
+            bodies: (n,) lines without a carrier's prefix.
+            stamps: (n,) their stamps.
+        """
+        end_of, code_of = self._ends.get, self._codes.get
+        codes = bytearray(
+            [code_of(body[_BEGIN : end_of(body[_BEGIN:_HEAD_END], 0)], LOOK) for body in bodies]
+        )
+        falls = bytes(map(ge, stamps, stamps[1:]))
+        fall = falls.find(1)
+        while fall >= 0:
+            codes[fall + 1] = LOOK
+            fall = falls.find(1, fall + 1)
+        return codes
