@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from kubeledger.devicemanager.state import DeviceManagerState
 from kubeledger.kube.keys import name_key
 from kubeledger.kube.pod import Node, Pod
 from kubeledger.kube.podqos import pod_qos
@@ -20,6 +19,8 @@ from kubeledger.preemption.decider import may_preempt
 from kubeledger.profile.admission import AdmissionFacts
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.units import NS_PER_S
+from kubeledger.verify.admission.devices import Restored, lagging
+from kubeledger.verify.admission.devices import devices as listed_devices
 from kubeledger.verify.admission.foresight import Foresight
 from kubeledger.verify.admission.marks import Marks, hostname, marks_at
 from kubeledger.verify.admission.nodes import Allocatable, Nodes, node_of
@@ -32,6 +33,7 @@ from kubeledger.verify.admission.podspecs import (
 )
 from kubeledger.verify.admission.pressure import CONDITIONS, Pressure
 from kubeledger.verify.admission.question import UNCOUNTED, UNSIZED, Other, Question, capacities
+from kubeledger.verify.admission.ran_out import ends_by_itself
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
 
@@ -54,7 +56,7 @@ class Asker:
     """Asks one question an admission.
 
     Attributes:
-        offers, nodes, pressure, foresight: what the verifier fills.
+        offers, nodes, pressure, foresight, restored: what the verifier fills.
         whole: the log shows the present kubelet from its start, without a hole.
     """
 
@@ -65,6 +67,7 @@ class Asker:
         self.nodes = Nodes()
         self.pressure = Pressure(bench.settings)
         self.whole = False
+        self.restored = Restored()
         self._before: Allocatable | None = None
         self._alive_ns: int | None = None
         self._typed: dict[tuple[ListedPod, str | None], tuple[Pod, tuple[str, ...]]] = {}
@@ -77,6 +80,7 @@ class Asker:
             self._before = self._allocatable(record.ts_ns, self.bench.profile, state)
         self.whole = body.from_start
         self._alive_ns = None
+        self.restored.kubelet_started(record.ts_ns)
         self.offers.clear()
         self.pressure.begin(record.ts_ns if body.from_start else None)
 
@@ -200,7 +204,8 @@ class Asker:
             if other.decided is not None and not other.decided.admitted:
                 continue
             pod = known(state.lifecycle, other.uid, other.namespace, other.name)
-            word = activity(other, pod, since_ns, until_ns, workers=workers)
+            listed = self._listed(other, since_ns)
+            word = activity(other, pod, listed, since_ns, until_ns, workers=workers)
             if word == "gone":
                 continue
             # The lines of its end may be lost.
@@ -208,10 +213,17 @@ class Asker:
             doubtful = word == "doubtful" or not certain or other.decided is None
             shown_ns = max(shown_ns, other.decided.at[0] if other.decided else 0)
             doubtful = doubtful or shown_ns + _ENDING_NS < until_ns
-            listed = self._listed(other, since_ns)
+            doubtful = doubtful or self._may_be_done(other, pod, listed)
             yield other.key, other.source, other.namespace, other.name, listed, doubtful
         met.update(other.key for other in self.offers)
         yield from self._strangers(met, offer, since_ns, state)
+
+    def _may_be_done(self, other: Offer, pod: PodState | None, listed: ListedPod | None) -> bool:
+        """Whether a pod may have ended under another process; a static one is let in again."""
+        if pod is None or pod.containers or not ends_by_itself(pod, listed):
+            return False
+        at = (other.ts_ns, other.seq)
+        return self.foresight.had_before(at, other.namespace, other.name, other.uid)
 
     def _strangers(
         self, met: set[str], offer: Offer, since_ns: int, state: NodeState
@@ -283,16 +295,17 @@ class Asker:
         if wanted:
             shown = self.nodes.last(ts_ns, "allocatable")
             written = (shown.body.allocatable or {}) if shown is not None else {}
-            devices |= _devices(wanted, state.devicemanager, written)
-        lagging: dict[str, str] | None = None
+            devices |= listed_devices(wanted, state.devicemanager, written)
+        late_devices: dict[str, str] | None = None
         if any(resource in devices for resource in own):
-            lagging = _lagging(wanted, state.devicemanager, written)
+            back = self.restored.at(ts_ns)
+            late_devices = lagging(wanted, state.devicemanager, written, back)
         names = self._names(pod)
         labels, taints = marks.labels, marks.taints
-        late = None if lagging is None else tuple(lagging.items())
+        late = None if late_devices is None else tuple(late_devices.items())
         key = (allocatable, self._before, names, tuple(devices.items()), late, labels, taints)
         if self._nodes_for[0] != key:
-            tables = self._tables(allocatable, devices, lagging)
+            tables = self._tables(allocatable, devices, late_devices)
             nodes = tuple(node_of(n, table, labels, taints) for n in names for table in tables)
             self._nodes_for = (key, nodes)
         return self._nodes_for[1]
@@ -306,16 +319,16 @@ class Asker:
         return (bound,) if told in (None, bound) else (told, bound)
 
     def _tables(
-        self, allocatable: Allocatable, devices: dict[str, str], lagging: dict[str, str] | None
+        self, allocatable: Allocatable, devices: dict[str, str], late: dict[str, str] | None
     ) -> list[dict[str, str]]:
         """What the node may list, the likeliest first."""
         amounts = {n: q.canonical() for n, q in allocatable.amounts.items()}
         tables = [{**amounts, **devices}]
-        if lagging is not None:
+        if late is not None:
             # The node object lags behind the device manager.
             tables.append(amounts)
             tables.append({**amounts, **{r: str(UNCOUNTED) for r in devices}})
-            tables.append({**amounts, **lagging})
+            tables.append({**amounts, **late})
         if self._before is not None and self._before.amounts != allocatable.amounts:
             before = {n: q.canonical() for n, q in self._before.amounts.items()}
             tables.append({**before, **devices})
@@ -353,46 +366,3 @@ def pressure_on(
         if qos == "BestEffort" and _MEMORY_TAINT not in keys:
             return found
     return None
-
-
-def _devices(
-    resources: Mapping[str, None], manager: DeviceManagerState, written: Mapping[str, str]
-) -> dict[str, str]:
-    """Extended resource -> how many the node lists; one that it does not list is left out."""
-    amounts: dict[str, str] = {}
-    for resource in resources:
-        plugin = manager.resources.get(resource)
-        held = _held(resource, manager)
-        if plugin is not None or held:
-            healthy = plugin.healthy if plugin is not None else 0
-            amounts[resource] = str(UNCOUNTED if healthy is None else max(healthy, len(held)))
-        elif resource in written:
-            amounts[resource] = written[resource]
-    return amounts
-
-
-def _lagging(
-    resources: Iterable[str], manager: DeviceManagerState, written: Mapping[str, str]
-) -> dict[str, str]:
-    """The same by the node object, which is written every ten seconds; at least what is in use.
-
-    Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go sanitizeNodeAllocatable
-    """
-    amounts: dict[str, str] = {}
-    for resource in resources:
-        held, shown = len(_held(resource, manager)), written.get(resource)
-        if held or shown is not None:
-            listed = int(shown) if shown is not None and shown.isdecimal() else 0
-            amounts[resource] = str(max(listed, held))
-    return amounts
-
-
-def _held(resource: str, manager: DeviceManagerState) -> set[str]:
-    """Devices of a resource that containers hold."""
-    return {
-        device
-        for containers in manager.pods.values()
-        for by_resource in containers.values()
-        if resource in by_resource
-        for device in by_resource[resource].device_ids
-    }

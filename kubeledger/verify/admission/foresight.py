@@ -175,6 +175,12 @@ class Foresight:
         self._sort()
         return self.life.until(uid, namespace, pod)
 
+    def had_before(self, at: Place, namespace: str, pod: str, uid: str | None) -> bool:
+        """Whether the pod had been handed over before the ADD at that place."""
+        self._sort()
+        adds = self._adds.get(name_key(namespace, pod), ())
+        return any((ns, seq) < at and not _differ(uid, other) for ns, seq, other in adds)
+
     @property
     def node(self) -> str | None:
         """The node that most pods are bound to which were let in; None when that is not clear."""

@@ -9,22 +9,20 @@ end; in between it counts as doubtful.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal
+from typing import Literal
 
 from kubeledger.kube.keys import name_key, pod_key
 from kubeledger.lifecycle.records import PodConfigChanged
-from kubeledger.lifecycle.state import TERMINAL_PHASES, ContainerState, LifecycleState, PodState
+from kubeledger.lifecycle.state import TERMINAL_PHASES, LifecycleState, PodState
 from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S
 from kubeledger.verify.admission.foresight import Decided, Foresight, ListedFacts
+from kubeledger.verify.admission.ran_out import SETTLING_NS, ran_out
+from kubeledger.verify.pods import ListedPod
 
 __all__ = ["Activity", "Offer", "Offers", "activity"]
 
 Activity = Literal["active", "doubtful", "gone"]
 """Whether a pod counts."""
-
-_SETTLING_NS: Final = 2 * NS_PER_S
-"""What the kubelet takes at most to notice that the containers of a pod are down."""
 
 
 class Offer:
@@ -245,13 +243,20 @@ def _comes_before(other: Offer, offer: Offer) -> bool | None:
 
 
 def activity(
-    offer: Offer, pod: PodState | None, since_ns: int, until_ns: int, *, workers: bool
+    offer: Offer,
+    pod: PodState | None,
+    listed: ListedPod | None,
+    since_ns: int,
+    until_ns: int,
+    *,
+    workers: bool,
 ) -> Activity:
     """Whether a pod counted for an admission between two times.
 
     Args:
         offer: the pod's.
         pod: its state at the second time; None when it is not on the node any more.
+        listed: the pod as lists show it, whenever they do; None when none does.
         since_ns: the admission did not begin before this.
         until_ns: it was over by then.
         workers: pod workers know that a pod terminates (since 1.22): it counts until its
@@ -260,7 +265,7 @@ def activity(
     Source: v1.20.2 pkg/kubelet/kubelet_pods.go filterOutTerminatedPods; v1.36.2
         filterOutInactivePods
     """
-    low, high = _ended(offer, pod, until_ns, workers=workers)
+    low, high = _ended(offer, pod, listed, until_ns, workers=workers)
     if high is not None and high <= since_ns:
         return "gone"
     if low is None or low > until_ns:
@@ -269,7 +274,7 @@ def activity(
 
 
 def _ended(
-    offer: Offer, pod: PodState | None, until_ns: int, *, workers: bool
+    offer: Offer, pod: PodState | None, listed: ListedPod | None, until_ns: int, *, workers: bool
 ) -> tuple[int | None, int | None]:
     """When it stopped to count, at the earliest and at the latest; None: it did not."""
     ends: list[tuple[int, int | None]] = []
@@ -279,32 +284,34 @@ def _ended(
         known = not (workers and offer.survived)
         ends.append((offer.victim_ns, offer.victim_ns if known else None))
     if offer.evicted_ns is not None:
-        ends.append((offer.evicted_ns, None if workers else offer.evicted_ns + _SETTLING_NS))
+        ends.append((offer.evicted_ns, None if workers else offer.evicted_ns + SETTLING_NS))
     if pod is None:
         ends.append((offer.ts_ns, offer.removed_ns or until_ns))
     else:
-        ends += _ended_by_state(offer, pod)
+        ends += _ended_by_state(offer, pod, listed, workers=workers)
     if not ends:
         return None, None
     highs = [high for _, high in ends if high is not None]
     return min(low for low, _ in ends), min(highs) if highs else None
 
 
-def _ended_by_state(offer: Offer, pod: PodState) -> Iterable[tuple[int, int | None]]:
+def _ended_by_state(
+    offer: Offer, pod: PodState, listed: ListedPod | None, *, workers: bool
+) -> Iterable[tuple[int, int | None]]:
     if pod.terminated_ts_ns is not None and pod.terminated:
         yield _first_end(pod, pod.terminated_ts_ns), pod.terminated_ts_ns
     if pod.phase in TERMINAL_PHASES and offer.evicted_ns is None:
         last = max((c.finished_ts_ns or 0 for c in pod.containers.values()), default=0)
-        yield _first_end(pod, last), last + _SETTLING_NS
+        yield _first_end(pod, last), last + SETTLING_NS
     if offer.deleted_ns is not None:
         if pod.runs():
             kills = [c.killed_ts_ns for c in pod.containers.values() if c.killed_ts_ns is not None]
             yield max(offer.deleted_ns, min(kills, default=offer.deleted_ns)), None
         else:
             last = max((c.finished_ts_ns or 0 for c in pod.containers.values()), default=0)
-            yield offer.deleted_ns, max(offer.deleted_ns, last) + _SETTLING_NS
-    elif pod.restart_policy in ("Never", "OnFailure"):
-        yield from _ran_out(pod)
+            yield offer.deleted_ns, max(offer.deleted_ns, last) + SETTLING_NS
+    else:
+        yield from ran_out(pod, listed, workers=workers)
 
 
 def _first_end(pod: PodState, default_ns: int) -> int:
@@ -312,23 +319,3 @@ def _first_end(pod: PodState, default_ns: int) -> int:
     ends = [c.finished_ts_ns for c in pod.containers.values() if c.finished_ts_ns is not None]
     kills = [c.killed_ts_ns for c in pod.containers.values() if c.killed_ts_ns is not None]
     return min([*ends, *kills, default_ns])
-
-
-def _ran_out(pod: PodState) -> Iterable[tuple[int, int | None]]:
-    """A pod whose containers are not started again, when the last of them has ended."""
-    own = [c for c in pod.containers.values() if not c.init]
-    failed_init = [c for c in pod.containers.values() if c.init and _failed(c)]
-    if pod.restart_policy == "Never" and failed_init:
-        last = max(c.finished_ts_ns or 0 for c in failed_init)
-        yield last, last + _SETTLING_NS
-    if not own or any(c.running or c.finished_ts_ns is None for c in own):
-        return
-    if pod.restart_policy == "OnFailure" and any(_failed(c) for c in own):
-        return
-    last = max(c.finished_ts_ns or 0 for c in own)
-    known = pod.restart_policy == "Never" or all(c.exit_code == 0 for c in own)
-    yield last, last + _SETTLING_NS if known else None
-
-
-def _failed(container: ContainerState) -> bool:
-    return not container.running and container.exit_code not in (0, None)

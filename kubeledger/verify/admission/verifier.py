@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kubeledger.devicemanager.records import AllocationFailed
+from kubeledger.devicemanager.records import (
+    AllocationFailed,
+    DevicesAllocated,
+    DevicesReleased,
+    DevicesReported,
+)
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import (
     ContainerDied,
@@ -114,6 +119,9 @@ class AdmissionVerifier(Verifier):
             PreemptionFailed: self._preemption_failed,
             PodAdmitted: self._pod_admitted,
             PodRejected: self._pod_rejected,
+            DevicesAllocated: self._asker.restored.written,
+            DevicesReported: self._asker.restored.written,
+            DevicesReleased: self._asker.restored.released,
         }
 
     def settle(self, state: NodeState) -> None:

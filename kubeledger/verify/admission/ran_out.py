@@ -1,0 +1,86 @@
+"""Pods whose containers are not started again: when the last of them has ended, so has the pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from kubeledger.lifecycle.state import ContainerState, PodState
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.pods import ListedPod
+
+__all__ = ["SETTLING_NS", "ends_by_itself", "ran_out"]
+
+SETTLING_NS: Final = 2 * NS_PER_S
+"""What the kubelet takes at most to notice that the containers of a pod are down."""
+
+
+class _Init(msgspec.Struct, rename="camel", frozen=True):
+    name: str = ""
+    restart_policy: str | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel", frozen=True):
+    restart_policy: str | None = None
+    init_containers: tuple[_Init, ...] | None = None
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+
+
+def ran_out(
+    pod: PodState, listed: ListedPod | None, *, workers: bool
+) -> Iterable[tuple[int, int | None]]:
+    """When it stopped to count, at the earliest and at the latest (None: perhaps not at all).
+
+    Args:
+        pod: its state.
+        listed: as lists show it, whenever they do; None when none does.
+        workers: it counts until all its containers are down (since 1.22).
+    """
+    if not ends_by_itself(pod, listed):
+        return
+    spec = _spec_of(listed)
+    policy = pod.restart_policy if spec is None else spec.restart_policy
+    inits = {} if spec is None else {c.name: c for c in spec.init_containers or ()}
+    own, failed_init = [], []
+    for name, container in pod.containers.items():
+        if name not in inits and not container.init:
+            own.append(container)
+        elif name in inits and inits[name].restart_policy == "Always":
+            continue  # a sidecar: it starts again, and ends with the pod
+        elif _failed(container):
+            failed_init.append(container)
+    if policy == "Never" and failed_init:
+        last = max(c.finished_ts_ns or 0 for c in failed_init)
+        yield last, None if workers and pod.runs() else last + SETTLING_NS
+    if not own or any(c.running or c.finished_ts_ns is None for c in own):
+        return
+    if policy == "OnFailure" and any(_failed(c) for c in own):
+        return
+    last = max(c.finished_ts_ns or 0 for c in own)
+    known = policy == "Never" or (policy == "OnFailure" and all(c.exit_code == 0 for c in own))
+    yield last, last + SETTLING_NS if known else None
+
+
+def ends_by_itself(pod: PodState, listed: ListedPod | None) -> bool:
+    """Whether its containers are not started again always; true when no source tells."""
+    spec = _spec_of(listed)
+    policy = pod.restart_policy if spec is None else spec.restart_policy or "Always"
+    return policy != "Always"
+
+
+def _spec_of(listed: ListedPod | None) -> _Spec | None:
+    if listed is None:
+        return None
+    try:
+        return listed.as_(_Pod).spec
+    except msgspec.ValidationError:
+        return None
+
+
+def _failed(container: ContainerState) -> bool:
+    return not container.running and container.exit_code not in (0, None)
