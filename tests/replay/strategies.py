@@ -76,6 +76,7 @@ _BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "spec": st.none() | _SPEC,
     "object_kind": st.sampled_from(("Pod", "Node")),
     "pid": st.sampled_from((None, 1, 2)),
+    "value": st.sampled_from(("80", '"x"', "null", '{"a":1}')),
 }
 _TEXTS = st.sampled_from(("", "x", "y"))
 

@@ -72,7 +72,10 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         """What is certain of it whatever lines were lost."""
         if self.firm:
             return self
-        return Listed(known=self.known, maybe=self.known | self.maybe, seqs=self.seqs)
+        # Where the plugin's end is told, its grace lasts: nothing earlier drops the resource.
+        registered = True if self.registered and self.fades else None
+        maybe = self.known | self.maybe
+        return Listed(known=self.known, maybe=maybe, registered=registered, seqs=self.seqs)
 
 
 class Clash(NamedTuple):

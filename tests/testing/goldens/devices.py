@@ -207,6 +207,8 @@ def held_once(version: str) -> Made:
     node.grant("first", "app", "gpu-0")
     node.pod("second", gpus("app", 1))
     seq = node.grant("second", "app", "gpu-1")
+    node.wait(30)
+    node.started("first")
     return node, Lie(seq, {"device_ids": ("gpu-0",)})
 
 
@@ -223,6 +225,8 @@ def checkpoint_restore(version: str) -> Made:
     node.plugin()
     node.pod("second", gpus("app", 1))
     seq = node.grant("second", "app", "gpu-1")
+    node.wait(30)
+    node.started("first")
     return node, Lie(seq, {"device_ids": ("gpu-0",)})
 
 

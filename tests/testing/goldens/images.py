@@ -148,7 +148,7 @@ def space_pass(version: str) -> Made:
     node.remove("c", start)
     seq = node.remove("a", start)
     node.end(start, 2)
-    return node, Lie(seq, {"image_id": "b"})
+    return node, Lie(seq, {"image_id": "z"})
 
 
 @golden("images-amount")
