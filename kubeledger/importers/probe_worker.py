@@ -189,6 +189,11 @@ class ProbeWorker:
         self._ticked_ns = ts_ns
 
     @property
+    def ticked_ns(self) -> int | None:
+        """When it ticked last."""
+        return self._ticked_ns
+
+    @property
     def period_ns(self) -> int:
         """As the pod spec says, else the shortest time between two ticks, or the default."""
         return self._period_ns or self._shortest_ns

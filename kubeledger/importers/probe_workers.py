@@ -197,7 +197,7 @@ class ProbeWorkers:
             return False
         killed_id = pod.probe_kills.get((worker.container, worker.probe_type))
         was_killed = killed_id is not None and killed_id != container_id
-        if was_killed and worker.container_id in (None, killed_id):
+        if was_killed and self._ends_with(worker, killed_id):
             del pod.probe_kills[worker.container, worker.probe_type]
             worker.ends()
             self._probes(pod, worker, container_id)
@@ -209,6 +209,14 @@ class ProbeWorkers:
             self._probes(pod, worker, container_id)
             worker.uncertain = self._is_uncertain(pod, worker)
         return True
+
+    def _ends_with(self, worker: ProbeWorker, killed_id: str | None) -> bool:
+        """Whether the kill was of what the worker probed, if under an ID it was not told."""
+        link = self._links.containers.get(killed_id or "")
+        kill = None if link is None else link.kill
+        ticked_ns = worker.ticked_ns
+        is_since = kill is not None and ticked_ns is not None and kill.ts_ns >= ticked_ns
+        return worker.container_id in (None, killed_id) or is_since
 
     def _probes(self, pod: PodLink, worker: ProbeWorker, container_id: str) -> None:
         cached = self._initial(container_id, worker.probe_type)
