@@ -188,10 +188,21 @@ class PodLoop:
             seqs[pod.uid] = self._config(pod, "ADD")
         for pod in sorted(pods, key=lambda pod: (created_ns(pod) or 0, pod.name)):
             if pod.phase in _FINAL:
-                self._worker(pod).told_terminated = pod.terminated
+                self._take_up_ended(pod)
                 continue
             yield _STEP_NS
             yield from self._admit(pod, seqs[pod.uid])
+
+    def _take_up_ended(self, pod: SimPod) -> None:
+        """A pod that has ended is not synced; what is left of it is stopped.
+
+        Source: v1.20.2 pkg/kubelet/kubelet.go dispatchWork; v1.36.2 pod_workers.go UpdatePod
+        """
+        worker = self._worker(pod)
+        worker.told_terminated = pod.terminated
+        if not pod.terminated:
+            at_once = self._kubelet.sim.profile.admission.terminating_pods_count
+            self._kubelet.after(0 if at_once else _HOUSEKEEPING_NS, partial(worker.end, Ending()))
 
     def _config(self, pod: SimPod, operation: Literal["ADD", "DELETE", "REMOVE"]) -> int:
         sim = self._kubelet.sim
@@ -371,7 +382,7 @@ class PodLoop:
                 if pod.deleting and changes.died and not facts.terminating_pods_count:
                     # Such kubelets sync it again, and kill what is dead.
                     self._kubelet.cgroups.pod_killed(pod)
-            elif pod.admitted:
+            elif pod.admitted and (worker.ending is not None or pod.phase not in _FINAL):
                 worker.wake()
         yield from ()
 

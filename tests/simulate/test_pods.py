@@ -294,3 +294,19 @@ def test_a_pod_whose_file_went_while_no_kubelet_ran_is_killed(version: str) -> N
     assert killed.pod == "static"
     assert seconds(found, "lifecycle.PodAdmitted", "next")
     assert not bad(found)
+
+
+@pytest.mark.parametrize("version", ["1.20.2"])
+def test_a_pod_that_failed_is_not_started_again_by_another_kubelet(version: str) -> None:
+    """It was killed for another one, and the kubelet ended before it was down."""
+    slow = {"app": ContainerScript(stop_ns=20 * S)}
+    asks = container(requests={"cpu": "1500m"})
+    victim = planned("a", asks, scripts=slow, at_s=1, terminationGracePeriodSeconds=30)
+    critical = planned("b", asks, at_s=60, priority=2_000_000_000)
+    restart = KubeletRestart(at_ns=63 * S, down_ns=30 * S)
+    found = records(plan(victim, critical, version=version, cpus=2, kubelet_restarts=(restart,)))
+    assert [body.victim_pod for body in of_kind(found, "preemption.PodPreempted")] == ["a"]
+    assert max(seconds(found, "lifecycle.ContainerStarted", "b")) > 90
+    assert not of_kind(found, "lifecycle.ContainerRestarted")
+    assert max(seconds(found, "lifecycle.PodTerminated")) > 90
+    assert bad(found) == []

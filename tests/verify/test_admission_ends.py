@@ -64,7 +64,7 @@ def test_a_pod_that_no_list_has_shown_yet(
 ) -> None:
     """What it is like is told by the list that comes later."""
     life = [s for n, (name, code) in enumerate(what) for s in container(name, 2 + 2 * n, code)]
-    scene = [start(), admitted("a", 1), life, shown, listed("x", asks("600m"))]
+    scene: list[Any] = [start(), admitted("a", 1), life, shown, listed("x", asks("600m"))]
     (found,) = findings_of(judge(*scene, admitted("x", 15)), "x")
     assert (found.verdict != "impossible") is lets_in
     (found,) = findings_of(judge(*scene, refused("x", 15, "OutOfcpu", FULL)), "x")
@@ -76,7 +76,7 @@ def test_a_failed_pod_counts_until_its_sidecar_is_down() -> None:
     steps = [*container("s", 2), *container("i", 3, 1)]
     inits = [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]
     shown = listed("a", asks("500m"), restartPolicy="Never", initContainers=inits, at=30)
-    scene = [start(), admitted("a", 1), steps, shown, listed("x", asks("600m"))]
+    scene: list[Any] = [start(), admitted("a", 1), steps, shown, listed("x", asks("600m"))]
     for decided in (admitted("x", 15), refused("x", 15, "OutOfcpu", FULL)):
         (found,) = findings_of(judge(*scene, decided), "x")
         assert found.verdict in ("match", "admissible")
@@ -95,7 +95,7 @@ def test_a_static_pod_that_had_ended_is_let_in_again(policy: str, possible: bool
     """And counts no more as soon as it is synced."""
     shown = listed("a", asks("500m"), restartPolicy=policy)
     first = [*admitted("a", 1, "file"), *container("c", 2, 1)]
-    scene = [start(), first, again(100), admitted("a", 101, "file"), shown]
+    scene: list[Any] = [start(), first, again(100), admitted("a", 101, "file"), shown]
     told = judge(*scene, listed("x", asks("600m")), admitted("x", 101.5))
     (found,) = findings_of(told, "x")
     assert (found.verdict != "impossible") is possible
@@ -117,7 +117,7 @@ def test_devices_of_a_stale_checkpoint_count_again(saved: bool, capacity: int) -
     )
     message = f"Node didn't have enough resource: {NIC}, requested: 3, used: 0, capacity: "
     write = [(9.0, sent[1])] if saved else []
-    steps = [start(), sent, (6.0, held), gone, write, again(100), node]
+    steps: list[Any] = [start(), sent, (6.0, held), gone, write, again(100), node]
     shown = listed("x", asks(ns__example_nic="3"))
     body = msgspec.to_builtins(shown[1])
     body["spec"]["containers"][0]["resources"]["requests"] = {NIC: "3"}
