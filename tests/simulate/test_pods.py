@@ -310,3 +310,19 @@ def test_a_pod_that_failed_is_not_started_again_by_another_kubelet(version: str)
     assert not of_kind(found, "lifecycle.ContainerRestarted")
     assert max(seconds(found, "lifecycle.PodTerminated")) > 90
     assert bad(found) == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_static_pod_that_had_ended_counts_for_an_instant_after_a_restart(version: str) -> None:
+    """It is let in again, and the first sync finds that it has ended; nobody is wronged."""
+    done = {"app": ContainerScript(exits=(ExitStep(after_ns=20 * S, code=0),))}
+    static = planned(
+        "a", container(requests={"cpu": "1"}), scripts=done, source="file", restartPolicy="Never"
+    )
+    other = planned("b", container(requests={"cpu": "500m"}))
+    late = planned("c", container(requests={"cpu": "1"}), at_s=80)
+    restart = KubeletRestart(at_ns=60 * S, down_ns=2 * S)
+    found = records(plan(static, other, late, version=version, cpus=2, kubelet_restarts=(restart,)))
+    assert len(seconds(found, "lifecycle.PodAdmitted")) == 2
+    assert max(seconds(found, "lifecycle.ContainerStarted")) < 60
+    assert bad(found) == []

@@ -334,10 +334,11 @@ class Lives:
             life.rejected = True
 
     def admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        """Admitted: what had ended in a former process counts again."""
+        """What had ended in a former process counts again, if only until it is synced."""
         if (life := self.of(state, body)) is not None and life.returned:
             if life.ended is None:
-                life.ending = None
+                pod = state.lifecycle.pods.get(life.key)
+                life.ending = None if pod and pod.restart_policy == "Always" else record.ts_ns
             life.ended, life.returned = None, False
 
     def doomed(self, record: Record, body: PodEvicted | PodPreempted, state: NodeState) -> None:
