@@ -116,19 +116,21 @@ def _refuse_another_base(look: Reading, content: BaseContent | None) -> None:
         )
 
 
-def histories_of_recording(path: str | Path) -> list[History]:
+def histories_of_recording(path: str | Path, *, proved: bool = True) -> list[History]:
     """One history a node of a ``*.ledger.jsonl`` file, sorted by name; the file is checked whole.
+
+    ``proved`` is as in ``read_recording``.
 
     Raises:
         BadInputError: as ``read_recording``.
     """
-    nodes = sorted({record.node for record in read_recording(path)})
+    nodes = sorted({record.node for record in read_recording(path, proved=proved)})
 
     def reader(name: str) -> Reader:
         def read(kinds: Collection[str] | None) -> Iterator[Record]:
             return (
                 record
-                for record in read_recording(path)
+                for record in read_recording(path, proved=proved)
                 if record.node == name and (kinds is None or record.kind in kinds)
             )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.errors import BadInputError
 from kubeledger.ledger.standalone import read_recording, write_recording
 from kubeledger.machine import Decision, Record
 from kubeledger.replay.excerpts import renumbered
@@ -16,7 +17,16 @@ from kubeledger.units import format_ts
 from kubeledger.verify import Finding
 from kubeledger.wire.catalogue import BODY_TYPES
 
-__all__ = ["Group", "differences", "groups_of", "rewrite", "rewritten", "verify_file", "words_of"]
+__all__ = [
+    "Group",
+    "differences",
+    "groups_of",
+    "rewrite",
+    "rewritten",
+    "unproved",
+    "verify_file",
+    "words_of",
+]
 
 Group = tuple[str, str]
 """Node, and kind of decision."""
@@ -28,8 +38,22 @@ def groups_of(path: Path) -> list[Group]:
     Raises:
         BadInputError: the file is damaged.
     """
-    found = {(r.node, r.kind): None for r in read_recording(path) if r.role == "decision"}
+    found = {(r.node, r.kind): None for r in _records(path) if r.role == "decision"}
     return list(found)
+
+
+def unproved(path: Path) -> str | None:
+    """Where a recording is not as it was written: changed by hand, since it can be read."""
+    try:
+        for _ in read_recording(path):
+            pass
+    except BadInputError as error:
+        return str(error)
+    return None
+
+
+def _records(path: Path) -> Iterator[Record]:
+    return read_recording(path, proved=False)
 
 
 def verify_file(path: Path) -> dict[Group, list[Finding]]:
@@ -39,7 +63,7 @@ def verify_file(path: Path) -> dict[Group, list[Finding]]:
         BadInputError: the file is damaged.
     """
     found: dict[Group, list[Finding]] = {}
-    for history in histories_of_recording(path):
+    for history in histories_of_recording(path, proved=False):
         for outcome in history.verify():
             if isinstance(outcome, Finding):
                 found.setdefault((history.node, outcome.kind), []).append(outcome)
@@ -80,14 +104,16 @@ def _shown(fields: object) -> str:
 def rewrite(path: Path) -> int:
     """Put what is decided now in place of what was recorded; how many decisions changed.
 
+    Lines that were changed by hand are proved again: whoever rewrites a recording means it.
+
     Raises:
         BadInputError: the file is damaged.
         LedgerUnavailableError: it cannot be written.
     """
     found = {group: differences(findings) for group, findings in verify_file(path).items()}
     wrong = {(node, f.seq, f.recorded is None): f for (node, _), fs in found.items() for f in fs}
-    if wrong:
-        write_recording(path, list(rewritten(read_recording(path), wrong)))
+    if wrong or unproved(path) is not None:
+        write_recording(path, list(rewritten(_records(path), wrong)))
     return len(wrong)
 
 

@@ -89,18 +89,31 @@ class RecordingFile(pytest.File):
     def collect(self) -> Iterable[pytest.Item]:
         """One test a node and kind of decision, and one for decisions that are missing."""
         from kubeledger.errors import KubeledgerError
-        from kubeledger.testing.golden import groups_of, rewrite
+        from kubeledger.testing.golden import groups_of, unproved
 
         try:
-            if self.config.getoption("--kubeledger-update") and (count := rewrite(self.path)):
-                told = self.config.stash.setdefault(_REWRITTEN, [])
-                told.append(f"{self.path}: {count} decisions rewritten")
-            groups = groups_of(self.path)
+            if self.config.getoption("--kubeledger-update"):
+                self._rewrite()
+            groups, changed = groups_of(self.path), unproved(self.path)
         except KubeledgerError as error:
-            raise self.CollectError(str(error)) from None
+            # A test that fails, so that the other recordings are tested all the same.
+            yield Unread.from_parent(self, name="can be read", why=str(error))
+            return
+        if changed is not None:
+            why = f"{changed}\nif the change is meant, --kubeledger-update seals it"
+            yield Unread.from_parent(self, name="is as it was written", why=why)
         for node, kind in groups:
             yield DecisionGroup.from_parent(self, name=f"{node}:{kind}", group=(node, kind))
         yield DecisionGroup.from_parent(self, name=_OTHERS, group=None)
+
+    def _rewrite(self) -> None:
+        from kubeledger.testing.golden import rewrite, unproved
+
+        changed = unproved(self.path)
+        count = rewrite(self.path)
+        if count or changed is not None:
+            told = self.config.stash.setdefault(_REWRITTEN, [])
+            told.append(f"{self.path}: {count} decisions rewritten")
 
     def findings(self, group: Group | None) -> list[Finding]:
         """Findings of a group; with None those of kinds that the file does not hold."""
@@ -112,6 +125,28 @@ class RecordingFile(pytest.File):
             return self._found.get(group, [])
         held = set(groups_of(self.path))
         return [f for key, found in self._found.items() if key not in held for f in found]
+
+
+class Unread(pytest.Item):
+    """A recording whose lines do not prove themselves."""
+
+    def __init__(self, *, why: str, **kwargs: Any) -> None:  # noqa: ANN401 # pytest's own
+        super().__init__(**kwargs)
+        self._why = why
+
+    def runtest(self) -> None:
+        """Fail."""
+        raise GoldenDifferenceError(self._why)
+
+    def repr_failure(  # type: ignore[override] # pytest passes no more than this to an item
+        self, excinfo: pytest.ExceptionInfo[BaseException]
+    ) -> str:
+        """What is wrong with the file, without a traceback."""
+        return str(excinfo.value)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Where it stands."""
+        return self.path, None, f"{self.path.name}: {self.name}"
 
 
 class DecisionGroup(pytest.Item):

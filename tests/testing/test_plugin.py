@@ -108,16 +108,31 @@ def test_several_processes(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess("--kubeledger", "-n", "2").assert_outcomes(passed=6)
 
 
-def test_a_damaged_recording_is_an_error_with_its_place(pytester: pytest.Pytester) -> None:
-    """File and line, no traceback."""
+def test_a_damaged_recording_fails_with_its_place(pytester: pytest.Pytester) -> None:
+    """File and line, no traceback; the others are tested all the same."""
+    scene().save(pytester.path / "b.ledger.jsonl")
+    path = pytester.path / "a.ledger.jsonl"
+    scene().save(path)
+    path.write_bytes(path.read_bytes()[:-50])
+    for options in ((), ("--kubeledger-update",)):
+        result = pytester.runpytest_subprocess("--kubeledger", *options)
+        result.assert_outcomes(failed=1, passed=2)
+        result.stdout.fnmatch_lines(["*a.ledger.jsonl:*"])
+        result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_recording_changed_by_hand(pytester: pytest.Pytester) -> None:
+    """It is told where, its decisions are tested as they stand, and an update seals it."""
     path = pytester.path / "a.ledger.jsonl"
     scene().save(path)
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([lines[0].replace(b"1.36.2", b"1.36.3"), *lines[1:]]))
+    path.write_bytes(b"".join([lines[0].replace(b"1.36.2", b"1.36.1"), *lines[1:]]))
     result = pytester.runpytest_subprocess("--kubeledger")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*a.ledger.jsonl:*CRC*"])
-    result.stdout.no_fnmatch_line("*Traceback*")
+    result.assert_outcomes(failed=1, passed=2)
+    result.stdout.fnmatch_lines(["*a.ledger.jsonl:1:*CRC*", "*--kubeledger-update seals it*"])
+    pytester.runpytest_subprocess("--kubeledger", "--kubeledger-update").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("--kubeledger").assert_outcomes(passed=2)
+    assert b"1.36.1" in path.read_bytes()
 
 
 def test_the_scene_fixture(pytester: pytest.Pytester) -> None:
