@@ -18,6 +18,7 @@ from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.harmless import harmless, harmless_free
 from kubeledger.importers.holdback import Waiting
+from kubeledger.importers.instances import is_later, ran_by
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.links import ContainerLink, PodLink
 from kubeledger.importers.podref import (
@@ -77,6 +78,8 @@ _HARMLESS_TEXT = {
 
 _FIRST_RELIST_NS = NS_PER_S * 9 // 10
 """The PLEG waits a second between relists, so what follows faster is of the first."""
+_UNSEEN_NS = 3 * NS_PER_S
+"""What has run for longer was listed by a relist before, save that a busy PLEG took longer."""
 _BACK_OFF_WAIT_NS = NS_PER_S
 
 
@@ -154,6 +157,8 @@ class ContainersAssembler(Assembler):
     def _finished(self, line: LogLine) -> Facts:
         exit_code = (line.values or {}).get("exitCode")
         container_id = bare_container_id((line.values or {}).get("containerID"))
+        if container_id is not None:
+            container_id = self._links.altered.get(container_id, container_id)
         if container_id is not None and str(exit_code).lstrip("-").isdigit():
             self._exit_codes[container_id] = int(str(exit_code))
         return self._release(line)
@@ -205,14 +210,16 @@ class ContainersAssembler(Assembler):
         self._links.sync_loop_turned()
         if kind not in ("ContainerStarted", "ContainerDied") or not container_id:
             return
+        container_id = self._links.real_id(container_id, pod, line)
         found = self._is_first_relist(line.ts_ns)
         container = self._links.container(container_id, pod)
         if kind == "ContainerDied" and container.died is not None:
             return  # a kubelet that starts tells once more of what has ended
-        # What was killed has run before: the line about its start is missing.
-        is_new = container.seen_ts_ns is None and not (
-            kind == "ContainerDied" and container.kill is not None
-        )
+        instance = self._links.instance(self.context, container_id)
+        # What was killed or listed has run before: the line about its start is missing.
+        had_run = container.kill is not None or ran_by(instance, line.ts_ns - _UNSEEN_NS)
+        is_unseen = container.seen_ts_ns is None
+        is_new = is_unseen and not (kind == "ContainerDied" and had_run)
         follows = is_new and not found and kind == "ContainerStarted"
         self._names.find(container, line.ts_ns, may_follow=follows)
         container.seen_ts_ns = container.seen_ts_ns or line.ts_ns
@@ -230,8 +237,9 @@ class ContainersAssembler(Assembler):
         if container.name and kind == "ContainerStarted":
             pod.backed_off.discard(container.name)
             pod.unstarted.discard(container.name)
-        if container.name and (is_new or kind == "ContainerStarted"):
-            if kind == "ContainerStarted" or not found:
+        if container.name and (is_unseen or kind == "ContainerStarted"):
+            later = is_later(instance, self._links.instance(self.context, previous or ""))
+            if kind == "ContainerStarted" or not found or later:
                 pod.current[container.name] = container_id
             ran_here = kind == "ContainerStarted" or previous is not None
             if is_new and not found and ran_here:

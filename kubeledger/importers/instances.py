@@ -12,7 +12,7 @@ from kubeledger.importers.times import api_time
 if TYPE_CHECKING:  # the context holds what the assemblers share, this index included
     from kubeledger.importers.context import KnownPod
 
-__all__ = ["Instance", "index_instances"]
+__all__ = ["Instance", "index_instances", "is_later", "ran_by"]
 
 _STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
@@ -43,6 +43,18 @@ def index_instances(pods: dict[str, KnownPod]) -> dict[str, Instance]:
                 for entry in status.get(key) or ():
                     _add(instances, pod.uid, entry)
     return instances
+
+
+def is_later(instance: Instance | None, other: Instance | None) -> bool:
+    """Whether lists count the instance behind the other one of the same container."""
+    counts = [None if each is None else each.restart_count for each in (other, instance)]
+    return counts[0] is not None and counts[1] is not None and counts[0] < counts[1]
+
+
+def ran_by(instance: Instance | None, ts_ns: int) -> bool:
+    """Whether a status says that it had begun by then."""
+    began_ns = None if instance is None else instance.started_ts_ns
+    return began_ns is not None and began_ns <= ts_ns
 
 
 def _add(instances: dict[str, Instance], uid: str, entry: dict[str, Any]) -> None:

@@ -145,6 +145,27 @@ def test_a_start_whose_line_is_missing() -> None:
     assert [(body.container_id, body.previous_container_id) for body in found] == [(THIRD, SECOND)]
 
 
+def test_an_end_of_what_lists_show_to_have_run() -> None:
+    """Lists tell that it began long before: its end is no restart, what follows it is one."""
+    context = world()
+
+    def status(container_id: str, count: int, since: str) -> dict[str, object]:
+        state = {"running": {"startedAt": f"2026-11-21T{since}Z"}}
+        told = {"name": "web", "restartCount": count, "containerID": f"x://{container_id}"}
+        return {"containerStatuses": [told | {"state": state}]}
+
+    told = ((FIRST, 0, "10:00:01"), (SECOND, 1, "10:00:20"), (THIRD, 2, "10:01:12"))
+    lists = [status(*each) for each in told]
+    know_pod(context, "a", UID, namespace="shop", spec=container("web"), statuses=lists)
+    log = [
+        _pleg("10:00:02.000000", "ContainerStarted", FIRST),
+        _pleg("10:01:03.000000", "ContainerDied", SECOND),
+        _pleg("10:01:13.000100", "ContainerStarted", THIRD),
+    ]
+    found = of(tell(context, log), ContainerRestarted)
+    assert [(body.container_id, body.previous_container_id) for body in found] == [(THIRD, SECOND)]
+
+
 def test_what_a_killed_container_became() -> None:
     """What the pod starts after such a kill is the same container."""
     assert _after_kill() == ["web"]
