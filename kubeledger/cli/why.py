@@ -55,9 +55,9 @@ def why(
     upto_ts_ns = None if at is None else parse_time(at)
     with histories_for(sources, ledger, node) as histories:
         answers = [explain(history, asked, upto_ts_ns=upto_ts_ns) for history in histories]
-    found = [answer for answer in answers if answer is not None]
-    if not found:
-        raise no_such_target(asked)
+        found = [answer for answer in answers if answer is not None]
+        if not found:
+            raise no_such_target(asked, histories)
     if output == "json":
         document = msgspec.to_builtins(found[0] if len(histories) == 1 else found)
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2))

@@ -12,8 +12,9 @@ __all__ = ["concerns", "is_about_others", "is_image", "weight_of"]
 _WEIGHTS = (
     ("lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"),
     ("preemption.PreemptionFailed", "devicemanager.AllocationFailed"),
-    ("lifecycle.ContainerRestarted", "lifecycle.RestartBackedOff"),
+    ("lifecycle.ContainerRestarted",),
     ("lifecycle.ContainerKilled",),
+    ("lifecycle.RestartBackedOff",),
     ("lifecycle.PodAdmitted",),
     ("images.ImageDeleted", "images.GarbageCollected", "devicemanager.DevicesAllocated"),
     ("cgroups.CgroupUpdated",),

@@ -12,6 +12,7 @@ from kubeledger.errors import BadQuestionError
 from kubeledger.explain.concern import concerns, is_about_others, is_image, weight_of
 from kubeledger.explain.explanation import Explanation, Piece, Step
 from kubeledger.explain.focus import line_about, words_about
+from kubeledger.explain.lead import clause
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 from kubeledger.query.summaries import subject_of, summary_of
@@ -36,6 +37,7 @@ _LINKS = {
 }
 """Decision -> those among its inputs that tell more of it than the others."""
 _CAUSES_MAX = 20
+_AFTER_START = frozenset({"lifecycle.ContainerKilled", "lifecycle.RestartBackedOff"})
 
 
 def explain(
@@ -52,6 +54,8 @@ def explain(
         None when no decision is about it.
     """
     read = history.read
+    if _lacks_container(read, target):
+        return None
     decisions = _decisions(read, target, upto_ts_ns)
     findings = _findings(read, {record.seq for record in decisions})
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
@@ -59,20 +63,22 @@ def explain(
     if not decisions:
         return None
     main = max(decisions, key=weight_of)
-    finding = findings[main.seq]
-    chain = [main, *_rests_on(history, finding), *_causes(history, main)]
-    chain = list({record.seq: record for record in chain}.values())
-    findings |= _findings(read, {record.seq for record in chain} - findings.keys())
+    chains = [[main, *_rests_on(history, findings[main.seq]), *_causes(history, main)]]
+    chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
+    chains += [[record] for record in _later(decisions, main)]
+    told = {record.seq for chain in chains for record in chain}
+    findings |= _findings(read, told - findings.keys())
     seqs = dict.fromkeys(
         seq
+        for chain in reversed(chains)
         for record in reversed(chain)
         for seq in (*_inputs(findings.get(record.seq)), record.seq)
     )
     return Explanation(
         target=str(target),
         node=main.node,
-        sentence=meant[main.seq] + _sentence(chain, findings),
-        finding=finding,
+        sentence=f"{meant[main.seq]}{_sentence(chains, findings)}.",
+        finding=findings[main.seq],
         evidence=_evidence(history, list(seqs), target),
         history=tuple(_step(record, findings) for record in decisions),
     )
@@ -113,6 +119,24 @@ def _rests_on(history: History, finding: Finding) -> list[Record]:
     ]
 
 
+def _earlier(decisions: list[Record], main: Record) -> list[Record]:
+    """The last deletion of an image that was kept when it was there again."""
+    kept = main.kind == "images.GarbageCollected"
+    return [r for r in decisions if kept and r.kind == "images.ImageDeleted"][-1:]
+
+
+def _later(decisions: list[Record], main: Record) -> list[Record]:
+    """What became of a container behind its last start: it was killed, its restart put off."""
+    if main.kind != "lifecycle.ContainerRestarted":
+        return []
+    behind: dict[str, Record] = {}
+    for record in decisions:
+        same = getattr(record.body, "container", None) == getattr(main.body, "container", None)
+        if same and record.seq > main.seq and record.kind in _AFTER_START:
+            behind[record.kind] = record
+    return sorted(behind.values(), key=lambda record: record.seq)
+
+
 def _causes(history: History, main: Record) -> list[Record]:
     """What led to a decision, the nearest first."""
     chain: list[Record] = []
@@ -130,10 +154,10 @@ def _meant(target: Target, finding: Finding) -> str:
     """The beginning of the sentence, where the decision is about others and says why not this."""
     if target.kind != "image":
         return ""
-    for subject, clause in finding.about.items():
+    for subject, because in finding.about.items():
         image_id = subject.removeprefix("image/")
         if is_image(target, image_id):
-            return f"image {image_id} was kept at {format_ts(finding.ts_ns)}: it {clause}; "
+            return f"image {image_id} was kept at {format_ts(finding.ts_ns)}: it {because}; "
     return ""
 
 
@@ -153,29 +177,22 @@ def _inputs(finding: Finding | None) -> Iterable[int]:
     return finding.inputs if finding is not None else ()
 
 
-def _sentence(chain: list[Record], findings: dict[int, Finding]) -> str:
-    """What the decision rests on, and what led to it."""
-    parts = []
-    for record in chain:
-        finding = findings.get(record.seq)
-        if finding is None:
-            continue
-        if finding.verdict == "unverifiable":
-            subject, summary = _words(record)
-            missing = " and ".join(finding.missing)
-            parts.append(f"{subject}: {summary} (not decided again: {missing} is missing)")
-        else:
-            parts.append(f"{_named(record)}{finding.why.rstrip('.')}")
-    return "; before that, ".join(dict.fromkeys(parts)) + "."
-
-
-def _named(record: Record) -> str:
-    """Whom a sentence is about, where it is a container: their names are short."""
-    body: Any = record.body
-    pod = getattr(body, "pod", None)
-    if pod is None or getattr(body, "container", None) is None:
-        return ""
-    return f"{body.namespace}/{pod}: "
+def _sentence(chains: list[list[Record]], findings: dict[int, Finding]) -> str:
+    """What the decision rests on and what led to it; then what went before it, or came after."""
+    main, parts = chains[0][0], []
+    after = iter(("since that restart, ",))
+    for chain in chains:
+        by_seq = {record.seq: record for record in chain}
+        clauses = [
+            clause(record, findings[record.seq], by_seq.get(record.cause or 0))
+            for record in by_seq.values()
+            if record.seq in findings
+        ]
+        word = ""
+        if chain[0] is not main:
+            word = "earlier, " if chain[0].seq < main.seq else next(after, "after that, ")
+        parts.append(word + "; before that, ".join(dict.fromkeys(clauses)))
+    return "; ".join(parts)
 
 
 def _words(record: Record) -> tuple[str, str]:
@@ -219,8 +236,40 @@ def _piece(number: int, record: Record, target: Target) -> Piece:
     )
 
 
-def no_such_target(target: Target) -> BadQuestionError:
+def _lacks_container(read: Reader, target: Target) -> bool:
+    """Whether the pod's specs are known, and none has the container that is asked about."""
+    if target.kind != "container":
+        return False
+    known = containers_of(read, target)
+    return bool(known) and target.parts[2] not in known
+
+
+def containers_of(read: Reader, target: Target) -> list[str]:
+    """Names of the containers that the specs of the target's pod have; none without a spec."""
+    found: dict[str, None] = {}
+    for record in read({"lifecycle.PodListed"}):
+        body: Any = record.body
+        if (body.namespace, body.pod) != target.parts[:2] or not isinstance(body.spec, dict):
+            continue
+        for group in ("initContainers", "containers", "ephemeralContainers"):
+            for container in body.spec.get(group) or ():
+                if isinstance(container, dict) and isinstance(container.get("name"), str):
+                    found[container["name"]] = None
+    return list(found)
+
+
+def no_such_target(target: Target, histories: Iterable[History] = ()) -> BadQuestionError:
     """The error for a target that no decision is about."""
+    known: dict[str, None] = {}
+    if target.kind == "container":
+        for history in histories:
+            known |= dict.fromkeys(containers_of(history.read, target))
+    if known and target.parts[2] not in known:
+        pod = "/".join(target.parts[:2])
+        return BadQuestionError(
+            f"pod {pod} has no container {target.parts[2]}",
+            advice=f"its containers are {', '.join(known)}",
+        )
     return BadQuestionError(
         f"no decision is about {target}", advice="`kubeledger ls` shows what the ledger knows"
     )

@@ -25,7 +25,7 @@ TEMPLATES: Mapping[str, str] = {
     "devicemanager.CpuManagerStateRead": "CPU policy {policy}, default set {default_cpu_set}",
     "devicemanager.DevicesAllocated": "got {device_ids} of {resource}",
     "devicemanager.DevicesReleased": "devices given back",
-    "devicemanager.DevicesReported": "{resource}: {healthy} of {total} devices healthy",
+    "devicemanager.DevicesReported": "{resource}: devices reported[, {healthy} of {total} healthy]",
     "devicemanager.EndpointStopped": "plugin of {resource} stopped: {error}",
     "devicemanager.PluginRegistered": "plugin of {resource} registered",
     "images.EvictionSignalObserved": "{signal}: {available} of {capacity}",

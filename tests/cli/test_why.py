@@ -21,18 +21,28 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
     "why was gpu-a preempted": (
         "pod/default/gpu-a",
         "preemption.PodPreempted",
-        ("default/gpu-a (Burstable, priority 0, 50m of cpu)", "kube-system/critical-1",
-         "priority 2000001000", "450m of cpu", "default/filler-c", "default/filler-a",
-         "32Mi against 64Mi"),
+        ("at 2026-11-21T03:00:32.028018Z default/gpu-a (Burstable, priority 0, 50m of cpu) was "
+         "killed because kube-system/critical-1",
+         "priority 2000001000", "450m of cpu", "with default/filler-c gone this pod and "
+         "default/filler-a (300m of cpu) both free enough for the missing 50m of cpu, but this "
+         "one asks for less memory (32Mi against 64Mi)"),
         (("kubelet.log", 10660, 'SyncLoop (ADD, "api"): "critical-1_kube-system'),
          ("kubelet.log", 10672, "preemption: attempting to evict pods")),
     ),
     "why did live-fail restart": (
         "container/default/live-fail/app",
-        "lifecycle.RestartBackedOff",
-        ("default/live-fail: container app", "liveness failed 3 times in a row (threshold 3)",
-         "liveness probe of container app failed", "back-off was 40 s"),
-        (("kubelet.log", 17832, "can't open '/tmp/ok'"), ("kubelet.log", 17878, "Liveness probe"),
+        "lifecycle.ContainerRestarted",
+        ("container default/live-fail/app was started again at 2026-11-21T03:04:27.926314Z: "
+         "container app was killed at 2026-11-21T03:04:24.918836Z because its liveness probe "
+         "failed, and restart policy Always starts it again for the 8th time",
+         "liveness failed 3 times in a row (threshold 3), last at 2026-11-21T03:04:24.743673Z",
+         "since that restart, container default/live-fail/app was killed at "
+         "2026-11-21T03:04:54.740432Z",
+         "after that, the restart of container default/live-fail/app was put off for 40 s at "
+         "2026-11-21T03:04:57.009247Z"),
+        (("kubelet.log", 17124, "can't open '/tmp/ok'"), ("kubelet.log", 17179, "Liveness probe"),
+         ("kubelet.log", 17221, "Liveness probe"), ("kubelet.log", 17336, "Started container app"),
+         ("kubelet.log", 17344, "ContainerDied"),
          ("kubelet.log", 17913, "Liveness probe"),
          ("kubelet.log", 17921, "failed liveness probe, will be restarted"),
          ("kubelet.log", 18023, "ContainerDied"), ("kubelet.log", 18038, "back-off 40s")),
@@ -40,7 +50,9 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
     "why was this image deleted": (
         f"image/{REMOVED}",
         "images.ImageDeleted",
-        ("image 5e3c775663b8 was not in use", "is older than 10s", "72 % used",
+        (f"image {REMOVED} (42005183 bytes) was deleted at 2026-11-21T03:02:42.155387Z by the image "
+         "collection that began at 2026-11-21T03:02:42.136198Z and wanted to free 183647269519 "
+         "bytes", "image 5e3c775663b8 was not in use", "is older than 10s", "72 % used",
          "high threshold of 5 %", "183647269519 bytes are to be freed", "down to 4 %"),
         (("kubelet.log", 13983, "Trying to free 183647269519 bytes"),
          ("kubelet.log", 14058, REMOVED)),
@@ -48,21 +60,35 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
     "why was that image kept": (
         f"image/{KEPT_IN_USE}",
         "images.GarbageCollected",
-        (f"image {KEPT_IN_USE} was kept at 2026-11-21T03:02:42.176981Z: it is in use",),
-        (("kubelet.log", 13983, "Trying to free 183647269519 bytes"),),
+        (f"image {KEPT_IN_USE} was kept at 2026-11-21T03:02:42.176981Z: it is in use",
+         f"earlier, image {KEPT_IN_USE} (9001662 bytes) was deleted at "
+         "2026-11-21T02:57:42.092544Z by the image collection that began at "
+         "2026-11-21T02:57:42.061702Z and wanted to free 183562994319 bytes"),
+        (("kubelet.log", 6283, KEPT_IN_USE),
+         ("kubelet.log", 13983, "Trying to free 183647269519 bytes")),
     ),
     "why was gpu-c refused": (
         "pod/default/gpu-c",
         "lifecycle.PodRejected",
-        ("requested number of devices unavailable for example.com/gpu",
+        ("pod default/gpu-c was refused (UnexpectedAdmissionError) at 2026-11-21T03:00:17.808491Z",
+         "container default/gpu-c/train was refused example.com/gpu",
+         "requested number of devices unavailable for example.com/gpu",
          "Requested: 3, Available: 1", "1 free healthy device: gpu-3",
-         "gpu-0 held by default/gpu-a/warmup", "gpu-1 held by default/gpu-b/train"),
+         "gpu-0 held by default/gpu-a/warmup and default/gpu-a/train", "gpu-1 held by default/gpu-b/train"),
         (("kubelet.log", 9954, "gpu-c"), ("kubelet.log", 9957, "requested: 3, available: 1")),
+    ),
+    "why was too-big refused": (
+        "pod/default/too-big",
+        "lifecycle.PodRejected",
+        ("pod default/too-big was refused (OutOfcpu) at 2026-11-21T03:00:32.009328Z: the pod does "
+         "not fit: 900m of cpu asked for, 1450m of 1700m in use by 12 pods",),
+        (("kubelet.log", 10650, "requested: 900, used: 1450, capacity: 1700"),),
     ),
     "why does this cgroup have 256 shares": (
         f"cgroup/{BURSTABLE}",
         "cgroups.CgroupUpdated",
-        ("pod default/burstable-1 is Burstable", "256 shares", "a quota of 40000 us",
+        (f"cgroup {BURSTABLE} was there at 2026-11-21T02:54:16Z: ",
+         "pod default/burstable-1 is Burstable", "256 shares", "a quota of 40000 us",
          "335544320 bytes"),
         (("snapshots/20261121T025416Z/cgroupfs.txt", 30, "cpu.shares 256"),),
     ),
@@ -154,6 +180,9 @@ def test_a_young_image_is_kept_for_its_age(nodes: Nodes) -> None:
     assert "it was detected less than 1s before (minimum age 10s)" in kept["sentence"]
     before = why(nodes, f"image/{KEPT_YOUNG}", "--at", "2026-11-21T02:58:00Z")
     assert before["finding"]["kind"] == "images.ImageDeleted"
+    deleted = f"image {KEPT_YOUNG} (13998783 bytes) was deleted at 2026-11-21T02:57:42.063018Z"
+    assert before["sentence"].startswith(deleted)
+    assert f"; earlier, {deleted}" in kept["sentence"]
 
 
 def test_devices(nodes: Nodes) -> None:
@@ -193,6 +222,10 @@ def test_recordings_answer_as_ledgers_do(nodes: Nodes) -> None:
         ("device/gpu-1", "is not of the form device/RESOURCE/ID"),
         ("image/", "is not of the form image/ID"),
         ("cgroup//", "is not of the form cgroup/PATH"),
+        ("container/default/gpu-a/nope", "pod default/gpu-a has no container nope"),
+        ("container/default/gpu-a/nope", "its containers are warmup, train"),
+        ("container/default/gpu-c/nope", "its containers are train"),
+        ("container/default/never/nope", "no decision is about container/default/never/nope"),
         ("pod/default/never", "no decision is about pod/default/never"),
         ("pod/default/\x1b[2J", "\\x1b[2J"),
     ],

@@ -12,6 +12,7 @@ from kubeledger.explain.why import HISTORY_MAX
 from kubeledger.images.records import ImageDeleted, ImagesDetected
 from kubeledger.lifecycle.records import PodAdmitted
 from kubeledger.replay.histories import History, history_of_reader
+from kubeledger.units import format_ts
 from kubeledger.verify import Finding
 from tests.verify.histories import reader, recorded, scene
 
@@ -30,6 +31,10 @@ def test_everything_has_an_answer(name: str) -> None:
         found = explain(records, parse_target(subject))
         assert found is not None, subject
         assert found.sentence.endswith(".")
+        assert format_ts(found.finding.ts_ns) in found.sentence or "liveness" in found.sentence
+        first = found.sentence.partition(": ")[0]
+        names = found.finding.subject.partition("/")[2]
+        assert names in first or names.rpartition("/")[0] in first, found.sentence
         assert found.finding.seq in {piece.seq for piece in found.evidence}
         assert found.finding.seq in {step.seq for step in found.history}
         assert all(a.ts_ns <= b.ts_ns for a, b in pairwise(found.evidence))

@@ -57,8 +57,9 @@ def test_why_these_victims() -> None:
         "450m of cpu than default/filler-a (300m of cpu)",
         "default/gpu-a (Burstable, priority 0, 50m of cpu) was killed because "
         "kube-system/critical-1 (priority 2000001000) lacked 450m of cpu (700m of cpu asked for, "
-        "1450m of 1700m in use): with default/filler-c gone it is as near to the missing 50m of "
-        "cpu as default/filler-a (300m of cpu) and asks for less memory (32Mi against 64Mi)",
+        "1450m of 1700m in use): with default/filler-c gone this pod and default/filler-a (300m "
+        "of cpu) both free enough for the missing 50m of cpu, but this one asks for less memory "
+        "(32Mi against 64Mi)",
     ]
 
 

@@ -88,8 +88,8 @@ def test_sentences() -> None:
     findings, _ = found(list(relevant("node-a")))
     assert findings[refused.seq].why == (
         "container train needs 3 example.com/gpu, more than the 1 free healthy device: gpu-3; "
-        "gpu-0 held by default/gpu-a/warmup; gpu-1 held by default/gpu-b/train; gpu-2 held by "
-        "default/gpu-a/train"
+        "gpu-0 held by default/gpu-a/warmup and default/gpu-a/train; gpu-1 held by "
+        "default/gpu-b/train; gpu-2 held by default/gpu-a/train"
     )
     assert findings[granted.seq].why == (
         "container train asks for 1 example.com/gpu: gpu-3 was taken out of the 1 free healthy "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodTerminated
 from kubeledger.preemption.records import InsufficientResource, PreemptionFailed
@@ -106,6 +107,12 @@ def test_wrong_victims() -> None:
     )
     assert [verdict(found, name) for name in "ab"] == ["impossible", "match"]
     assert "ns/a was not to be killed" in findings_of(found, "a")[-1].why
+    stranger = preempted("no-such", "x", 20.2, ("cpu", 400))
+    nameless = replace(stranger[1], victim_uid=None)
+    for body in (stranger[1], nameless):
+        found = judge(*world, preempted("b", "x", 20.1, ("cpu", 400)), (20.2, body))
+        why = findings_of(found, "no-such")[-1].why
+        assert why.startswith("ns/no-such was not to be killed: ")
     found = judge(start(), pods("300m", "400m", "200m"), critical("800m"),
                   preempted("b", "x", 20.1, ("cpu", 700)))  # fmt: skip
     finding = findings_of(found, "b")[-1]

@@ -117,16 +117,20 @@ class _Chooser:
         rival = f"{self._name(second)} ({self._freed(second, left)})"
         if near[0] < distance:
             return f"it is nearer to the missing {missing} than {rival}", False
+        alike, less = f"it is as near to the missing {missing} as {rival}", "and asks"
+        if not any((near[0], distance)):
+            alike = f"this pod and {rival} both free enough for the missing {missing},"
+            less = "but this one asks"
         if sizes[pick] < size:
             memory, cpu = sizes[pick]
             smaller = "memory" if memory < size[0] else "cpu"
             own, theirs = (memory, size[0]) if smaller == "memory" else (cpu, size[1])
             return (
-                f"it is as near to the missing {missing} as {rival} and asks for less "
-                f"{smaller} ({plain(smaller, own)} against {plain(smaller, theirs)})",
+                f"{alike} {less} for less {smaller} ({plain(smaller, own)} against "
+                f"{plain(smaller, theirs)})",
                 False,
             )
-        return f"it is as near to the missing {missing} as {rival}, and one of them is taken", True
+        return f"{alike.rstrip(',')}, and one of them is taken", True
 
     def _name(self, pick: int) -> str:
         uid = self._candidates.pods[pick].metadata.uid or ""

@@ -174,7 +174,11 @@ class _Verdict:
         return list(self._answer.result.victims)
 
     def _name(self, uid: str) -> str:
-        return next((o.name for o in self._answer.pods if o.pod.metadata.uid == uid), uid)
+        names = {
+            _unknown(k.body): f"{k.body.victim_namespace}/{k.body.victim_pod}" for k in self._kills
+        }
+        names |= {o.pod.metadata.uid: o.name for o in self._answer.pods if o.pod.metadata.uid}
+        return names.get(uid, uid)
 
     # -- fields and words -----------------------------------------------------------------
 
@@ -246,7 +250,12 @@ class _Verdict:
 
 def _uids(answer: Answer, kills: Sequence[Kill]) -> list[str]:
     """UIDs of the recorded victims, as the pods of a world have them."""
-    return [next(_uids_of(answer, kill.body), kill.body.victim_uid or "") for kill in kills]
+    return [next(_uids_of(answer, kill.body), _unknown(kill.body)) for kill in kills]
+
+
+def _unknown(body: PodPreempted) -> str:
+    """What stands for the UID of a victim that is none of the world's pods."""
+    return body.victim_uid or f"{body.victim_namespace}/{body.victim_pod}"
 
 
 def _uids_of(answer: Answer, body: PodPreempted) -> Iterator[str]:

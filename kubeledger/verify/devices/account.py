@@ -40,8 +40,9 @@ def surroundings(evidence: Evidence, desk: Desk) -> str:
     parts = [text]
     by_holder: dict[str, list[str]] = {}
     for device in sorted(in_use.certain | in_use.maybe):
-        holder = in_use.holders[device]
-        by_holder.setdefault(f"{desk.name_of(holder[0])}/{holder[1]}", []).append(device)
+        holders = in_use.sharers.get(device) or (in_use.holders[device],)
+        names = joined(f"{desk.name_of(pod)}/{container}" for pod, container, _ in holders)
+        by_holder.setdefault(names, []).append(device)
     for name, ids in list(by_holder.items())[:_SHOWN_MAX]:
         parts.append(f"{listing(ids)} held by {name}")
     sick = listed.known - listed.maybe if listed.complete else frozenset()

@@ -46,6 +46,7 @@ class InUse(msgspec.Struct, frozen=True):
         unknown: somebody may hold devices whose IDs are not known.
         holders: device -> who holds it certainly, or perhaps.
         seqs: (n,) records that tell so.
+        sharers: device -> (n,) all who hold it: an init container and one that took it over.
     """
 
     certain: frozenset[str]
@@ -53,6 +54,7 @@ class InUse(msgspec.Struct, frozen=True):
     unknown: bool
     holders: dict[str, Holder]
     seqs: tuple[int, ...]
+    sharers: dict[str, tuple[Holder, ...]] = {}
 
 
 class Holdings:
@@ -156,6 +158,7 @@ class Holdings:
         certain: set[str] = set()
         maybe: set[str] = set()
         holders: dict[str, Holder] = {}
+        sharers: dict[str, tuple[Holder, ...]] = {}
         seqs: list[int] = []
         unknown = not self.complete or bool(self._suspects.get(holder[2], set()) - {holder[0]})
         for other, held in self._held.get(holder[2], {}).items():
@@ -169,6 +172,12 @@ class Holdings:
             (certain if sure else maybe).update(held.devices)
             for device in held.devices:
                 holders.setdefault(device, other)
+                sharers[device] = (*sharers.get(device, ()), other)
         return InUse(
-            frozenset(certain), frozenset(maybe - certain), unknown, holders, tuple(sorted(seqs))
+            certain=frozenset(certain),
+            maybe=frozenset(maybe - certain),
+            unknown=unknown,
+            holders=holders,
+            seqs=tuple(sorted(seqs)),
+            sharers=sharers,
         )
