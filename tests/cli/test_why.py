@@ -50,8 +50,8 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
     "why was this image deleted": (
         f"image/{REMOVED}",
         "images.ImageDeleted",
-        (f"image {REMOVED} (42005183 bytes) was deleted at 2026-11-21T03:02:42.155387Z by the image "
-         "collection that began at 2026-11-21T03:02:42.136198Z and wanted to free 183647269519 "
+        (f"image {REMOVED} (42005183 bytes) was deleted at 2026-11-21T03:02:42.155387Z by the "
+         "image collection that began at 2026-11-21T03:02:42.136198Z and wanted to free 183647269519 "
          "bytes", "image 5e3c775663b8 was not in use", "is older than 10s", "72 % used",
          "high threshold of 5 %", "183647269519 bytes are to be freed", "down to 4 %"),
         (("kubelet.log", 13983, "Trying to free 183647269519 bytes"),
@@ -74,7 +74,8 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
          "container default/gpu-c/train was refused example.com/gpu",
          "requested number of devices unavailable for example.com/gpu",
          "Requested: 3, Available: 1", "1 free healthy device: gpu-3",
-         "gpu-0 held by default/gpu-a/warmup and default/gpu-a/train", "gpu-1 held by default/gpu-b/train"),
+         "gpu-0 held by default/gpu-a/warmup and default/gpu-a/train",
+         "gpu-1 held by default/gpu-b/train"),
         (("kubelet.log", 9954, "gpu-c"), ("kubelet.log", 9957, "requested: 3, available: 1")),
     ),
     "why was too-big refused": (
