@@ -66,6 +66,8 @@ _REASONS = (
     ("failed startup probe", "startup_probe"),
     ("definition changed", "spec_changed"),
 )
+_LEAST_S = 2
+"""The kubelet gives no container less time to end."""
 _WAIT_NS = NS_PER_S
 _PRE_STOP_WAIT_NS = 60 * NS_PER_S
 
@@ -73,12 +75,13 @@ _PRE_STOP_WAIT_NS = 60 * NS_PER_S
 class _Kill:
     """A kill whose lines are being gathered."""
 
-    __slots__ = ("container", "eviction", "reported", "timed", "waiting")
+    __slots__ = ("container", "eviction", "override", "reported", "timed", "waiting")
 
     def __init__(self, container: ContainerLink, waiting: Waiting) -> None:
         self.container = container
         self.waiting = waiting
         self.eviction = container.pod.eviction
+        self.override: tuple[LogLine, int] | None = None
         self.timed = False
         self.reported = False
 
@@ -131,20 +134,21 @@ class KillsAssembler(Assembler):
         ref = formatted_pod(match["pod"])
         if ref is not None:
             pod = self._links.pod(self.context, ref, line)
-            container = self._container(pod, match["id"], match["name"])
+            container_id = self._links.real_id(match["id"], pod, line)
+            container = self._container(pod, container_id, match["name"])
             message = match.groupdict().get("message")
             self._tell(container, line, message=None if message is None else message.rstrip("\n"))
         return self._release(line)
 
     def _grace_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        container = self._links.containers.get(match["id"]) or self._from_status(match["id"])
+        container = self._known(line, match["id"])
         if container is not None:
             self._tell(container, line, grace_s=int(match["grace"]))
         return self._release(line)
 
     def _override_text(self, line: LogLine, match: re.Match[str]) -> Facts:
         container_id = match["id"] or match["bare"]
-        container = self._links.containers.get(container_id) or self._from_status(container_id)
+        container = self._known(line, container_id)
         if container is not None:
             self._tell(container, line)
         return self._release(line)
@@ -178,7 +182,15 @@ class KillsAssembler(Assembler):
         return self._release(line)
 
     def _override(self, line: LogLine) -> Facts:
-        return self._unwanted(line)
+        container = self._of_line(line, "containerID")
+        grace = text_value(line, "gracePeriod")
+        if container is not None:
+            self._tell(container, line)
+            kill = self._kills[container.container_id]
+            # Where the other line came first, as of old, both may differ.
+            if not kill.timed and grace.lstrip("-").isdigit():
+                kill.override = line, int(grace)
+        return self._release(line)
 
     def _pre_stop(self, line: LogLine) -> Facts:
         return self._hooked(line, bare_container_id((line.values or {}).get("containerID")))
@@ -193,6 +205,7 @@ class KillsAssembler(Assembler):
         if ref is None or container_id is None:
             return None
         pod = self._links.pod(self.context, ref, line)
+        container_id = self._links.real_id(container_id, pod, line)
         return self._container(pod, container_id, text_value(line, "containerName") or None)
 
     # -- the event ------------------------------------------------------------------------
@@ -238,6 +251,13 @@ class KillsAssembler(Assembler):
                 pod.current[container.name] = container_id
         return container
 
+    def _known(self, line: LogLine, told: str) -> ContainerLink | None:
+        container_id = self._links.altered.get(told, told)
+        container = self._links.containers.get(container_id) or self._from_status(container_id)
+        if container is not None:
+            self._links.real_id(told, container.pod, line)
+        return container
+
     def _from_status(self, container_id: str) -> ContainerLink | None:
         instance = self._links.instance(self.context, container_id)
         known = None if instance is None else instance.pod_uid
@@ -269,6 +289,8 @@ class KillsAssembler(Assembler):
         kill.waiting.join(line.evidence)
         kill.waiting.due_ns = max(kill.waiting.due_ns, line.ts_ns + _WAIT_NS)
         kill.timed = kill.timed or grace_s is not None
+        if grace_s is not None:
+            self._compare(kill, line, grace_s)
         kill.reported = kill.reported or reported
         # The line says why; the event of a pod that is stopped as a whole does not.
         known = fact_now.body.message
@@ -287,6 +309,19 @@ class KillsAssembler(Assembler):
         )
         if kill.timed and kill.reported:
             kill.waiting.settle()
+
+    def _compare(self, kill: _Kill, line: LogLine, grace_s: int) -> None:
+        """A kill uses the grace period it was given, less what its hook took meanwhile."""
+        given, given_s = kill.override or (line, grace_s)
+        kill.override = None
+        least_s, most_s = max(given_s - 1, _LEAST_S), max(given_s, _LEAST_S)
+        at_once = 0 <= line.ts_ns - given.ts_ns < NS_PER_S
+        if given is line or not at_once or least_s <= grace_s <= most_s:
+            return
+        container = kill.container
+        why = f"container {container.name} is killed with another grace period than was given"
+        sides = f"{grace_s} s", f"{given_s} s"
+        self._links.dispute(container.pod, line.ts_ns, why, *sides, line.evidence, given.evidence)
 
     def _hooked(self, line: LogLine, container_id: str | None) -> Facts:
         """A preStop hook runs first; the grace period follows when it is done."""

@@ -14,6 +14,8 @@ from kubeledger.importers.holdback import Holdback, Waiting
 from kubeledger.importers.instances import Instance, index_instances
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.podref import PodRef
+from kubeledger.ledger.records import FindingReported
+from kubeledger.lifecycle.disputes import LINES_DISAGREE, Dispute
 from kubeledger.machine import Evidence
 
 if TYPE_CHECKING:  # the context holds the links
@@ -109,6 +111,7 @@ class Links:
         epoch_ts_ns: when the present one entered its sync loop.
         admitting: (n,) pods of the last ADD whose admission is not decided, in its order.
         containers: bare ID -> container.
+        altered: ID that a line tells wrongly -> the real one.
     """
 
     def __init__(self) -> None:
@@ -117,6 +120,8 @@ class Links:
         self.epoch_ts_ns: int | None = None
         self.admitting: list[PodLink] = []
         self.containers: dict[str, ContainerLink] = {}
+        self.altered: dict[str, str] = {}
+        self._told_altered: set[str] = set()
         self._by_uid: dict[str, PodLink] = {}
         self._by_name: dict[tuple[str, str], PodLink] = {}
         self._instances: dict[str, Instance] | None = None
@@ -180,6 +185,25 @@ class Links:
         if ref.uid is not None:
             self._by_uid[ref.uid] = link
         return link
+
+    def real_id(self, container_id: str, pod: PodLink, line: LogLine) -> str:
+        """Which container a line means; that it tells another ID is taken down, once."""
+        real = self.altered.get(container_id)
+        if real is None:
+            return container_id
+        if container_id not in self._told_altered:
+            self._told_altered.add(container_id)
+            why = "two containers cannot have IDs so much alike, so one was altered"
+            self.dispute(pod, line.ts_ns, why, container_id, real, line.evidence)
+        return real
+
+    def dispute(
+        self, pod: PodLink, ts_ns: int, why: str, here: str, elsewhere: str, *lines: Evidence
+    ) -> None:
+        """Take down that lines about a pod cannot both be right; the first says ``here``."""
+        told = Dispute(f"pod/{pod.namespace}/{pod.name}", why, here, elsewhere).message
+        body = FindingReported(finding=LINES_DISAGREE, file=lines[0].file, message=told)
+        self.queue.add(Fact(ts_ns, body, lines))
 
     def container(self, container_id: str, pod: PodLink) -> ContainerLink:
         """The container with that ID, made when it is new."""

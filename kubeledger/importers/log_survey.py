@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
+from kubeledger.importers.altered_ids import TELLING, told_ids
 from kubeledger.importers.container_survey import NEEDLES, named_container
 from kubeledger.importers.fingerprint import version_of_callers
 from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
@@ -80,6 +81,7 @@ class LogSurvey(msgspec.Struct):
         samples: entries at the beginning and at the end, without a carrier's prefix.
         offsets_ns: zone's offset -> how many lines agree on it.
         containers: bare container ID -> its pod's UID and its name, from the kills.
+        told_ids: container ID -> how many lines about starts and ends tell it.
     """
 
     source: SourceFile
@@ -95,6 +97,7 @@ class LogSurvey(msgspec.Struct):
     offsets_ns: dict[int, int] = {}
     samples: list[bytes] = []
     containers: dict[str, tuple[str, str]] = {}
+    told_ids: dict[str, int] = {}
 
     def is_within(self, other: LogSurvey) -> bool:
         """Another log of the bundle holds this one's entries: the journal and its file."""
@@ -217,6 +220,12 @@ class _Look:
             position = window.find(needle)
             while position >= 0:
                 self._name(self._body(_line_at(window, position)[1]))
+                position = window.find(needle, position + 1)
+        for needle in TELLING:
+            position = window.find(needle)
+            while position >= 0:
+                for told in told_ids(_line_at(window, position)[1]):
+                    self.survey.told_ids[told] = self.survey.told_ids.get(told, 0) + 1
                 position = window.find(needle, position + 1)
         for needle in _OFTEN:
             # What was seen often enough is not looked for any more: that is a pass saved.

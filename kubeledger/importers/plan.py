@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
+from kubeledger.importers.altered_ids import altered_ids
 from kubeledger.importers.bundle import Bundle, Finding
 from kubeledger.importers.context import BundleContext, ContainerRef
 from kubeledger.importers.detect import LOG_FORMATS
@@ -68,6 +70,10 @@ def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
     for file, reason in fill_context(context, timing.documents).items():
         findings.append(Finding("malformed", file, f"{reason}; it is not read"))
         _leave_out(bundle, timing, file, reason)
+    told: Counter[str] = Counter()
+    for survey in bundle.logs:
+        told.update(survey.told_ids)
+    context.links.altered = altered_ids(told, context.containers)
     for survey in bundle.logs:
         for container_id, (uid, name) in survey.containers.items():
             context.containers.setdefault(container_id, ContainerRef(uid, name))

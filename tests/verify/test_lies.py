@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.verify import Contradiction, Finding
+from tests.verify.id_lies import DAILY_IDS, NIGHTLY_IDS
 from tests.verify.lie_corpus import DAILY, NIGHTLY
 from tests.verify.lies import CONTRADICTED, Lie, judged
 
@@ -34,14 +35,14 @@ def check(lie: Lie, scratch: Path, directory: Path) -> None:
     assert wrong[0].file is not None
 
 
-@pytest.mark.parametrize("lie", DAILY, ids=lambda lie: f"{lie.node}: {lie.name}")
+@pytest.mark.parametrize("lie", [*DAILY, *DAILY_IDS], ids=lambda lie: f"{lie.node}: {lie.name}")
 def test_a_lie(lie: Lie, scratch: Path, tmp_path: Path) -> None:
     """One of each subject."""
     check(lie, scratch, tmp_path)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("lie", NIGHTLY, ids=lambda lie: f"{lie.node}: {lie.name}")
+@pytest.mark.parametrize("lie", [*NIGHTLY, *NIGHTLY_IDS], ids=lambda lie: f"{lie.node}: {lie.name}")
 def test_another_lie(lie: Lie, scratch: Path, tmp_path: Path) -> None:
     """All others."""
     check(lie, scratch, tmp_path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kubeledger.ledger.records import FindingReported
+from kubeledger.lifecycle.disputes import LINES_DISAGREE, dispute_of
 from kubeledger.lifecycle.records import (
     ContainerDied,
     ContainerKilled,
@@ -94,6 +96,7 @@ class LivesVerifier(Verifier):
         return {
             KubeletStarted: self._kubelet_started,
             ClockStepped: self._clock_stepped,
+            FindingReported: self._finding,
             PodConfigChanged: self._config_changed,
             PodListed: self._listed,
             PodTerminated: self._terminated,
@@ -145,6 +148,12 @@ class LivesVerifier(Verifier):
         self._evidence.forget()
         self._lives.kubelet_started()
         self._workers.kubelet_started(record.ts_ns)
+
+    def _finding(self, record: Record, body: FindingReported, state: NodeState) -> None:
+        told = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
+        if told is not None:
+            sides = (record.seq, told.here), (record.seq, told.elsewhere)
+            self.bench.contradict(record.ts_ns, told.subject, told.why, *sides)
 
     def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
         self._lose()

@@ -1,0 +1,76 @@
+"""Lies about the IDs and grace periods in lines about starts, kills and ends."""
+
+from __future__ import annotations
+
+from tests.verify.lies import CONTRADICTED, Edit, Lie
+
+__all__ = ["DAILY_IDS", "NIGHTLY_IDS"]
+
+LOG = "kubelet.log"
+A, B = "node-a", "node-b"
+
+
+def _lie(node: str, pod: str, words: str, told: str) -> Lie:
+    """The first digit of the ID in the line changed: nothing rests on that, both are told."""
+    lie = format((int(told[0], 16) + 1) % 16, "x") + told[1:]
+    edit = Edit(LOG, words + told, words + told, words + lie)
+    name = f"ID behind {words}{told}"
+    return Lie(name, node, (edit,), CONTRADICTED, f"pod/default/{pod}", lie)
+
+
+def _event(node: str, pod: str, kind: str, told: str) -> Lie:
+    words = f'Type:"{kind}", Data:"' if node == A else f'"Type":"{kind}","Data":"'
+    return _lie(node, pod, words, told)
+
+
+def _kill(node: str, pod: str, told: str) -> Lie:
+    words = 'Killing container "containerd://' if node == A else ' containerID="containerd://'
+    return _lie(node, pod, words, told)
+
+
+DAILY_IDS = (
+    _event(B, "startup-never-node-b", "ContainerDied", "8f6b6344"),
+    _kill(A, "filler-c", "49485939"),
+    Lie(
+        "grace period a kill was given",
+        B,
+        (
+            Edit(
+                LOG,
+                '"Killing container with a grace period override" pod="default/filler-a-node-b"',
+                "gracePeriod=2",
+                "gracePeriod=30",
+            ),
+        ),
+        CONTRADICTED,
+        "pod/default/filler-a-node-b",
+        "30 s",
+    ),
+)
+"""Caught in every run."""
+
+NIGHTLY_IDS = (
+    _event(B, "live-fail-node-b", "ContainerDied", "940431cd"),
+    _event(B, "startup-never-node-b", "ContainerDied", "07ab10b9"),
+    _event(B, "live-fail-node-b", "ContainerDied", "3f0ac4e7"),
+    _event(B, "startup-never-node-b", "ContainerDied", "29262088"),
+    _event(B, "startup-never-node-b", "ContainerDied", "a7f11bbd"),
+    _event(B, "filler-a-node-b", "ContainerDied", "7dd2f313"),
+    _event(B, "startup-never-node-b", "ContainerDied", "ac00ea10"),
+    _event(B, "live-fail-node-b", "ContainerDied", "82a3de22"),
+    _kill(B, "filler-a-node-b", "7dd2f313"),
+    _kill(A, "gpu-a", "020c2e8e"),
+    _kill(A, "live-fail", "bba7be9a"),
+    _event(A, "gpu-a", "ContainerDied", "020c2e8e"),
+    _event(A, "gpu-a", "ContainerDied", "e9c45761"),
+    _event(A, "unused-img-user", "ContainerDied", "d4847443"),
+    _event(A, "live-fail", "ContainerDied", "bba7be9a"),
+    _event(A, "guaranteed-1", "ContainerStarted", "772820fb"),
+    _event(A, "burstable-1", "ContainerStarted", "e2648bf0"),
+    _event(A, "burstable-1", "ContainerStarted", "81a95339"),
+    _event(A, "besteffort-1", "ContainerStarted", "4cdede23"),
+    _event(A, "ready-flap", "ContainerStarted", "911d01e4"),
+    _event(A, "http-probe", "ContainerStarted", "05bab7ec"),
+    _event(A, "startup-slow", "ContainerStarted", "d7c25f47"),
+)
+"""All others."""
