@@ -53,6 +53,11 @@ def _container(body: Any) -> str:  # noqa: ANN401 # any body
     return f"container {pod}/{body.container}" if body.container else f"a container of pod {pod}"
 
 
+def _aligned(body: Any, when: str) -> str:  # noqa: ANN401 # any body
+    who = _container(body) if body.container else _pod(body)
+    return f"the NUMA affinity of {who} was decided at {when}"
+
+
 def _refused(body: Any, when: str) -> str:  # noqa: ANN401 # any body
     reason = f" ({body.reason})" if body.reason else ""
     return f"{_pod(body)} was refused{reason} at {when}"
@@ -128,6 +133,7 @@ _LEADS: Mapping[str, Callable[[Any, str], str]] = {
     "lifecycle.RestartBackedOff": _put_off,
     "preemption.PodPreempted": _preempted,
     "prober.ProbeTransitioned": _changed,
+    "topologymanager.AffinityDecided": _aligned,
 }
 """Kind of a decision -> how its clause begins."""
 

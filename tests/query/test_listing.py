@@ -98,6 +98,16 @@ def test_every_kind_has_a_template_over_its_own_fields() -> None:
             {"probe_type": "liveness", "result": "success", "output": None},
             "liveness success",
         ),
+        (
+            "devicemanager.DevicesReported",
+            {"resource": "x/gpu", "healthy": 3, "total": 4},
+            "x/gpu: devices reported, 3 of 4 healthy",
+        ),
+        (
+            "devicemanager.DevicesReported",
+            {"resource": "x/gpu", "healthy": None, "total": None},
+            "x/gpu: devices reported",
+        ),
         ("images.ImagesDetected", {"images": [{}, {}]}, "2 images listed"),
         ("images.ImageDeleted", {"image_id": "i", "size_bytes": None}, "i deleted"),
         ("lifecycle.ContainerDied", {"exit_code": None}, "container died"),
