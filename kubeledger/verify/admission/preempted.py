@@ -240,7 +240,7 @@ class _Verdict:
         need = f"{self._preemptor} ({priority_of(self._question.pod)}) lacked "
         need += f"{amounts(self._answer.requirements)} ({short_of(self._answer)})"
         if choice is None:
-            return need
+            return f"{self._name(self._uids[index])} was killed because {need}"
         return f"{choice.who} was killed because {need}: {choice.because}"
 
     @property
