@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["TELLING", "altered_ids", "told_ids"]
+__all__ = ["TELLING", "altered_ids", "is_alike", "told_ids"]
 
 TELLING = (
     b"ContainerStarted",
@@ -19,6 +19,7 @@ TELLING = (
     b"Created PodSandbox",
     b"Added container",
     b"container finished",
+    b'"}) of pod ',
 )
 """What the lines hold that tell of a container's start or end."""
 
@@ -32,6 +33,11 @@ def told_ids(body: bytes) -> Iterator[str]:
     """The IDs in a log line, each once."""
     for found in dict.fromkeys(_ID.findall(body)):
         yield found.decode()
+
+
+def is_alike(one: str, other: str) -> bool:
+    """Whether more than half of the digits of two IDs are the same."""
+    return sum(map(str.__eq__, one, other)) * 2 > len(one)
 
 
 def altered_ids(told: Mapping[str, int], listed: Iterable[str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kubeledger.importers.altered_ids import is_alike
 from kubeledger.importers.facts import Fact
 from kubeledger.importers.holdback import Holdback, Waiting
 from kubeledger.importers.instances import Instance, index_instances
@@ -193,7 +194,9 @@ class Links:
             return container_id
         if container_id not in self._told_altered:
             self._told_altered.add(container_id)
-            why = "two containers cannot have IDs so much alike, so one was altered"
+            why = "no other line tells of that container, and another one is killed or ends here"
+            if is_alike(container_id, real):
+                why = "two containers cannot have IDs so much alike, so one was altered"
             self.dispute(pod, line.ts_ns, why, container_id, real, line.evidence)
         return real
 

@@ -19,6 +19,7 @@ from kubeledger.importers.fingerprint import version_of_callers
 from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.importers.klog_time import exact_json_ns, stamp_ns
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
+from kubeledger.importers.stray_ids import Telling, telling_of
 from kubeledger.importers.times import api_time, go_time
 from kubeledger.units import NS_PER_S
 
@@ -82,6 +83,7 @@ class LogSurvey(msgspec.Struct):
         offsets_ns: zone's offset -> how many lines agree on it.
         containers: bare container ID -> its pod's UID and its name, from the kills.
         told_ids: container ID -> how many lines about starts and ends tell it.
+        tellings: (n,) those lines.
     """
 
     source: SourceFile
@@ -98,6 +100,7 @@ class LogSurvey(msgspec.Struct):
     samples: list[bytes] = []
     containers: dict[str, tuple[str, str]] = {}
     told_ids: dict[str, int] = {}
+    tellings: list[Telling] = []
 
     def is_within(self, other: LogSurvey) -> bool:
         """Another log of the bundle holds this one's entries: the journal and its file."""
@@ -224,8 +227,7 @@ class _Look:
         for needle in TELLING:
             position = window.find(needle)
             while position >= 0:
-                for told in told_ids(_line_at(window, position)[1]):
-                    self.survey.told_ids[told] = self.survey.told_ids.get(told, 0) + 1
+                self._tell(self._body(_line_at(window, position)[1]))
                 position = window.find(needle, position + 1)
         for needle in _OFTEN:
             # What was seen often enough is not looked for any more: that is a pass saved.
@@ -256,6 +258,13 @@ class _Look:
         if named is not None:
             container_id, uid, name = named
             self.survey.containers.setdefault(container_id, (uid, name))
+
+    def _tell(self, body: bytes) -> None:
+        for told in told_ids(body):
+            self.survey.told_ids[told] = self.survey.told_ids.get(told, 0) + 1
+            telling = telling_of(body, told)
+            if telling is not None:
+                self.survey.tellings.append(telling)
 
     def _note_version(self, offset: int, text: str) -> None:
         mark = VersionMark(offset, text)

@@ -15,6 +15,7 @@ from kubeledger.importers.detect import LOG_FORMATS
 from kubeledger.importers.identity import KubeletVersion, kubelet_version, node_name
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.options import ImportOptions
+from kubeledger.importers.stray_ids import stray_ids
 from kubeledger.importers.survey import fill_context
 from kubeledger.importers.timing import Timing, timing_of
 from kubeledger.ledger.records import Source
@@ -73,7 +74,9 @@ def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
     told: Counter[str] = Counter()
     for survey in bundle.logs:
         told.update(survey.told_ids)
-    context.links.altered = altered_ids(told, context.containers)
+    tellings = [telling for survey in bundle.logs for telling in survey.tellings]
+    stray = stray_ids(tellings, context.containers)
+    context.links.altered = stray | altered_ids(told, context.containers)
     for survey in bundle.logs:
         for container_id, (uid, name) in survey.containers.items():
             context.containers.setdefault(container_id, ContainerRef(uid, name))
