@@ -246,8 +246,7 @@ class KillsAssembler(Assembler):
         container.name = name or container.name
         if container.name is not None:
             pod.current.setdefault(container.name, container_id)
-            # What is killed runs, though the line about its start may be lost.
-            if container.seen_ts_ns is None and container.died is None:
+            if self._has_followed(container, pod.current[container.name]):
                 pod.current[container.name] = container_id
         return container
 
@@ -257,6 +256,17 @@ class KillsAssembler(Assembler):
         if container is not None:
             self._links.real_id(told, container.pod, line)
         return container
+
+    def _has_followed(self, container: ContainerLink, current: str) -> bool:
+        """Whether what is killed came behind what was seen last: the line of its start is lost.
+
+        An ID that no list knows, while another one runs, may as well be wrong.
+        """
+        before = self._links.containers[current]
+        ended = before.died is not None or before.kill is not None
+        is_unseen = container.seen_ts_ns is None and container.died is None
+        listed = self._links.instance(self.context, container.container_id) is not None
+        return is_unseen and (ended or listed)
 
     def _from_status(self, container_id: str) -> ContainerLink | None:
         instance = self._links.instance(self.context, container_id)

@@ -59,6 +59,10 @@ LIES = [
     ),
     lie("Created", B, STARTED_B, '"Started"', '"Created"', NEVER, "reason Created"),
     lie(
+        "ID of a kill", A, "02:59:48.440925", "bba7be9a", "cba7be9a", "pod/default/live-fail",
+        "cba7be9a",
+    ),
+    lie(
         "container of Killing", A, "03:00:32.029083", "container c", "container d",
         "container/default/filler-c/d", "no container d",
     ),
