@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
 
 from kubeledger.errors import DamagedLedgerError, RecordsDroppedError
 from kubeledger.ledger.records import RecordsDropped
 from kubeledger.ledger.regular import read_regular
+from kubeledger.ledger.sealed_json import save_sealed, unsealed
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of
-from kubeledger.ledger.storage import write_atomically
 from kubeledger.units import format_ts
 from kubeledger.wire.codec import GENESIS, BadLineError, check_crc, decode_line, kind_of
 
@@ -36,7 +35,6 @@ __all__ = [
 
 BASE = "base.json"
 _BYTES_MAX = 64 << 20
-_CRC_KEY = b',\n  "crc": "'
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,9 +103,7 @@ def save_base(directory: Path, base: Base) -> None:
     Raises:
         OSError: as the operating system says.
     """
-    encoded = msgspec.json.encode(base, order="deterministic")
-    text = msgspec.json.format(encoded, indent=2).removesuffix(b"\n}")
-    write_atomically(directory / BASE, text + _CRC_KEY + b'%08x"\n}\n' % crc32(text))
+    save_sealed(directory / BASE, base)
 
 
 def load_base(directory: Path) -> Base | None:
@@ -120,11 +116,11 @@ def load_base(directory: Path) -> Base | None:
         data = read_regular(directory / BASE, _BYTES_MAX)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    text, key, crc = data.rpartition(_CRC_KEY)
-    if not key or crc != b'%08x"\n}\n' % crc32(text):
+    text = unsealed(data)
+    if text is None:
         return None
     try:
-        base = msgspec.json.decode(text + b"}", type=Base)
+        base = msgspec.json.decode(text, type=Base)
         bytes.fromhex(base.dropped.chain)
     except (msgspec.MsgspecError, ValueError):
         return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from zlib import crc32
 
 import msgspec
 
@@ -18,7 +17,7 @@ from kubeledger.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.ledger.plausible import is_plausible
 from kubeledger.ledger.regular import read_regular
-from kubeledger.ledger.storage import write_atomically
+from kubeledger.ledger.sealed_json import save_sealed, unsealed
 from kubeledger.wire.codec import GENESIS
 
 __all__ = [
@@ -35,7 +34,6 @@ __all__ = [
 FORMAT = "kubeledger"
 FORMAT_VERSION = 1
 _BYTES_MAX = 256 << 20
-_CRC_KEY = b',\n  "crc": "'
 
 
 class SegmentInfo(msgspec.Struct, kw_only=True):
@@ -144,9 +142,7 @@ def save_manifest(directory: Path, manifest: Manifest) -> None:
     Raises:
         OSError: as the operating system says.
     """
-    encoded = msgspec.json.encode(manifest, order="deterministic")
-    text = msgspec.json.format(encoded, indent=2).removesuffix(b"\n}")
-    write_atomically(directory / MANIFEST, text + _CRC_KEY + b'%08x"\n}\n' % crc32(text))
+    save_sealed(directory / MANIFEST, manifest)
 
 
 def load_manifest(directory: Path) -> Manifest | None:
@@ -162,11 +158,11 @@ def load_manifest(directory: Path) -> Manifest | None:
     except (FileNotFoundError, NotADirectoryError):
         data = b""
     _refuse_newer(data, path)
-    text, key, crc = data.rpartition(_CRC_KEY)
-    if key and crc == b'%08x"\n}\n' % crc32(text):
+    text = unsealed(data)
+    if text is not None:
         # Whoever fits the CRC to other bytes can write anything here.
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            manifest = msgspec.json.decode(text + b"}", type=Manifest)
+            manifest = msgspec.json.decode(text, type=Manifest)
             if all(map(is_plausible, manifest.nodes.values())):
                 return manifest
     if not (directory / NODES).is_dir():
