@@ -101,10 +101,13 @@ def _shown(fields: object) -> str:
     return msgspec.json.encode(fields, order="deterministic").decode()
 
 
-def rewrite(path: Path) -> int:
-    """Put what is decided now in place of what was recorded; how many decisions changed.
+def rewrite(path: Path) -> int | None:
+    """Put what is decided now in place of what was recorded.
 
     Lines that were changed by hand are proved again: whoever rewrites a recording means it.
+
+    Returns:
+        how many decisions changed; None where the file stays as it is.
 
     Raises:
         BadInputError: the file is damaged.
@@ -112,8 +115,9 @@ def rewrite(path: Path) -> int:
     """
     found = {group: differences(findings) for group, findings in verify_file(path).items()}
     wrong = {(node, f.seq, f.recorded is None): f for (node, _), fs in found.items() for f in fs}
-    if wrong or unproved(path) is not None:
-        write_recording(path, list(rewritten(_records(path), wrong)))
+    if not wrong and unproved(path) is None:
+        return None
+    write_recording(path, list(rewritten(_records(path), wrong)))
     return len(wrong)
 
 

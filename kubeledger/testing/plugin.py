@@ -89,31 +89,25 @@ class RecordingFile(pytest.File):
     def collect(self) -> Iterable[pytest.Item]:
         """One test a node and kind of decision, and one for decisions that are missing."""
         from kubeledger.errors import KubeledgerError
-        from kubeledger.testing.golden import groups_of, unproved
+        from kubeledger.testing.golden import groups_of, rewrite, unproved
 
         try:
             if self.config.getoption("--kubeledger-update"):
-                self._rewrite()
+                count = rewrite(self.path)
+                if count is not None:
+                    told = self.config.stash.setdefault(_REWRITTEN, [])
+                    told.append(f"{self.path}: {count} decisions rewritten")
             groups, changed = groups_of(self.path), unproved(self.path)
         except KubeledgerError as error:
             # A test that fails, so that the other recordings are tested all the same.
-            yield Unread.from_parent(self, name="can be read", why=str(error))
+            yield Unproved.from_parent(self, name="can be read", why=str(error))
             return
         if changed is not None:
             why = f"{changed}\nif the change is meant, --kubeledger-update seals it"
-            yield Unread.from_parent(self, name="is as it was written", why=why)
+            yield Unproved.from_parent(self, name="is as it was written", why=why)
         for node, kind in groups:
             yield DecisionGroup.from_parent(self, name=f"{node}:{kind}", group=(node, kind))
         yield DecisionGroup.from_parent(self, name=_OTHERS, group=None)
-
-    def _rewrite(self) -> None:
-        from kubeledger.testing.golden import rewrite, unproved
-
-        changed = unproved(self.path)
-        count = rewrite(self.path)
-        if count or changed is not None:
-            told = self.config.stash.setdefault(_REWRITTEN, [])
-            told.append(f"{self.path}: {count} decisions rewritten")
 
     def findings(self, group: Group | None) -> list[Finding]:
         """Findings of a group; with None those of kinds that the file does not hold."""
@@ -127,7 +121,25 @@ class RecordingFile(pytest.File):
         return [f for key, found in self._found.items() if key not in held for f in found]
 
 
-class Unread(pytest.Item):
+class GoldenItem(pytest.Item):
+    """A test of a recording: what fails is told without a traceback."""
+
+    def repr_failure(  # type: ignore[override] # pytest passes no more than this to an item
+        self, excinfo: pytest.ExceptionInfo[BaseException]
+    ) -> str:
+        """The difference, or the error, itself."""
+        from kubeledger.errors import KubeledgerError
+
+        if isinstance(excinfo.value, GoldenDifferenceError | KubeledgerError):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Where it stands."""
+        return self.path, None, f"{self.path.name}: {self.name}"
+
+
+class Unproved(GoldenItem):
     """A recording whose lines do not prove themselves."""
 
     def __init__(self, *, why: str, **kwargs: Any) -> None:  # noqa: ANN401 # pytest's own
@@ -138,18 +150,8 @@ class Unread(pytest.Item):
         """Fail."""
         raise GoldenDifferenceError(self._why)
 
-    def repr_failure(  # type: ignore[override] # pytest passes no more than this to an item
-        self, excinfo: pytest.ExceptionInfo[BaseException]
-    ) -> str:
-        """What is wrong with the file, without a traceback."""
-        return str(excinfo.value)
 
-    def reportinfo(self) -> tuple[Path, None, str]:
-        """Where it stands."""
-        return self.path, None, f"{self.path.name}: {self.name}"
-
-
-class DecisionGroup(pytest.Item):
+class DecisionGroup(GoldenItem):
     """All decisions of one kind on one node."""
 
     def __init__(self, *, group: Group | None, **kwargs: Any) -> None:  # noqa: ANN401 # pytest's own
@@ -167,20 +169,6 @@ class DecisionGroup(pytest.Item):
         if findings and all(finding.verdict == "unverifiable" for finding in findings):
             missing = dict.fromkeys(what for finding in findings for what in finding.missing)
             pytest.skip(f"cannot be verified without {' and '.join(missing)}")
-
-    def repr_failure(  # type: ignore[override] # pytest passes no more than this to an item
-        self, excinfo: pytest.ExceptionInfo[BaseException]
-    ) -> str:
-        """The difference itself, without a traceback."""
-        from kubeledger.errors import KubeledgerError
-
-        if isinstance(excinfo.value, GoldenDifferenceError | KubeledgerError):
-            return str(excinfo.value)
-        return str(super().repr_failure(excinfo))
-
-    def reportinfo(self) -> tuple[Path, None, str]:
-        """Where it stands."""
-        return self.path, None, f"{self.path.name}: {self.name}"
 
 
 @pytest.fixture
