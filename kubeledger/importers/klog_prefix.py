@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["ANY_ENTRY", "HEADER", "JSON_START", "Unwrapped", "Unwrapper"]
+__all__ = ["ANY_ENTRY", "HEADER", "JSON_START", "Unwrapped", "Unwrapper", "is_entry"]
 
 HEADER = re.compile(
     rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) +(\d+) ([^\s:\]]+):(\d+)\] ?", re.DOTALL
@@ -113,15 +113,11 @@ class Unwrapper:
             return Unwrapped(line)
         for pattern in _PREFIXES:
             match = pattern.match(line)
-            if match and self._is_klog(line[match.end() :]):
+            if match and is_entry(line[match.end() :]):
                 if pattern not in self._known:
                     self._known.insert(0, pattern)
                 return _take(match, line)
         return Unwrapped(line)
-
-    @staticmethod
-    def _is_klog(body: bytes) -> bool:
-        return HEADER.match(body) is not None or body.startswith(JSON_START)
 
     def _unwrap_docker(self, line: bytes) -> Unwrapped:
         try:
@@ -144,3 +140,8 @@ def _take(match: re.Match[bytes], line: bytes) -> Unwrapped:
         groups.get("tag"),
         groups.get("partial") == b"P",
     )
+
+
+def is_entry(body: bytes) -> bool:
+    """Whether a line without its carrier's prefix begins an entry of klog, text or JSON."""
+    return HEADER.match(body) is not None or body.startswith(JSON_START)

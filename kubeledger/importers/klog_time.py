@@ -12,7 +12,6 @@ __all__ = ["STEP_NS", "Clock", "exact_json_ns", "stamp_ns"]
 STEP_NS = NS_PER_S
 """A log may be this much out of order (goroutines race for the lock); more is a step."""
 
-_DECEMBER_TO_JANUARY_NS = 183 * 86_400 * NS_PER_S
 _SECONDS_LIMIT = 100_000_000_000
 _JSON_STAMP_MAX = 40
 """Letters of a number that may be a time; the kubelet writes about twenty."""

@@ -16,7 +16,7 @@ import msgspec
 from kubeledger.importers.altered_ids import TELLING, told_ids
 from kubeledger.importers.container_survey import NEEDLES, named_container
 from kubeledger.importers.fingerprint import version_of_callers
-from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
+from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper, is_entry
 from kubeledger.importers.klog_time import exact_json_ns, stamp_ns
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
 from kubeledger.importers.stray_ids import Telling, telling_of
@@ -241,7 +241,7 @@ class _Look:
         begin, line = _line_at(window, position)
         body = self._body(line)
         header = HEADER.match(body)
-        if not _is_entry(body):
+        if not is_entry(body):
             return
         version = _VERSION.search(body)
         if version and b"ersion" in line:
@@ -254,7 +254,7 @@ class _Look:
             self._note_time(header[2], body)
 
     def _name(self, body: bytes) -> None:
-        named = named_container(body) if _is_entry(body) else None
+        named = named_container(body) if is_entry(body) else None
         if named is not None:
             container_id, uid, name = named
             self.survey.containers.setdefault(container_id, (uid, name))
@@ -295,10 +295,6 @@ def _line_at(window: bytes, position: int) -> tuple[int, bytes]:
     begin = window.rfind(b"\n", 0, position) + 1
     end = window.find(b"\n", position)
     return begin, window[begin : end if end >= 0 else len(window)]
-
-
-def _is_entry(body: bytes) -> bool:
-    return HEADER.match(body) is not None or body.startswith(JSON_START)
 
 
 def _json_ns(body: bytes) -> int | None:

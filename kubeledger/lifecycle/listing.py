@@ -13,7 +13,7 @@ from typing import Any
 from kubeledger.lifecycle.state import ContainerState, PodState
 from kubeledger.units import NS_PER_S, parse_ts
 
-__all__ = ["apply_spec", "apply_status"]
+__all__ = ["apply_spec", "apply_status", "objects_of"]
 
 _STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
@@ -24,7 +24,7 @@ def apply_spec(pod: PodState, spec: dict[str, Any]) -> None:
     if isinstance(policy, str):
         pod.restart_policy = policy
     for field, init in (("initContainers", True), ("containers", False)):
-        for container in _objects(spec.get(field)):
+        for container in objects_of(spec.get(field)):
             name = container.get("name")
             if isinstance(name, str):
                 _container(pod, name).init = init
@@ -40,13 +40,14 @@ def apply_status(pod: PodState, status: dict[str, Any]) -> None:
         message = status.get("message")
         pod.message = message if isinstance(message, str) else None
     for field in _STATUS_LISTS:
-        for item in _objects(status.get(field)):
+        for item in objects_of(status.get(field)):
             name = item.get("name")
             if isinstance(name, str):
                 _apply_container(pod, name, item)
 
 
-def _objects(value: object) -> Iterator[dict[str, Any]]:
+def objects_of(value: object) -> Iterator[dict[str, Any]]:
+    """The objects in a list of foreign JSON; none where it is no list."""
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))
 

@@ -16,6 +16,7 @@ import msgspec
 
 from kubeledger.kube.critical import CONFIG_MIRROR
 from kubeledger.kube.keys import name_key, pod_key
+from kubeledger.lifecycle.listing import objects_of
 from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodListed, PodRejected
 from kubeledger.lifecycle.state import TERMINAL_PHASES
 from kubeledger.machine import Record
@@ -253,7 +254,7 @@ def _times(status: dict[str, Any]) -> Iterator[int]:
     """When its containers ended, and when the kubelet refused it."""
     found = [status.get("startTime") if status.get("reason") not in _WHILE_IT_RAN else None]
     for name in ("containerStatuses", "initContainerStatuses"):
-        for entry in _objects(status.get(name)):
+        for entry in objects_of(status.get(name)):
             state = entry.get("state")
             ended = state.get("terminated") if isinstance(state, dict) else None
             found.append(ended.get("finishedAt") if isinstance(ended, dict) else None)
@@ -261,8 +262,3 @@ def _times(status: dict[str, Any]) -> Iterator[int]:
         if isinstance(text, str):
             with suppress(ValueError):
                 yield parse_ts(text) + NS_PER_S  # of whole seconds
-
-
-def _objects(value: object) -> Iterator[dict[str, Any]]:
-    if isinstance(value, list):
-        yield from (item for item in value if isinstance(item, dict))

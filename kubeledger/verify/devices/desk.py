@@ -15,7 +15,6 @@ from kubeledger.verify.devices.holdings import Holdings
 from kubeledger.verify.devices.specs import PodAsks, asks_of
 from kubeledger.verify.devices.worlds import Evidence, Nodes
 from kubeledger.verify.pods import ListedPod
-from kubeledger.verify.settings import UNKNOWN
 
 __all__ = ["Affinity", "Desk", "Request", "SetUp", "when_of"]
 
@@ -289,7 +288,3 @@ class Desk:
         if held is None or held.disputed:
             return False
         return holder[0] == asking or self.foresight.surely_holds(holder, held.devices, when)
-
-    def is_unknown(self, name: str) -> bool:
-        """Whether a setting is not known."""
-        return self.bench.settings.get(name) is UNKNOWN
