@@ -30,7 +30,7 @@ test *args:
 
 # the long runs that the daily test run leaves out
 nightly:
-    {{python}} -m pytest -n 2 -m nightly
+    {{python}} -m pytest -n 2 -m nightly --timeout 0
     nice -n 10 {{python}} -m tests.fuzz
 
 # a million inputs to every reader of foreign bytes, on one core; arguments go to the fuzzer
