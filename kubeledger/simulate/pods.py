@@ -325,7 +325,8 @@ class PodLoop:
     ) -> Generator[int | Waiting, None, int]:
         """Kill the victims one after the other; admission stands still meanwhile.
 
-        A victim is down within its grace, which is less than the wait, so no kill fails.
+        A victim is down within its grace, which is less than the wait, so no kill fails; but of
+        one whose worker is busy with another kill it is not known yet when it is named.
 
         Source: v1.36.2 pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests
         """
@@ -341,7 +342,7 @@ class PodLoop:
                     preemptor_pod=pod.name,
                     preemptor_uid=pod.uid,
                     insufficient=answer.insufficient,
-                    evicted=True,
+                    evicted=None if self._worker(victim).busy else True,
                 ),
                 cause=added,
             )

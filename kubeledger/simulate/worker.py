@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from kubeledger.lifecycle.backoff import BackOffPolicy
-from kubeledger.lifecycle.graceperiod import container_grace_s, overridden_grace_s
+from kubeledger.lifecycle.graceperiod import (
+    MINIMUM_GRACE_S,
+    container_grace_s,
+    overridden_grace_s,
+)
 from kubeledger.lifecycle.records import (
     ContainerKilled,
     PodTerminated,
@@ -72,6 +76,7 @@ class PodWorker:
     """Syncs one pod in this kubelet process.
 
     Attributes:
+        busy: a sync is under way.
         ending: why it is taken down; None while it is to run.
         started: IDs of containers that this process started.
         told_terminated: the pod's end is on record.
@@ -87,7 +92,7 @@ class PodWorker:
         self._kubelet = kubelet
         self._pleg = pleg
         self._policy = policy
-        self._busy = self._pending = self._synced = False
+        self.busy = self._pending = self._synced = False
         self._cause: int | None = None
         self._last_end_ns: int | None = None
         self._resync: Timer | None = None
@@ -98,7 +103,7 @@ class PodWorker:
     def wake(self, cause: int | None = None) -> None:
         """Sync the pod now, or as soon as the present sync is over."""
         self._cause = cause
-        if self._busy:
+        if self.busy:
             self._pending = True
         elif not self.pod.terminated:
             self._begin()
@@ -119,14 +124,14 @@ class PodWorker:
     # -- the loop ------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._busy, self._pending = True, False
+        self.busy, self._pending = True, False
         if self._resync is not None:
             self._resync.cancel()
         run(self._kubelet, self._work(), self._finished)
 
     def _finished(self) -> None:
         now_ns = self._kubelet.sim.schedule.now_ns
-        self._busy, self._last_end_ns = False, now_ns
+        self.busy, self._last_end_ns = False, now_ns
         if self.pod.terminated:
             waiting, self._waiting = self._waiting, []
             for resume in waiting:
@@ -314,7 +319,8 @@ class PodWorker:
     def _stop_sandbox_with(self, ending: Ending) -> Steps:
         """Stop all containers, sidecars last, and the sandbox.
 
-        Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go killPodWithSyncResult
+        Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go killPodWithSyncResult,
+            kuberuntime_termination_order.go waitForTurn
         """
         kubelet, pod = self._kubelet, self.pod
         sidecars = {c.name for c in pod.containers if c.sidecar}
@@ -322,18 +328,23 @@ class PodWorker:
         last = [i for i in running if i.container in sidecars]
         ordered = kubelet.sim.profile.lifecycle.sidecars_end_in_order
         first = [i for i in running if i not in last] if ordered else running
-        yield from self._stop_all(first, ending)
-        for instance in reversed(last if ordered else ()):
-            yield from self._stop_all([instance], ending)
+        began_ns, grace_s = kubelet.sim.schedule.now_ns, self._grace_s(ending)
+        yield from self._stop_all(first, ending, grace_s)
+        waiting = last[::-1] if ordered else []
+        while waiting:
+            waited_s = (kubelet.sim.schedule.now_ns - began_ns) // NS_PER_S
+            # The grace is that of the whole pod: once it is over nobody waits any more.
+            turn = waiting[:1] if waited_s < grace_s else waiting
+            waiting = waiting[len(turn) :]
+            yield from self._stop_all(turn, ending, max(grace_s - waited_s, MINIMUM_GRACE_S))
         for instance in kubelet.sim.runtime.running(pod.uid):
             yield SANDBOX_NS
             kubelet.sim.runtime.stop(pod, instance, 0)
             yield 0
 
-    def _stop_all(self, instances: Iterable[Instance], ending: Ending) -> Steps:
+    def _stop_all(self, instances: Iterable[Instance], ending: Ending, grace_s: int) -> Steps:
         """Stop containers at the same time, and wait for all."""
         now_ns = self._kubelet.sim.schedule.now_ns
-        grace_s = self._grace_s(ending)
         ends_ns = now_ns
         for instance in instances:
             told = f"Stopping container {instance.container}"

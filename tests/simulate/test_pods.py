@@ -210,6 +210,54 @@ def test_preemption_kills_one_by_one_and_holds_up_the_rest(version: str) -> None
     clean(found)
 
 
+def test_a_sidecar_gets_what_its_wait_left_of_the_grace() -> None:
+    """Sidecars end behind the others, in the order opposite to their starts, in one grace."""
+    pod = planned(
+        "a",
+        terminationGracePeriodSeconds=20,
+        initContainers=[container(name, restartPolicy="Always") for name in ("s0", "s1", "s2")],
+        scripts={
+            "app": ContainerScript(stop_ns=5 * S),
+            "s2": ContainerScript(stop_ns=60 * S),
+        },
+        deleted_s=60,
+    )
+    found = records(plan(pod, version="1.36.2"))
+    killed = of_kind(found, "lifecycle.ContainerKilled")
+    assert [(b.container, b.grace_period_s) for b in killed] == [
+        ("app", 20),
+        ("s2", 15),
+        ("s1", 2),
+        ("s0", 2),
+    ]
+    times = seconds(found, "lifecycle.ContainerKilled")
+    assert [round(at - times[0]) for at in times] == [0, 5, 20, 20]
+    clean(found, unverifiable=3)  # no source tells the grace that it was deleted with
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("fails_s", [35, 600])
+def test_a_victim_that_is_being_killed_already(version: str, fails_s: int) -> None:
+    """What comes of its preemption is not known when it is named."""
+    pod = planned(
+        "a",
+        container(requests={"cpu": "3"}, livenessProbe=probe(failureThreshold=1)),
+        container("other"),
+        terminationGracePeriodSeconds=30,
+        scripts={
+            "app": ContainerScript(
+                stop_ns=29 * S,
+                probes={"liveness": (ProbeStep(from_ns=fails_s * S, result="failure"),)},
+            )
+        },
+    )
+    critical = planned("crit", container(requests={"cpu": "2"}), at_s=60, priority=2_000_000_000)
+    found = records(plan(pod, critical, version=version))
+    told = [b.evicted for b in of_kind(found, "preemption.PodPreempted")]
+    assert told == [None if fails_s < 60 else True]
+    assert bad(found) == []
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -> None:
     """A kubelet restart admits again and starts nothing twice."""
