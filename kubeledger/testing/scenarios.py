@@ -75,7 +75,7 @@ def random_scenario(seed: int) -> dict[str, Any]:
     version = chance.one(*VERSIONS)
     seconds = chance.one(120, 240, 400, 700)
     node = _node(chance.of("node"))
-    images = _images(chance.of("images"), seconds)
+    images = _images(chance.of("images"), seconds, node)
     plugins = _plugins(chance.of("plugins"), node["numaNodes"], seconds)
     return {
         "kubeletVersion": version,
@@ -201,12 +201,18 @@ def _event(chance: Chance, devices: list[str]) -> dict[str, Any]:
     return {kind: chance.some(devices) if kind in ("unhealthy", "healthy") else True}
 
 
-def _images(chance: Chance, seconds: int) -> list[dict[str, Any]]:
+def _images(chance: Chance, seconds: int, node: dict[str, Any]) -> list[dict[str, Any]]:
+    """As many as fit on the disk."""
+    disk = node.get("imageDisk", node["disk"])
+    free_mi = 1024 * (int(disk["size"][:-2]) - int(disk["used"][:-2]))
     images: list[dict[str, Any]] = []
     for number in range(chance.number(1, 8)):
+        size_mi = chance.number(10, 2000)
+        if (free_mi := free_mi - size_mi) <= 0:
+            break
         image: dict[str, Any] = {
             "name": f"registry.local/app{number}:1",
-            "size": f"{chance.number(10, 2000)}Mi",
+            "size": f"{size_mi}Mi",
         }
         if number and chance.happens(10):
             image["pinned"] = True
