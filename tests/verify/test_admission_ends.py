@@ -82,6 +82,18 @@ def test_a_failed_pod_counts_until_its_sidecar_is_down() -> None:
         assert found.verdict in ("match", "admissible")
 
 
+@pytest.mark.parametrize(("later", "may_be_done"), [(0.5, True), (30, False)])
+def test_an_end_that_is_told_once_the_sync_loop_goes_on(later: float, may_be_done: bool) -> None:
+    """Its containers were down while another pod was let in, which holds up all that is told."""
+    shown = pod("Never")
+    who: dict[str, Any] = {**identity("a"), "container": "c", "container_id": "id-c-2"}
+    end: Step = (15 + later, ContainerDied(**who, sandbox=False, exit_code=1))
+    scene: list[Any] = [start(), admitted("a", 1), container("c", 2), end, shown]
+    told = judge(*scene, listed("x", asks("600m")), admitted("x", 15))
+    (found,) = findings_of(told, "x")
+    assert found.verdict == ("admissible" if may_be_done else "impossible")
+
+
 def again(at: float) -> list[Step]:
     """Another kubelet process."""
     begin = KubeletStarted(

@@ -293,6 +293,22 @@ def test_under_memory_pressure() -> None:
     assert [only(found, name).verdict for name in "abc"] == ["impossible", "match", "match"]
 
 
+@pytest.mark.parametrize(
+    ("enforced", "verdict"), [(["pods"], "impossible"), ([], "match"), (None, "match")]
+)
+def test_memory_of_all_pods_together(enforced: list[str] | None, verdict: str) -> None:
+    """It has the hard threshold of the node's memory where it is enforced."""
+    short = EvictionSignalObserved(signal="allocatableMemory.available", available=1, capacity=1000)
+    hard = {"memory.available": "100"}
+    found = judge(
+        start(NEW, evictionHard=hard, enforceNodeAllocatable=enforced),
+        (10, short),
+        admitted("a", 20),
+        listed("a"),
+    )
+    assert only(found, "a").verdict == verdict
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_managers_refuse(version: str) -> None:
     """The topology and device managers come before the predicates; their words are the pod's."""

@@ -103,6 +103,21 @@ def test_only_pods_that_ended_are_let_go() -> None:
     assert node.finding(later).verdict == "impossible"
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_a_checkpoint_that_was_not_written_since_a_release(written: bool) -> None:
+    """It holds what was given back until the next grant, or the next list of a plugin."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.add(
+        ContainerStarted(namespace="ns", pod="a", pod_uid="uid-a", container="c", container_id="x")
+    )
+    released = node.release("a")
+    if written:
+        node.plugin()
+    node.checkpoint({("a", "c"): {"0": ("gpu-0",)}})
+    assert (node.finding(released).verdict == "impossible") is written
+
+
 def test_nobody_is_let_go_who_holds_nothing() -> None:
     """Pods to be removed are pods that hold devices."""
     node = one_pod()

@@ -33,7 +33,7 @@ from kubeledger.verify.admission.podspecs import (
 )
 from kubeledger.verify.admission.pressure import CONDITIONS, Pressure
 from kubeledger.verify.admission.question import UNCOUNTED, UNSIZED, Other, Question, capacities
-from kubeledger.verify.admission.ran_out import ends_by_itself
+from kubeledger.verify.admission.ran_out import SETTLING_NS, ends_by_itself, running
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
 
@@ -213,17 +213,27 @@ class Asker:
             doubtful = word == "doubtful" or not certain or other.decided is None
             shown_ns = max(shown_ns, other.decided.at[0] if other.decided else 0)
             doubtful = doubtful or shown_ns + _ENDING_NS < until_ns
-            doubtful = doubtful or self._may_be_done(other, pod, listed)
+            doubtful = doubtful or self._may_be_done(other, pod, listed, until_ns)
             yield other.key, other.source, other.namespace, other.name, listed, doubtful
         met.update(other.key for other in self.offers)
         yield from self._strangers(met, offer, since_ns, state)
 
-    def _may_be_done(self, other: Offer, pod: PodState | None, listed: ListedPod | None) -> bool:
-        """Whether a pod may have ended under another process; a static one is let in again."""
-        if pod is None or pod.containers or not ends_by_itself(pod, listed):
+    def _may_be_done(
+        self, other: Offer, pod: PodState | None, listed: ListedPod | None, until_ns: int
+    ) -> bool:
+        """Whether a pod may have ended of which the records tell no end yet.
+
+        It may have under another process: a static pod is let in again. And its containers may
+        be down before the sync loop gets to tell so, which waits while an admission does.
+        """
+        if pod is None or not ends_by_itself(pod, listed):
             return False
-        at = (other.ts_ns, other.seq)
-        return self.foresight.had_before(at, other.namespace, other.name, other.uid)
+        if not pod.containers:
+            at = (other.ts_ns, other.seq)
+            return self.foresight.had_before(at, other.namespace, other.name, other.uid)
+        last = running(pod, listed)
+        dead_ns = self.foresight.life.dead_by(other.uid, other.namespace, other.name, last)
+        return dead_ns is not None and dead_ns <= until_ns + SETTLING_NS
 
     def _strangers(
         self, met: set[str], offer: Offer, since_ns: int, state: NodeState

@@ -8,6 +8,7 @@ chosen as a victim.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Final
 
 from kubeledger.kube.keys import name_key, pod_key
@@ -38,6 +39,7 @@ class Life:
         self._seen: dict[str, int] = {}
         self._lists: dict[str, list[int]] = {}
         self._listed: dict[tuple[str, str], list[tuple[int, bool]]] = {}
+        self._ends: dict[str, dict[str, tuple[int, bool]]] = {}
 
     def sign(self, record: Record) -> None:
         """Take in one of ``SIGNS``."""
@@ -46,6 +48,10 @@ class Life:
         if isinstance(body, ContainerDied | ContainerStarted) and body.sandbox:
             return  # a sandbox may outlive its pod
         self._note(body.pod_uid, body.namespace, body.pod, record.ts_ns)
+        if isinstance(body, ContainerDied | ContainerStarted) and body.container is not None:
+            ends = self._ends.setdefault(_key(body.pod_uid, body.namespace, body.pod), {})
+            last = (record.ts_ns, isinstance(body, ContainerDied))
+            ends[body.container] = max(ends.get(body.container, last), last)
 
     def preempted(self, record: Record) -> None:
         """Take in a victim: victims are chosen among active pods."""
@@ -91,4 +97,16 @@ class Life:
 
     def until(self, uid: str | None, namespace: str, pod: str) -> int:
         """The last time at which the pod is shown alive; 0 when nothing shows it."""
-        return self._seen.get(uid or name_key(namespace, pod), 0)
+        return self._seen.get(_key(uid, namespace, pod), 0)
+
+    def dead_by(
+        self, uid: str | None, namespace: str, pod: str, containers: Iterable[str]
+    ) -> int | None:
+        """When the last of some containers is told to have died for good; None: one is not."""
+        ends = self._ends.get(_key(uid, namespace, pod), {})
+        told = [ends.get(container, (0, False)) for container in containers]
+        return max(ts_ns for ts_ns, _ in told) if told and all(died for _, died in told) else None
+
+
+def _key(uid: str | None, namespace: str, pod: str) -> str:
+    return uid or name_key(namespace, pod)

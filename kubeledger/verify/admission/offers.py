@@ -41,7 +41,7 @@ class Offer:
         refusals: seq, reason and message of what refused it before the predicates.
         preempted: seq and time of the records of victims killed for it.
         removed_ns, deleted_ns, victim_ns, evicted_ns: when that happened to it.
-        survived: the preemption's kill of it failed.
+        survived: the preemption's kill of it failed, or may have.
     """
 
     __slots__ = (

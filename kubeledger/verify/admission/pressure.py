@@ -125,15 +125,27 @@ class Pressure:
             self._limits, self._limits_of = {}, self._settings.seq
         limits = self._limits.get(signal)
         if limits is None:
-            name = "memory.available" if signal == "allocatableMemory.available" else signal
-            limits = []
-            for hard, setting in ((True, "evictionHard"), (False, "evictionSoft")):
-                table = self._settings.get(setting)
-                if table is UNKNOWN:
-                    limits.append((False, None))
-                elif isinstance(table, dict) and name in table:
-                    limits.append((hard, table[name]))
-            self._limits[signal] = limits
+            limits = self._limits[signal] = self._read_thresholds(signal)
+        return limits
+
+    def _read_thresholds(self, signal: str) -> list[tuple[bool, object]]:
+        """Source: v1.36.2 pkg/kubelet/eviction/helpers.go addAllocatableThresholds; v1.20.2."""
+        tables = [(True, "evictionHard"), (False, "evictionSoft")]
+        if signal == "allocatableMemory.available":
+            # All pods together have the hard threshold of the node's memory, if that is enforced.
+            enforced = self._settings.get("enforceNodeAllocatable")
+            if enforced is UNKNOWN:
+                return [(False, None)]
+            if not isinstance(enforced, list) or "pods" not in enforced:
+                return []
+            signal, tables = "memory.available", tables[:1]
+        limits: list[tuple[bool, object]] = []
+        for hard, setting in tables:
+            table = self._settings.get(setting)
+            if table is UNKNOWN:
+                limits.append((False, None))
+            elif isinstance(table, dict) and signal in table:
+                limits.append((hard, table[signal]))
         return limits
 
 

@@ -11,7 +11,7 @@ from kubeledger.lifecycle.state import ContainerState, PodState
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.pods import ListedPod
 
-__all__ = ["SETTLING_NS", "ends_by_itself", "ran_out"]
+__all__ = ["SETTLING_NS", "ends_by_itself", "ran_out", "running"]
 
 SETTLING_NS: Final = 2 * NS_PER_S
 """What the kubelet takes at most to notice that the containers of a pod are down."""
@@ -45,7 +45,7 @@ def ran_out(
         return
     spec = _spec_of(listed)
     policy = pod.restart_policy if spec is None else spec.restart_policy
-    inits = {} if spec is None else {c.name: c for c in spec.init_containers or ()}
+    inits = _inits(spec)
     own, failed_init = [], []
     for name, container in pod.containers.items():
         if name not in inits and not container.init:
@@ -71,6 +71,18 @@ def ends_by_itself(pod: PodState, listed: ListedPod | None) -> bool:
     spec = _spec_of(listed)
     policy = pod.restart_policy if spec is None else spec.restart_policy or "Always"
     return policy != "Always"
+
+
+def running(pod: PodState, listed: ListedPod | None) -> list[str]:
+    """Its containers, without those of the initialization, that are not known to have ended."""
+    inits = _inits(_spec_of(listed))
+    return [
+        name for name, c in pod.containers.items() if c.running and name not in inits and not c.init
+    ]
+
+
+def _inits(spec: _Spec | None) -> dict[str, _Init]:
+    return {} if spec is None else {c.name: c for c in spec.init_containers or ()}
 
 
 def _spec_of(listed: ListedPod | None) -> _Spec | None:

@@ -309,7 +309,7 @@ class AdmissionVerifier(Verifier):
         question = self._ask(offer, record, state)
         victim = self._offers.find(body.victim_uid, body.victim_namespace, body.victim_pod)
         if victim is not None:
-            victim.victim_ns, victim.survived = record.ts_ns, body.evicted is False
+            victim.victim_ns, victim.survived = record.ts_ns, body.evicted is not True
         offer.preempted.append((record.seq, record.ts_ns))
         self._episodes.add(offer, question, record, body)
 

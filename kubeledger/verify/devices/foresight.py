@@ -6,6 +6,7 @@ those, but it is read at some later instant. So all checkpoints are looked at fi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from typing import NamedTuple
 
@@ -108,6 +109,7 @@ class Foresight:
         self._nodes: dict[tuple[str, str], set[tuple[int, ...]]] = {}
         self._open_hints: dict[int, None] = {}
         self._settled = False
+        self._writes: list[When] = []
 
     def note(self, record: Record) -> None:
         """Take in one record of the first reading; they come in any order."""
@@ -115,6 +117,7 @@ class Foresight:
         if isinstance(body, CheckpointRead):
             self._checkpoint(when, body)
         elif isinstance(body, DevicesReported):
+            self._writes.append(when)
             self.lists.reported(when, body)
         elif isinstance(body, EndpointStopped):
             self.lists.stopped(when, body.resource)
@@ -146,6 +149,7 @@ class Foresight:
             holder = (pod, body.container, body.resource)
             self.late.setdefault(pod, {}).setdefault(holder, []).append((when, body))
         else:
+            self._writes.append(when)
             self.granted.add(pod)
 
     def is_told(self, holder: Holder, when: When) -> bool:
@@ -168,9 +172,16 @@ class Foresight:
         )
 
     def still_holds(self, holder: Holder, devices: frozenset[str] | None, when: When) -> bool:
-        """Whether a later checkpoint holds just these devices for a container."""
-        entries = self.entries.get(holder, ())
-        return any(entry.last > when and all_ids(entry.numa) == devices for entry in entries)
+        """Whether a later checkpoint holds just these devices for a container.
+
+        It was written behind that time: what is given back stays in the file until the next
+        grant, or the next report of a plugin.
+        """
+        index = bisect_left(self._writes, when)  # a grant is written down itself
+        if index == len(self._writes):
+            return False
+        written, entries = self._writes[index], self.entries.get(holder, ())
+        return any(entry.last > written and all_ids(entry.numa) == devices for entry in entries)
 
     def surely_holds(self, holder: Holder, devices: frozenset[str] | None, when: When) -> bool:
         """Whether something later shows that a container held its devices still.
@@ -236,6 +247,7 @@ class Foresight:
             return
         self._settled = True
         self.lists.settle()
+        self._writes.sort()
         for entries in self.entries.values():
             entries.sort(key=lambda entry: entry.when)
         for late in self.late.values():
