@@ -13,6 +13,7 @@ from kubeledger.machine import Record
 from kubeledger.preemption.records import PodPreempted, PreemptionFailed
 from kubeledger.scenario import load_scenario, to_plan
 from kubeledger.simulate.sim import Sim
+from tests.simulate.scenes import tally
 
 SCENARIOS = Path(__file__).parents[2] / "recordings" / "scenarios"
 GI = 1 << 30
@@ -76,6 +77,11 @@ def test_devices_are_aligned_where_they_can_be() -> None:
     assert devices["reuses/prepare"] == devices["reuses/train"]
     failed = [r.body for r in records("numa-devices") if isinstance(r.body, AllocationFailed)]
     assert [body.pod for body in failed] == ["refused"]
+
+
+def test_all_of_the_chain_is_verified() -> None:
+    """A whole ledger has the evidence of each decision, though ticks are told late in it."""
+    assert set(tally(records("liveness"))) == {"match"}
 
 
 def test_a_liveness_kill_ends_with_a_restart() -> None:

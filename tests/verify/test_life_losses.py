@@ -110,11 +110,11 @@ def test_a_grid_without_room() -> None:
     """Times alone tell whether a tick can be missing."""
     grid = Grid()
     for after, at in ((2, 8), (8, 18), (18, 28)):
-        grid.tick(at, 10, 1, after_ns=after, on_time=True, is_first=after == 2)
+        grid.tick(at, 10, 1, gap_ns=at - after, on_time=True, is_first=after == 2)
     assert (grid.is_whole(0), grid.room) == (True, 0)
-    grid.tick(58, 10, 1, after_ns=28, on_time=True)
+    grid.tick(58, 10, 1, gap_ns=30, on_time=True)
     assert (grid.is_whole(28), grid.is_whole(59), grid.room) == (False, True, 2)
-    grid.tick(68, 10, 1, after_ns=58, on_time=False)
+    grid.tick(68, 10, 1, gap_ns=10, on_time=False)
     assert (grid.is_whole(59), grid.room) == (False, 6)
     grid.forget()
     assert not grid.is_whole(100)
@@ -145,6 +145,29 @@ def test_a_pause_behind_which_ticks_are_missing() -> None:
     died_since: list[Step] = [(60, died("c1", 1)), (60.5, backed_off(10))]
     found, _ = judged(*lead, *died_since, (90, LIVE))
     assert [each.verdict for each in found] == ["unverifiable"]
+
+
+@pytest.mark.parametrize(
+    ("died_s", "first_s", "verdict"),
+    [
+        pytest.param(20, 40, "match", id="no time for another tick"),
+        pytest.param(30, 40, "unverifiable", id="perhaps one more of the first container"),
+        pytest.param(20, 52, "unverifiable", id="perhaps one more of the second"),
+        pytest.param(20, 65, "unverifiable", id="a success in the second, or a lost line"),
+    ],
+)
+def test_a_run_over_two_containers(died_s: float, first_s: float, verdict: str) -> None:
+    """Without logged successes a pause hides one only while a container could be probed."""
+    steps: list[Step] = [
+        *BEGIN,
+        *((at, tick("failure")) for at in (5, 15)),
+        (died_s, died("c1", 1)),
+    ]
+    steps += [(38, started("c2")), (38, restarted("c2", "c1"))]
+    failed = changed_to("failure", "success", container_id="c2")
+    steps += [(first_s, tick("failure", container_id="c2")), (first_s, failed)]
+    found, _ = judged(*steps, (first_s + 30, LIVE), version="1.20.2")
+    assert found[-1].verdict == verdict
 
 
 def test_events_that_tell_of_no_start() -> None:

@@ -8,7 +8,12 @@ from typing import Final
 import msgspec
 
 from kubeledger.machine import Record
-from kubeledger.prober.records import ProbeExecuted, ProbeTicksFolded
+from kubeledger.prober.records import (
+    ProbeCountersRead,
+    ProbeExecuted,
+    ProbeTicksFolded,
+    ProbeTransitioned,
+)
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.lives.steps import counts_as
 from kubeledger.verify.lives.worker import RebuiltWorker
@@ -21,21 +26,33 @@ _LAST: Final = 24
 
 
 class Folded:
-    """Spans of time in which ticks happened that only a later record tells of."""
+    """Spans of time in which ticks happened that only a later record tells of; and whose."""
 
     def __init__(self) -> None:
         self._spans: set[int] = set()
+        self._workers: set[tuple[str, str, str]] = set()
 
     def foresee(self, record: Record) -> None:
         """Take in one record."""
         body = record.body
         assert isinstance(body, ProbeTicksFolded)
         self._spans.update(range(body.first_ts_ns // _SPAN_NS, body.last_ts_ns // _SPAN_NS + 1))
+        self._workers.add(_whose(body))
+
+    def later(self, body: ProbeExecuted | ProbeTransitioned | ProbeCountersRead) -> bool:
+        """Whether ticks of that worker may be told behind others that came later."""
+        return _whose(body) in self._workers
 
     def covers(self, from_ns: int, to_ns: int) -> bool:
         """Whether there were ticks all through a span, its ends aside."""
         inside = range(from_ns // _SPAN_NS + 1, to_ns // _SPAN_NS)
         return bool(inside) and self._spans.issuperset(inside)
+
+
+def _whose(
+    body: ProbeExecuted | ProbeTicksFolded | ProbeTransitioned | ProbeCountersRead,
+) -> tuple[str, str, str]:
+    return body.pod_uid or f"{body.namespace}/{body.pod}", body.container, body.probe_type
 
 
 def ticks_of(

@@ -44,7 +44,7 @@ class Grid:
         period_ns: int,
         timeout_ns: int,
         *,
-        after_ns: int | None,
+        gap_ns: int | None,
         on_time: bool,
         is_first: bool = False,
     ) -> None:
@@ -54,12 +54,12 @@ class Grid:
             ts_ns: when it was logged, which is when the probe returned.
             period_ns: of the probe's spec.
             timeout_ns: how long the probe may take.
-            after_ns: the tick before; for the first one of a container, when the worker could
-                first see that; None when not known.
+            gap_ns: since the tick before; for the first one of a container, the longest time
+                in which the worker could probe that, or the one before, and no tick is told;
+                None when not known.
             on_time: no tick comes out of turn.
             is_first: of a container.
         """
-        gap_ns = None if after_ns is None else ts_ns - after_ns
         late = gap_ns is None or gap_ns > (period_ns if is_first else period_ns * 7 // 5)
         # A probe that may take nearly a period may return late once, and at once the next time.
         vague = timeout_ns * 5 > period_ns * 3 and self._was_late

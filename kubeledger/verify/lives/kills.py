@@ -29,6 +29,7 @@ from kubeledger.verify.lives.killwords import kill_words
 from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.reasons import RULE, KillReasons, PodReasons
 from kubeledger.verify.lives.specs import PodAsk, SpecBook
+from kubeledger.verify.lives.words import doubt
 from kubeledger.verify.lives.workers import KILLING_PROBES as _PROBES
 from kubeledger.verify.lives.workers import Workers
 
@@ -268,9 +269,9 @@ class KillJudge:
             return None, "", f"the results of the {probe_type} probe before the kill"
         if worker.cached == "failure" and worker.streak:
             return worker.streak[-1], f"the {probe_type} probe had failed", None
-        doubt = self._workers.doubt(worker, worker.run_from_ns, record.ts_ns)
-        if doubt is not None:
-            return None, "", doubt
+        lost = doubt(worker, worker.run_from_ns, record.ts_ns)
+        if lost is not None:
+            return None, "", lost
         why = f"the cached result of the {probe_type} probe was {worker.cached}"
         return None, f"{why}, and only a failure kills", None
 

@@ -11,6 +11,7 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields, Verdict
 from kubeledger.verify.lives.common import Held, Holding, subject_of
 from kubeledger.verify.lives.evidence import TOLD_WITHIN_NS
+from kubeledger.verify.lives.words import doubt
 from kubeledger.verify.lives.worker import RebuiltWorker
 from kubeledger.verify.lives.workers import Workers
 
@@ -80,7 +81,7 @@ class TransitionFindings:
         held.fields["certain"] = certain
         if certain or since_ns is None:
             return
-        missing = self._workers.doubt(worker, since_ns, held.record.ts_ns)
+        missing = doubt(worker, since_ns, held.record.ts_ns)
         if missing is not None:
             held.open_from_ns, held.missing = since_ns, missing
             held.due_ns += _COUNTED_WITHIN_NS

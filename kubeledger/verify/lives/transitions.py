@@ -183,7 +183,7 @@ class TransitionJudge:
             why = f"{reached}, which makes it {change.before} to {change.after}; recorded is {told}"
             verdict: Verdict = "impossible"
         elif not change.is_sure:
-            missing = [self._workers.missing_ticks(worker)]
+            missing = [words.missing_ticks(worker)]
             self._findings.give(record, worker, "unverifiable", missing=missing)
             return body
         else:
@@ -223,7 +223,7 @@ class TransitionJudge:
         sure = worker.cache_is_sure and (worker.run_is_sure or body.to_result != worker.last_result)
         ticks = tuple(worker.streak)
         since_ns = words.idle_since(worker, body.to_result)
-        missing = self._workers.missing_ticks(worker)
+        missing = words.missing_ticks(worker)
         if worker.put_right and body.inferred and body.to_result == worker.cached:
             # It goes back from a change that there was not.
             sure, worker.put_right = False, False
@@ -258,7 +258,7 @@ class TransitionJudge:
             if cache_is_sure:
                 expected["from_result"] = cached
             else:
-                missing = [self._workers.missing_ticks(worker)]
+                missing = [words.missing_ticks(worker)]
                 verdict = "unverifiable"
         recorded, differ = compared(body, expected)
         if differ and verdict != "unverifiable":
@@ -288,7 +288,7 @@ class TransitionJudge:
         if body.to_result == "success" and not self._workers.successes_logged:
             return self._told_success(worker, since_ns)
         if worker.last is None or since_ns is None or not self._workers.is_gapless(worker):
-            return "unverifiable", "", [self._workers.missing_ticks(worker)]
+            return "unverifiable", "", [words.missing_ticks(worker)]
         if since_ns > worker.period_ns * 13 // 10:
             return "unverifiable", "", [f"a {body.probe_type} tick after {at(worker.last.ts_ns)}"]
         return "impossible", words.idle_tick(worker, body.to_result), []

@@ -65,7 +65,8 @@ class LivesVerifier(Verifier):
         self._holding = Holding(bench)
         self._lives = Lives()
         self._causes = Causes(self._book)
-        self._workers = Workers(bench, self._book, self._lives)
+        self._folded = Folded()
+        self._workers = Workers(bench, self._book, self._lives, self._folded)
         self._transitions = TransitionJudge(
             bench, self._workers, self._lives, self._holding, self._causes
         )
@@ -79,7 +80,6 @@ class LivesVerifier(Verifier):
         self._workers.on_gap(self._lose)
         self._began = False
         self._seen_ns: int | None = None
-        self._folded = Folded()
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Pod lists, and for which pods thresholds were known."""

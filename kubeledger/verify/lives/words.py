@@ -7,7 +7,7 @@ from kubeledger.verify.lives.common import at
 from kubeledger.verify.lives.steps import Change
 from kubeledger.verify.lives.worker import RebuiltWorker
 
-__all__ = ["idle_since", "idle_tick", "run_reached"]
+__all__ = ["doubt", "idle_since", "idle_tick", "missing_ticks", "run_reached"]
 
 _DID: dict[ProbeResult, str] = {
     "success": "succeeded",
@@ -56,3 +56,30 @@ def idle_since(worker: RebuiltWorker, to_result: ProbeResult) -> int:
     if worker.last_result == to_result:
         return worker.run_from_ns
     return worker.last.ts_ns + 1
+
+
+def missing_ticks(worker: RebuiltWorker) -> str:
+    """What to name as missing when a worker's memory is not sure."""
+    if worker.age_is_open:
+        return "when the container began, to the second"
+    name = f"the {worker.probe_type} ticks"
+    if worker.gaps:
+        return f"{name} that are missing in the log"
+    if worker.last is None:
+        return f"{name} of the container"
+    return f"{name} before the log begins"
+
+
+def doubt(worker: RebuiltWorker, from_ns: int, to_ns: int) -> str | None:
+    """What is missing to be sure that no tick was lost between these times; None: nothing.
+
+    ``to_ns`` is the time of something that a lost tick may have led to.
+    """
+    newest_ns = worker.grid.newest_ns
+    if newest_ns is None or not worker.grid.is_whole(from_ns):
+        lost = f"before {at(newest_ns)}" if newest_ns is not None else "in the log"
+    elif to_ns - newest_ns > worker.period_ns * 3 // 5:
+        lost = f"after {at(newest_ns)}"
+    else:
+        return None
+    return f"{worker.probe_type} ticks that may be missing {lost}"

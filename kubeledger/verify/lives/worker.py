@@ -51,6 +51,7 @@ class RebuiltWorker(Probed):
         container_seq: record that told of the container.
         age_is_open: what is cached for the container first, which its age decides.
         id_is_sure: the container was seen to start under its ID.
+        told_later: other records may come before those that tell of its ticks.
         told_early: it was said that its ticks come too early.
         doubted: something about the present container was found impossible or disputed, so
             that what is known of it may be wrong.
@@ -77,6 +78,7 @@ class RebuiltWorker(Probed):
         self.failing: deque[Record] = deque(maxlen=8)
         self.container_seq: int | None = None
         self.impossible_ns: int | None = None
+        self.told_later = False
         self.told_early = self.told_counts = self.doubted = self.put_right = False
         self.id_is_sure = self.age_is_open = False
         self.change: Change | None = None
@@ -145,6 +147,18 @@ class RebuiltWorker(Probed):
         if step.container_id != id_of(status):
             return self._initial  # it will take up the container at its next tick
         return step.results.cache.get(step.container_id, ABSENT[self.probe_type])
+
+    @property
+    def rests(self) -> bool:
+        """Whether it does not probe the present container any more."""
+        return self.on_hold or (self.probe_type == "startup" and self.cached != "unknown")
+
+    def is_overdue(self, now_ns: int) -> bool:
+        """Whether it must have ticked by now and did not, were its container to run."""
+        newest_ns = self.grid.newest_ns
+        if newest_ns is None or self.probe is None or self.rests or self.told_later:
+            return False
+        return now_ns - newest_ns > self.break_ns + NS_PER_S
 
     # -- what happens to it ------------------------------------------------------------
 
@@ -354,6 +368,14 @@ class RebuiltWorker(Probed):
                 step.container_id, step.on_hold = id_of(self._status), False
             step.results.cache[step.container_id] = FAILURE
             self.cache_is_sure = True
+
+    def may_skip_successes(self) -> None:
+        """As :meth:`skips_successes`, perhaps: what is counted is the least of the run."""
+        step = self._step
+        if step is not None and step.last_result != SUCCESS:
+            step.result_run = 0
+            self.streak.clear()
+            self.run_is_sure = False
 
     def believe(self, result: ProbeResult, run: int | None) -> None:
         """Go on from what a record says, whatever was decided here."""

@@ -18,7 +18,8 @@ from kubeledger.prober.records import (
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.age import SEEN_LATE_NS, Age
-from kubeledger.verify.lives.common import at, key_for
+from kubeledger.verify.lives.common import key_for
+from kubeledger.verify.lives.folded import Folded
 from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.specs import PodAsk, SpecBook
 from kubeledger.verify.lives.steps import counts_as
@@ -50,10 +51,11 @@ class Workers:
         changes_told: changes of which the sync loop told.
     """
 
-    def __init__(self, bench: Bench, book: SpecBook, lives: Lives) -> None:
+    def __init__(self, bench: Bench, book: SpecBook, lives: Lives, folded: Folded) -> None:
         self._bench = bench
         self._book = book
         self._lives = lives
+        self._folded = folded
         self._pods: dict[str, dict[WorkerKey, RebuiltWorker]] = {}
         self._added: set[str] = set()
         self._with_thresholds: set[str] = set()
@@ -120,6 +122,7 @@ class Workers:
             ask = self._book.find(body.pod_uid, body.namespace, body.pod)
             worker = RebuiltWorker(key, body.container, body.probe_type, ask)
             pod[body.container, body.probe_type] = worker
+            worker.told_later = self._folded.later(body)
             profile = self._bench.profile
             if profile is not None:
                 # Where successes are left out, a first tick that comes late is no wonder.
@@ -157,6 +160,7 @@ class Workers:
         result = counts_as(body.result)
         if result == "success":
             self.successes_logged = True
+        rested = worker.rests
         followed = self._follow(worker, body.container_id, record.ts_ns)
         if worker.on_hold and not followed and self._may_have_followed(worker, record.ts_ns):
             # Its successor was not seen to start.
@@ -164,13 +168,14 @@ class Workers:
             worker.id_is_sure = False
             followed = True
         last = worker.last
+        gap_ns = self._gap_ns(worker, record.ts_ns, is_new=followed, rested=rested)
         if worker.probe is not None and last is None:
             if self._logs_all() and self._begins_late(worker, record.ts_ns):
                 self._on_gap()
         elif worker.probe is not None and last is not None:
             missed = record.ts_ns - last.ts_ns > worker.break_ns
             if missed and not self.successes_logged:
-                worker.skips_successes()
+                self._skip(worker, gap_ns)
             elif missed and (
                 self._begins_late(worker, record.ts_ns) if followed else not worker.on_hold
             ):
@@ -181,24 +186,56 @@ class Workers:
                 and (record.ts_ns - last.ts_ns > worker.break_ns + _UNSEEN_NS)
             ):
                 worker.breaks()
-        self._note_on_grid(worker, record.ts_ns, is_new=followed)
+        self._note_on_grid(worker, record.ts_ns, gap_ns, is_new=followed)
         stepped = worker.tick(record, body)
         if result is not None:
             worker.counters.tick(record.ts_ns, result)
         return stepped
 
-    def _note_on_grid(self, worker: RebuiltWorker, ts_ns: int, *, is_new: bool) -> None:
+    def _gap_ns(
+        self, worker: RebuiltWorker, ts_ns: int, *, is_new: bool, rested: bool
+    ) -> int | None:
+        """For how long a worker may have ticked untold before a tick, at most; None: not known.
+
+        Args:
+            worker: has taken up the container of the tick.
+            ts_ns: of the tick.
+            is_new: it is another container than that of the tick before.
+            rested: the worker did not probe that one any more.
+        """
+        last = worker.last
+        if not is_new and last is not None:
+            newest_ns = worker.grid.newest_ns
+            return None if newest_ns is None else ts_ns - newest_ns
+        sees_ns = self._sees_from_ns(worker)
+        if sees_ns is None or last is None or rested:
+            return None if sees_ns is None else ts_ns - sees_ns
+        life = self._lives.find(worker.key, worker.container)
+        before = None if life is None else life.before
+        if before is None or before.died_ns is None:
+            return None
+        return max(ts_ns - sees_ns, before.died_ns - last.ts_ns)
+
+    def _skip(self, worker: RebuiltWorker, gap_ns: int | None) -> None:
+        """Where successes are not logged there was one in a pause, if there was time for it."""
+        if gap_ns is None or gap_ns > worker.break_ns + SEEN_LATE_NS:
+            worker.skips_successes()
+        elif gap_ns > worker.period_ns:
+            worker.may_skip_successes()
+
+    def _note_on_grid(
+        self, worker: RebuiltWorker, ts_ns: int, gap_ns: int | None, *, is_new: bool
+    ) -> None:
         profile, probe = self._bench.profile, worker.probe
         if profile is None or probe is None:
             return
-        is_first = is_new or worker.last is None
         triggered = worker.is_readiness and profile.prober.unready_triggers_probe
         worker.grid.tick(
             ts_ns,
             worker.period_ns,
             probe.timeout_s * NS_PER_S,
-            after_ns=self._sees_from_ns(worker) if is_first else worker.grid.newest_ns,
-            is_first=is_first,
+            gap_ns=gap_ns,
+            is_first=is_new or worker.last is None,
             on_time=not triggered or (worker.cache_is_sure and worker.cached == "success"),
         )
 
@@ -214,34 +251,15 @@ class Workers:
         delay_ns = worker.probe.initial_delay_seconds * NS_PER_S - SEEN_LATE_NS
         return max(running.started_ns, self._kubelet_started_ns) + max(delay_ns, 0)
 
-    def doubt(self, worker: RebuiltWorker, from_ns: int, to_ns: int) -> str | None:
-        """What is missing to be sure that no tick was lost between these times; None: nothing.
-
-        ``to_ns`` is the time of something that a lost tick may have led to.
-        """
-        newest_ns = worker.grid.newest_ns
-        if newest_ns is None or not worker.grid.is_whole(from_ns):
-            lost = f"before {at(newest_ns)}" if newest_ns is not None else "in the log"
-        elif to_ns - newest_ns > worker.period_ns * 3 // 5:
-            lost = f"after {at(newest_ns)}"
-        else:
-            return None
-        return f"{worker.probe_type} ticks that may be missing {lost}"
-
     def is_overdue(self, now_ns: int) -> bool:
         """Whether any worker must have ticked by now and did not, as far as the ledger goes."""
         if not self.successes_logged:
             return False
         for pod in self._pods.values():
             for worker in pod.values():
-                newest_ns = worker.grid.newest_ns
-                if newest_ns is None or worker.probe is None or worker.on_hold:
-                    continue
-                if worker.probe_type == "startup" and worker.cached != "unknown":
-                    continue
                 running = self._lives.running(worker.key, worker.container)
                 ended = running is not None and running.has_ended
-                if not ended and now_ns - newest_ns > worker.break_ns + NS_PER_S:
+                if not ended and worker.is_overdue(now_ns):
                     return True
         return False
 
@@ -357,17 +375,6 @@ class Workers:
     def is_gapless(self, worker: RebuiltWorker) -> bool:
         """Whether all ticks of the present run are recorded."""
         return worker.has_begun and worker.run_is_sure and worker.cache_is_sure
-
-    def missing_ticks(self, worker: RebuiltWorker) -> str:
-        """What to name as missing when a worker's memory is not sure."""
-        if worker.age_is_open:
-            return "when the container began, to the second"
-        name = f"the {worker.probe_type} ticks"
-        if worker.gaps:
-            return f"{name} that are missing in the log"
-        if worker.last is None:
-            return f"{name} of the container"
-        return f"{name} before the log begins"
 
     # -- events ------------------------------------------------------------------------------
 
