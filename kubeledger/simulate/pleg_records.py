@@ -1,4 +1,4 @@
-"""What a relist found of a pod, as records, and told to the probe workers."""
+"""What a relist found of a pod, as records."""
 
 from __future__ import annotations
 
@@ -79,5 +79,3 @@ def _started(kubelet: Kubelet, pod: SimPod, worker: PodWorker, instance: Instanc
             ),
             cause=died if killed is None else killed.seq,
         )
-    if pod.admitted and not pod.terminated and instance.running:
-        kubelet.probes.container_started(pod, pod.container(instance.container))

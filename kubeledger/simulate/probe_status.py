@@ -12,28 +12,44 @@ from kubeledger.simulate.runtime import Instance
 from kubeledger.simulate.world import SimContainer, SimPod
 from kubeledger.units import format_ts
 
-__all__ = ["RUNTIME", "is_older", "probe_spec", "seen_by_workers", "status_of"]
+__all__ = ["RUNTIME", "is_older", "probe_spec", "seen_by_workers", "status_of", "take_up"]
 
 RUNTIME = "containerd://"
 """Before a container's ID."""
+
+
+def take_up(pod: SimPod, published: Iterable[Instance]) -> None:
+    """What was published as started and ready of another instance, or one that ran, is over."""
+    newest = _newest(published)
+    for container in pod.containers:
+        instance = newest.get(container.name)
+        container_id = "" if instance is None else instance.container_id
+        if container.published_id != container_id or instance is None or not instance.running:
+            container.started = container.ready = False
+        container.published_id = container_id
 
 
 def status_of(pod: SimPod, published: Iterable[Instance]) -> objects.PodStatus:
     """The pod's status as the kubelet generates it from its containers.
 
     Args:
-        pod: its containers are as they are.
-        published: as the kubelet last saw them; what has ended since runs for it still.
+        pod: its readiness is as the prober published.
+        published: as the kubelet last saw them, oldest first; what has ended since runs for it
+            still, and what has begun since is not there.
     """
-    running = {instance.container_id for instance in published if instance.running}
+    newest = _newest(published)
     groups: tuple[list[objects.ContainerStatus], list[objects.ContainerStatus]] = ([], [])
     for container in pod.containers:
-        groups[container.init].append(_container_status(container, running))
+        groups[container.init].append(_container_status(container, newest.get(container.name)))
     return objects.PodStatus(
         phase=pod.phase,
         container_statuses=groups[False],
         init_container_statuses=groups[True] or None,
     )
+
+
+def _newest(published: Iterable[Instance]) -> dict[str, Instance]:
+    return {i.container: i for i in published if i.container is not None}
 
 
 @lru_cache(maxsize=1 << 12)
@@ -42,27 +58,31 @@ def _written(ts_ns: int) -> str:
     return format_ts(ts_ns)
 
 
-def _container_status(container: SimContainer, running: set[str]) -> objects.ContainerStatus:
-    state = objects.State()
-    if container.state == "running" or container.container_id in running:
-        started_ns = container.started_ns
-        at = None if started_ns is None else _written(started_ns)
-        state = objects.State(running=objects.Running(at))
-    elif container.state == "terminated":
-        state = objects.State(terminated=objects.Terminated(exit_code=container.exit_code or 0))
+def _container_status(
+    container: SimContainer, instance: Instance | None
+) -> objects.ContainerStatus:
+    if instance is None:
+        return objects.ContainerStatus(name=container.name, started=False)
+    if instance.running:
+        state = objects.State(running=objects.Running(_written(instance.started_ns)))
+    else:
+        state = objects.State(terminated=objects.Terminated(exit_code=instance.exit_code or 0))
     return objects.ContainerStatus(
         name=container.name,
-        container_id=f"{RUNTIME}{container.container_id}" if container.container_id else "",
+        container_id=f"{RUNTIME}{instance.container_id}",
         state=state,
         ready=container.ready,
         started=container.started,
     )
 
 
-def is_older(container: SimContainer, kubelet_started_ns: int) -> bool:
-    """Whether workers take it for a container from before the kubelet's start."""
-    running = {container.container_id}
-    return ran_before_kubelet(_container_status(container, running), kubelet_started_ns)
+def is_older(status: objects.PodStatus | None, name: str, kubelet_started_ns: int) -> bool:
+    """Whether workers take a container for one from before the kubelet's start."""
+    if status is None:
+        return False
+    groups = (status.container_statuses, status.init_container_statuses)
+    found = (objects.status_named(group, name) for group in groups)
+    return any(each is not None and ran_before_kubelet(each, kubelet_started_ns) for each in found)
 
 
 def seen_by_workers(status: objects.PodStatus) -> object:

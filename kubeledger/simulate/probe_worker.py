@@ -128,9 +128,11 @@ class SimWorker:
 
     def finds(self, now_ns: int, simulation_ns: int) -> Found:
         """What an execution at this time returns."""
-        if self.container.state != "running":
-            if self.handler == "exec":
-                return ("error", "container is not running")
+        container = self.container
+        replaced = container.published_id != container.container_id
+        if self.handler == "exec" and (container.state != "running" or replaced):
+            return ("error", "container is not running")
+        if container.state != "running":
             return ("failure", "connection refused")
         found = _FINE
         for from_ns, says in self._script_at(simulation_ns):

@@ -37,6 +37,7 @@ from kubeledger.simulate.probe_status import (
     probe_spec,
     seen_by_workers,
     status_of,
+    take_up,
 )
 from kubeledger.simulate.probe_worker import SimWorker, handler_of
 from kubeledger.simulate.schedule import Action
@@ -159,19 +160,17 @@ class ProbeLoop:
 
     # -- what pods and containers do -----------------------------------------------------------
 
-    def container_started(self, pod: SimPod, container: SimContainer) -> None:
-        """A container runs, and the kubelet knows of it."""
-        self.update_status(pod)
-
-    def container_died(self, pod: SimPod, container: SimContainer) -> None:
-        """A container has just ended; the kubelet does not know of it yet."""
+    def container_changed(self, pod: SimPod, container: SimContainer) -> None:
+        """A container has just begun or ended; the kubelet does not know of it yet."""
         for worker in self._of(pod):
             if worker.container is container:
                 self.poke(worker)
 
     def update_status(self, pod: SimPod) -> None:
         """Publish the pod's status: started and ready of its containers, as the prober says."""
-        status = status_of(pod, self._kubelet.pods.published(pod))
+        published = self._kubelet.pods.published(pod)
+        take_up(pod, published)
+        status = status_of(pod, published)
         probed = pod.probed
         if self._facts.kubelet_restart_keeps_results:
             # As the API server last had it.
@@ -293,15 +292,17 @@ class ProbeLoop:
     def _step(self, worker: SimWorker, now_ns: int) -> bool:
         """One ``do_probe`` with its records; whether the worker goes on."""
         step = worker.worker
+        status = self._status.get(worker.key[0])
         found = worker.finds(now_ns, self._sim.plan.start_ns)
         before = _Before(step.container_id, step.last_result, step.result_run)
         cached = step.results.cache.get(before.container_id)
-        goes_on = do_probe(step, self._status.get(worker.key[0]), now_ns, _ATTEMPTS[found[0]])
+        goes_on = do_probe(step, status, now_ns, _ATTEMPTS[found[0]])
         updates = step.results.take_updates()
         is_new = step.container_id != before.container_id
         cached = None if is_new else cached
         keeps = self._facts.kubelet_restart_keeps_results
-        seeded = is_new and not (keeps and is_older(worker.container, self._kubelet.started_ns))
+        started_ns = self._kubelet.started_ns
+        seeded = is_new and not (keeps and is_older(status, worker.key[1], started_ns))
         changes: list[tuple[Update, Result | None]] = []
         for update in updates:
             if not (seeded and cached is None and update.result == INITIAL[worker.probe_type]):
@@ -370,7 +371,7 @@ class ProbeLoop:
         known = KnownOfPod(
             pod=pod.uid in self._sim.world.pods,
             status=pod.uid in self._status,
-            container=update.container_id == f"{RUNTIME}{container.container_id}",
+            container=update.container_id == f"{RUNTIME}{container.published_id}",
         )
         reaction = reaction_to(worker.probe_type, update.result, self._facts, known)
 

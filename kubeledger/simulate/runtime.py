@@ -111,8 +111,8 @@ class Runtime:
             container.state, container.container_id = "running", instance.container_id
             container.started_ns, container.finished_ns = instance.started_ns, None
             container.restarts, container.instances = count, count + 1
-            container.started = container.ready = False
             self._end_by_script(pod, container, instance)
+            self._tell_probes(pod, container)
         self._sim.agent.container_made(instance.container_id, instance.container)
         self._sim.newest_kubelet.cgroups.container_created(pod, container, instance.container_id)
         self.on_change(pod.uid)
@@ -184,11 +184,13 @@ class Runtime:
             if container.container_id == instance.container_id:
                 container.state, container.exit_code = "terminated", code
                 container.finished_ns = now_ns
-                container.started = container.ready = False
-                if self._sim.newest_kubelet.alive:
-                    self._sim.newest_kubelet.probes.container_died(pod, container)
+                self._tell_probes(pod, container)
         self._sim.newest_kubelet.cgroups.container_removed(pod, instance.container_id)
         self.on_change(pod.uid)
+
+    def _tell_probes(self, pod: SimPod, container: SimContainer) -> None:
+        if self._sim.newest_kubelet.alive:
+            self._sim.newest_kubelet.probes.container_changed(pod, container)
 
     def _new_id(self, pod: SimPod, name: str, count: int) -> str:
         draws = self._sim.draws.stream(f"container/{pod.uid}@{pod.index}/{name}/{count}")

@@ -30,7 +30,8 @@ class SimContainer(msgspec.Struct, kw_only=True):
         exit_code: of the newest instance that ended.
         restarts: as the pod's status counts.
         instances: how many were started.
-        started, ready: as the prober published.
+        started, ready: as the prober published of the instance ``published_id``.
+        published_id: bare ID of the instance that the pod's status shows; empty for none.
         back_off_ns, back_off_since_ns: entry of the restart back-off; 0 without one.
     """
 
@@ -46,6 +47,7 @@ class SimContainer(msgspec.Struct, kw_only=True):
     instances: int = 0
     started: bool = False
     ready: bool = False
+    published_id: str = ""
     back_off_ns: int = 0
     back_off_since_ns: int = 0
 

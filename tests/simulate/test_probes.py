@@ -191,3 +191,33 @@ def test_other_results(version: str, result: str) -> None:
     found = records(scene)
     assert bool(of(found, ContainerKilled)) is (result == "unknown")
     assert not bad(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_workers_see_a_container_when_it_was_listed(version: str) -> None:
+    """What a sync began is not in the pod's status before the next one, whatever else is told."""
+    often = {**PROBE, "periodSeconds": 1, "failureThreshold": 60}
+    restarted = container("app", livenessProbe={**PROBE, "periodSeconds": 1}, startupProbe=often)
+    beside = container("beside", startupProbe=often)
+    pods = [
+        planned(
+            f"web-{n}",
+            restarted,
+            beside,
+            scripts={
+                "app": ContainerScript(
+                    stop_ns=2 * NS_PER_S, probes={"liveness": steps((20, "failure"))}
+                ),
+                "beside": ContainerScript(
+                    probes={"startup": steps((0, "failure"), (24 + n / 10, "success"))}
+                ),
+            },
+        )
+        for n in range(20)
+    ]
+    found = records(plan(*pods, version=version, minutes=2))
+    began = {r.body.container_id: r.ts_ns for r in found if isinstance(r.body, ContainerStarted)}
+    early = [tick for tick in ticks(found) if tick[4] < began[str(tick[1])]]
+    assert not early
+    assert len(of(found, ContainerKilled)) >= len(pods)
+    assert not bad(found)
