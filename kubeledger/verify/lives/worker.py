@@ -78,8 +78,7 @@ class RebuiltWorker(Probed):
         self.failing: deque[Record] = deque(maxlen=8)
         self.container_seq: int | None = None
         self.impossible_ns: int | None = None
-        self.told_later = False
-        self.told_early = self.told_counts = self.doubted = self.put_right = False
+        self.told_later = self.told_early = self.told_counts = self.doubted = self.put_right = False
         self.id_is_sure = self.age_is_open = False
         self.change: Change | None = None
         self.unanswered: Change | None = None
@@ -153,12 +152,15 @@ class RebuiltWorker(Probed):
         """Whether it does not probe the present container any more."""
         return self.on_hold or (self.probe_type == "startup" and self.cached != "unknown")
 
-    def is_overdue(self, now_ns: int) -> bool:
-        """Whether it must have ticked by now and did not, were its container to run."""
+    def is_overdue(self, now_ns: int, began_ns: int | None) -> bool:
+        """Whether it must have ticked by now; its container runs since ``began_ns``."""
         newest_ns = self.grid.newest_ns
         if newest_ns is None or self.probe is None or self.rests or self.told_later:
             return False
-        return now_ns - newest_ns > self.break_ns + NS_PER_S
+        due_ns = newest_ns + self.break_ns
+        if began_ns is not None and began_ns > newest_ns:
+            due_ns = began_ns + self.begins_within_ns
+        return now_ns > due_ns + NS_PER_S
 
     # -- what happens to it ------------------------------------------------------------
 

@@ -258,8 +258,9 @@ class Workers:
         for pod in self._pods.values():
             for worker in pod.values():
                 running = self._lives.running(worker.key, worker.container)
-                ended = running is not None and running.has_ended
-                if not ended and worker.is_overdue(now_ns):
+                if running is not None and running.has_ended:
+                    continue
+                if worker.is_overdue(now_ns, None if running is None else running.started_ns):
                     return True
         return False
 
