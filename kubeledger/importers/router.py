@@ -8,8 +8,9 @@ for structured lines, the exact message.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import Enum
+from functools import lru_cache
 
 from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
 from kubeledger.importers.harmless import harmless, harmless_free
@@ -46,6 +47,9 @@ Route = tuple[Call, ...] | Verdict
 PREFIX_LENGTH = 16
 """Letters of a free-text message that a verdict may be remembered by."""
 
+_Table = list[tuple[tuple[str, ...], re.Pattern[str], FreeTextHandler]]
+"""What matches begin with, the pattern, and its handler, of one assembler for one file."""
+
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))((?:\\.|[^()\\])*)\)")
 """A group at the beginning, without another one in it."""
@@ -60,18 +64,16 @@ class Router:
 
     def __init__(self, assemblers: Iterable[Assembler]) -> None:
         structured: dict[str, tuple[Call, ...]] = {}
-        self._free_text: dict[str, list[Sequence[tuple[re.Pattern[str], FreeTextHandler]]]] = {}
+        self._free_text: dict[str, list[_Table]] = {}
         self._heads: dict[str, list[str]] = {}
         for assembler in assemblers:
             for message, handler in assembler.structured().items():
                 structured[message] = (*structured.get(message, ()), (handler, None))
             for file, patterns in assembler.free_text().items():
-                self._free_text.setdefault(file, []).append(patterns)
+                table = [(_literal_heads(each.pattern), each, method) for each, method in patterns]
+                self._free_text.setdefault(file, []).append(table)
                 self._heads.setdefault(file, []).extend(
-                    head
-                    for pattern, handler in patterns
-                    if handler not in _NO_OPS
-                    for head in _literal_heads(pattern.pattern)
+                    head for heads, _, method in table if method not in _NO_OPS for head in heads
                 )
         self._structured = {message: _effective(calls) for message, calls in structured.items()}
 
@@ -113,12 +115,10 @@ class Router:
 
     def free_text(self, file: str, message: str) -> Route:
         """Handlers with their matches, or a verdict; ``file`` "" stands for any."""
-        tables = self._tables(file)
         calls: list[Call] = []
-        for patterns in tables:
-            for pattern, handler in patterns:
-                match = pattern.match(message)
-                if match:
+        for table in self._tables(file):
+            for heads, pattern, handler in table:
+                if message.startswith(heads) and (match := pattern.match(message)):
                     calls.append((handler, match))
                     break
         if calls:
@@ -127,7 +127,7 @@ class Router:
             return Verdict.NOISE
         return Verdict.UNKNOWN
 
-    def _tables(self, file: str) -> Iterable[Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
+    def _tables(self, file: str) -> Iterable[_Table]:
         if file:
             return self._free_text.get(file, ())
         return (table for tables in self._free_text.values() for table in tables)
@@ -156,7 +156,8 @@ def _effective(calls: tuple[Call, ...]) -> Route:
     return effective or Verdict.UNDERSTOOD
 
 
-def _literal_heads(pattern: str) -> list[str]:
+@lru_cache(4096)
+def _literal_heads(pattern: str) -> tuple[str, ...]:
     """What matches of a pattern begin with, for each alternative, as far as it is easy to see."""
     heads: list[str] = []
     for alternative in _alternatives(pattern):
@@ -166,7 +167,7 @@ def _literal_heads(pattern: str) -> list[str]:
             heads += _literal_heads(group[1])
         else:
             heads.append(_literal_head(alternative))
-    return heads
+    return tuple(heads)
 
 
 def _alternatives(pattern: str) -> list[str]:
