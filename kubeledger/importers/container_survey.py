@@ -1,21 +1,32 @@
-"""Names of containers that a log tells late, looked for before it is read.
+"""What a log tells of its containers late, looked for before it is read.
 
 The PLEG tells the ID of a new container, and nothing else of a terse log (``-v=2``) says
 which container it is, until it is killed: that line holds both. To know it from the first
-line on, all kills of a log are looked at beforehand. Bounded by the number of containers.
+line on, all kills of a log are looked at beforehand, bounded by the number of containers.
+
+Likewise, that a line tells an ID wrongly is only known when all lines that tell IDs are.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from sys import intern
 
-__all__ = ["NEEDLES", "NamedContainer", "named_container"]
+import msgspec
+
+from kubeledger.importers.altered_ids import told_ids
+from kubeledger.importers.stray_ids import Telling, telling_of
+
+__all__ = ["NAMING", "ContainerSurvey", "NamedContainer", "named_container"]
+
+_IDS_MAX = 10_000
+_TELLINGS_MAX = 50_000
 
 NamedContainer = tuple[str, str, str]
 """Bare container ID, pod UID, container's name."""
 
-NEEDLES = (
+NAMING = (
     b"Killing container with a grace period",
     b"Killing unwanted container ",
     b'"}) of pod ',
@@ -36,6 +47,56 @@ _ID = re.compile(
     rb'[ ,]"?containerID"?[=:](?:"(?:[a-z][\w.+-]*://)?|\{"?Type"?:"?[\w.+-]*"?[ ,]"?ID"?:"?)'
     rb'([^"\\}\s]+)'
 )
+
+
+class ContainerSurvey(msgspec.Struct):
+    """What the lines about starts and ends of containers tell.
+
+    Attributes:
+        names: bare container ID -> its pod's UID and its name, from the kills.
+        told: container ID -> how many lines tell it, in the order they were first told; of the
+            first ten thousand.
+        tellings: (n,) those lines; None: they are too many to tell what stands in one only.
+    """
+
+    names: dict[str, tuple[str, str]] = {}
+    told: dict[str, int] = {}
+    tellings: list[Telling] | None = []
+
+    def name(self, body: bytes) -> None:
+        """Take down an entry that may name a container."""
+        named = named_container(body)
+        if named is not None:
+            container_id, uid, name = named
+            self.names.setdefault(container_id, (uid, name))
+
+    def tell(self, body: bytes) -> None:
+        """Take down a line about starts or ends, without a carrier's prefix."""
+        for container_id in map(intern, told_ids(body)):
+            self._count(container_id, 1)
+            telling = telling_of(body, container_id)
+            if telling is not None:
+                self._keep([telling])
+
+    def add(self, other: ContainerSurvey) -> None:
+        """Take in what a later log of the same bundle tells."""
+        self.names = other.names | self.names
+        for container_id, lines in other.told.items():
+            self._count(container_id, lines)
+        self._keep(other.tellings)
+
+    def _count(self, container_id: str, lines: int) -> None:
+        known = self.told.get(container_id)
+        if known is not None or len(self.told) < _IDS_MAX:
+            self.told[container_id] = (known or 0) + lines
+
+    def _keep(self, tellings: list[Telling] | None) -> None:
+        if self.tellings is None:
+            return
+        if tellings is None or len(self.tellings) + len(tellings) > _TELLINGS_MAX:
+            self.tellings = None
+        else:
+            self.tellings += tellings
 
 
 def named_container(body: bytes) -> NamedContainer | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
 from kubeledger.importers.altered_ids import altered_ids
 from kubeledger.importers.bundle import Bundle, Finding
+from kubeledger.importers.container_survey import ContainerSurvey
 from kubeledger.importers.context import BundleContext, ContainerRef
 from kubeledger.importers.detect import LOG_FORMATS
 from kubeledger.importers.identity import KubeletVersion, kubelet_version, node_name
@@ -71,15 +71,7 @@ def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
     for file, reason in fill_context(context, timing.documents).items():
         findings.append(Finding("malformed", file, f"{reason}; it is not read"))
         _leave_out(bundle, timing, file, reason)
-    told: Counter[str] = Counter()
-    for survey in bundle.logs:
-        told.update(survey.told_ids)
-    tellings = [telling for survey in bundle.logs for telling in survey.tellings]
-    stray = stray_ids(tellings, context.containers)
-    context.links.altered = stray | altered_ids(told, context.containers)
-    for survey in bundle.logs:
-        for container_id, (uid, name) in survey.containers.items():
-            context.containers.setdefault(container_id, ContainerRef(uid, name))
+    _take_containers(context, bundle)
     sources = tuple(
         Source(
             file=file.source.name,
@@ -91,6 +83,17 @@ def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
     )
     digest = _identity(node, sources, options)
     return Plan(bundle, context, version, timing, bundle.findings + findings, sources, digest)
+
+
+def _take_containers(context: BundleContext, bundle: Bundle) -> None:
+    """What the logs tell of containers, where the lists of pods do not."""
+    survey = ContainerSurvey()
+    for log in bundle.logs:
+        survey.add(log.containers)
+    stray = stray_ids(survey.tellings or (), context.containers)
+    context.links.altered = stray | altered_ids(survey.told, context.containers)
+    for container_id, (uid, name) in survey.names.items():
+        context.containers.setdefault(container_id, ContainerRef(uid, name))
 
 
 def _leave_out(bundle: Bundle, timing: Timing, file: str, reason: str) -> None:

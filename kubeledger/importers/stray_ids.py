@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
+from sys import intern
 from typing import NamedTuple
 
 from kubeledger.importers.klog_prefix import HEADER
@@ -54,8 +55,8 @@ def telling_of(body: bytes, container_id: str) -> Telling | None:
         return None
     kind = next((kind for words, kind in _KINDS if words in body), "other")
     pod, name = _POD.search(body), _NAME.search(body)
-    told = [b"" if match is None else match[1] for match in (pod, name)]
-    return Telling(ts_ns, kind, container_id, told[0].decode(), told[1].decode())
+    told = ["" if match is None else intern(match[1].decode()) for match in (pod, name)]
+    return Telling(ts_ns, kind, container_id, told[0], told[1])
 
 
 def stray_ids(tellings: Iterable[Telling], listed: Collection[str]) -> dict[str, str]:
