@@ -69,11 +69,14 @@ def _again(name: str, lineage: str, *, show: bool) -> int:
 
 def _work(names: list[str], inputs: int, seed: int, note: Path) -> int:
     started = time.monotonic()
-    warm = 0
+    warm = shown = 0
     told_at = started
 
     def tell(tally: Tally, count: int) -> None:
-        nonlocal warm, told_at
+        nonlocal warm, told_at, shown
+        for failure in list(tally.failures.values())[shown:]:
+            print(f"FAILED {failure.where}\n  {failure.again}", flush=True)
+            shown += 1
         if not warm and count >= inputs // 10:
             warm = rss_bytes()
         if time.monotonic() - told_at > _TELL_S:

@@ -15,6 +15,7 @@ from kubeledger.devicemanager.records import (
 from kubeledger.lifecycle.records import ContainerDied, ContainerStarted
 from kubeledger.machine import Body
 from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.verify import Contradiction
 from tests.verify.admission_world import (
     admitted,
     asks,
@@ -138,3 +139,15 @@ def test_devices_of_a_stale_checkpoint_count_again(saved: bool, capacity: int) -
         refusal = refused("x", 101, f"OutOf{NIC}", f"{message}{told}")
         (found,) = findings_of(judge(*steps, refusal, shown), "x")
         assert (found.verdict != "impossible") is (told in (0, capacity))
+
+
+def test_the_status_of_a_refusal_by_the_process_before() -> None:
+    """A list just before the kubelet starts anew tells of that one's refusal."""
+    steps: list[Any] = [start()]
+    for at, used in ((54, "500"), (57.8, "700")):
+        message = FULL.replace("used: 500", f"used: {used}")
+        status = {"phase": "Failed", "reason": "OutOfcpu", "message": f"Pod {message}"}
+        shown = listed("x", asks("600m"), at=at + 2, status=status)
+        steps += [refused("x", at, "OutOfcpu", message), shown]
+    told = judge(*steps, again(57))
+    assert [o for o in told if isinstance(o, Contradiction)] == []

@@ -143,9 +143,8 @@ class Foresight:
     def handed_over(self, at: Place, namespace: str, pod: str, uid: str | None) -> bool:
         """Whether the kubelet process of a place is ever handed the pod."""
         self._sort()
-        index = bisect_right(self._starts, at)
-        start = self._starts[index - 1] if index else (0, 0)
-        return self._next_add(name_key(namespace, pod), start, uid) < self._next_start(at)
+        first = self._next_add(name_key(namespace, pod), self._last_start(at), uid)
+        return first < self._next_start(at)
 
     def rejection(self, offer_key: str, at: Place, who: Who) -> tuple[int, str, str] | None:
         """Record, reason and message of the list that shows a refusal at a place.
@@ -156,8 +155,9 @@ class Foresight:
         listed = self.listed.get(offer_key)
         namespace, pod, uid = who
         until_ns = self._next_add(name_key(namespace, pod), at, uid)[0]
+        since_ns = max(at[0] - _WHOLE_SECONDS_NS, self._last_start(at)[0])
         for ts_ns, seq, reason, message in () if listed is None else listed.rejections:
-            if at[0] - _WHOLE_SECONDS_NS <= ts_ns < until_ns:
+            if since_ns <= ts_ns < until_ns:
                 return seq, reason, message
         return None
 
@@ -195,6 +195,10 @@ class Foresight:
             if not _differ(uid, added_uid):
                 return (ts_ns, seq)
         return _END
+
+    def _last_start(self, at: Place) -> Place:
+        index = bisect_right(self._starts, at)
+        return self._starts[index - 1] if index else (0, 0)
 
     def _next_start(self, at: Place) -> Place:
         index = bisect_right(self._starts, at)

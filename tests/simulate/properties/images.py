@@ -6,7 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted, ImageDeleted
-from kubeledger.lifecycle.records import ContainerDied, ContainerStarted
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    PodConfigChanged,
+)
 from kubeledger.machine import Record
 from kubeledger.simulate.plan import Plan
 
@@ -24,12 +29,18 @@ def none_in_use(plan: Plan, records: list[Record]) -> Iterator[str]:
         for container in planned.manifest["spec"].get(key) or ()
     }
     running: dict[str, str] = {}
+    stopping: defaultdict[str | None, list[str]] = defaultdict(list)
     for record in records:
         body = record.body
         if isinstance(body, ContainerStarted) and body.container and body.pod_uid:
             running[body.container_id] = image_of[body.pod_uid, body.container]
         elif isinstance(body, ContainerDied):
             running.pop(body.container_id, None)
+        elif isinstance(body, ContainerKilled) and body.container_id is not None:
+            stopping[body.pod_uid].append(body.container_id)
+        elif isinstance(body, PodConfigChanged) and body.operation == "REMOVE":
+            for container_id in stopping.pop(body.pod_uid, ()):  # nobody tells when they are down
+                running.pop(container_id, None)
         elif isinstance(body, ImageDeleted):
             if body.image_id in running.values():
                 yield f"{record.seq}: {body.image_id} is in use and was removed"
