@@ -38,6 +38,7 @@ _STEP_NS = 1_000_000
 _REMOVED_NS = NS_PER_S
 _HOUSEKEEPING_NS = 2 * NS_PER_S
 _FINAL = ("Succeeded", "Failed")
+_Preemption = Generator[int | Waiting, None, int]
 
 
 class PodLoop:
@@ -320,9 +321,7 @@ class PodLoop:
             cause=added,
         )
 
-    def _preempt(
-        self, pod: SimPod, answer: Answer, added: int
-    ) -> Generator[int | Waiting, None, int]:
+    def _preempt(self, pod: SimPod, answer: Answer, added: int) -> _Preemption:
         """Kill the victims one after the other; admission stands still meanwhile.
 
         A victim is down within its grace, which is less than the wait, so no kill fails; but of
