@@ -211,11 +211,17 @@ class AdmissionAssembler(Assembler):
 
     # -- the answer yes -----------------------------------------------------------------
 
+    # Most of these lines are about pods admitted long ago: nothing is parsed then.
+
     def _synced(self, line: LogLine) -> Facts:
+        if not self._undecided:
+            return self._release(line)
         ref = structured_pod((line.values or {}).get("pod"), (line.values or {}).get("podUID"))
         return self._proved(line, ref, 0)
 
     def _synced_text(self, line: LogLine, match: re.Match[str]) -> Facts:
+        if not self._undecided:
+            return self._release(line)
         return self._proved(line, formatted_pod(match[1]), 0)
 
     def _pleg(self, line: LogLine) -> Facts:
@@ -246,7 +252,6 @@ class AdmissionAssembler(Assembler):
         return ()
 
     def _proved(self, line: LogLine, ref: PodRef | None, after_ns: int) -> Facts:
-        # Most of these lines are about pods admitted long ago: look no further then.
         if ref is not None and self._undecided:
             pod = self._links.pod(self.context, ref, line)
             added_ns = pod.added.ts_ns if pod.added else line.ts_ns
@@ -322,6 +327,8 @@ class AdmissionAssembler(Assembler):
         return self._release(line)
 
     def _event(self, line: LogLine) -> Facts:
+        if not self._undecided and (line.values or {}).get("type") != "Warning":
+            return self._release(line)
         event = event_line(line)
         if event is not None and event.reason in _WORKER_REASONS:
             return self._proved(line, event.pod, 0)

@@ -164,7 +164,7 @@ class ContainersAssembler(Assembler):
         return self._release(line)
 
     def _event(self, line: LogLine) -> Facts:
-        event = event_line(line)
+        event = event_line(line, ("Started", "BackOff"))
         if event is None:
             return self._release(line)
         if event.reason == "Started" and event.container is not None:

@@ -151,8 +151,8 @@ class EvictionsAssembler(Assembler):
         return self._release(line)
 
     def _event(self, line: LogLine) -> Facts:
-        event = event_line(line)
-        if event is not None and event.reason == "Evicted":
+        event = event_line(line, ("Evicted",))
+        if event is not None:
             pod = self._links.pod(self.context, event.pod, line)
             # The same word is the reason of a refusal under pressure.
             if not pod.admitting and pod.rejected is None:

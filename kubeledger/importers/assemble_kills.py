@@ -211,8 +211,8 @@ class KillsAssembler(Assembler):
     # -- the event ------------------------------------------------------------------------
 
     def _event(self, line: LogLine) -> Facts:
-        event = event_line(line)
-        if event is None or event.reason != "Killing":
+        event = event_line(line, ("Killing",))
+        if event is None:
             return self._release(line)
         pod = self._links.pod(self.context, event.pod, line)
         kill = self._kill_of(pod, event.container)

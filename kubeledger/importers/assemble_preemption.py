@@ -228,8 +228,9 @@ class PreemptionAssembler(Assembler):
         return self._release(line)
 
     def _event(self, line: LogLine) -> Facts:
-        event = event_line(line)
-        if event is not None and is_victim_sign(event.reason, event.message):
+        told = is_victim_sign(text_value(line, "reason"), text_value(line, "message"))
+        event = event_line(line) if told else None
+        if event is not None:
             victim = self._links.pod(self.context, event.pod, line)
             victim.preempted = True
             self._sign(line, victim)

@@ -259,6 +259,8 @@ class ReasonAssembler(Assembler):
         A count covers all occurrences from its first to its last time, those included that
         the recorder dropped on the way; what is outside never got there.
         """
+        if not self.context.events:
+            return (said.kind, said.namespace, said.name, said.reason, said.message), None
         for message in (said.message, truncated(said.message)):
             key = (said.kind, said.namespace, said.name, said.reason, message)
             event = self.context.events.get(key)

@@ -255,10 +255,10 @@ class EntryReader:
         line = pending.line
         if pending.calls is not None:
             if pending.rest is not None:
-                line.values = text_values("\n".join((pending.rest, *pending.continuation)))
+                line.values = text_values(pending.whole(pending.rest))
             self._out.append(LogEntry(line, pending.calls))
             return
-        line.message = normal_message("\n".join((line.message, *pending.continuation)))
+        line.message = normal_message(pending.whole(line.message))
         route = self._router.free_text(line.file, line.message)
         if (
             pending.key is not None

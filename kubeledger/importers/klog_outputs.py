@@ -63,3 +63,7 @@ class PendingEntry(msgspec.Struct):
         self.kept += len(body)
         if self.kept <= JOINED_MAX:
             self.continuation.append(body.rstrip(b"\r").decode("utf-8", "replace"))
+
+    def whole(self, first: str) -> str:
+        """All lines of the text that begins with ``first``."""
+        return "\n".join((first, *self.continuation)) if self.continuation else first

@@ -26,6 +26,7 @@ class Skim:
     def __init__(self) -> None:
         self._ends: dict[bytes, int] = {}
         self._codes: dict[bytes, int] = {}
+        self._codes_of_heads: dict[bytes, int] = {}
 
     def learn(self, body: bytes, end: int, code: int) -> None:
         """Take down what was found of a line.
@@ -38,8 +39,12 @@ class Skim:
         if len(self._codes) >= _KEYS_MAX or len(self._ends) >= _KEYS_MAX:
             self._codes.clear()
             self._ends.clear()
-        self._ends[body[_BEGIN:_HEAD_END]] = end
+            self._codes_of_heads.clear()
+        head = body[_BEGIN:_HEAD_END]
+        self._ends[head] = end
         self._codes[body[_BEGIN:end]] = code
+        if end <= _HEAD_END:
+            self._codes_of_heads[head] = code
 
     def codes(self, bodies: list[bytes], stamps: list[bytes]) -> bytearray:
         """For each line what is to be done with it, if it is later than all before the first.
@@ -50,9 +55,13 @@ class Skim:
             bodies: (n,) lines without a carrier's prefix.
             stamps: (n,) their stamps.
         """
-        end_of, code_of = self._ends.get, self._codes.get
+        end_of, code_of, code_of_head = self._ends.get, self._codes.get, self._codes_of_heads.get
         codes = bytearray(
-            [code_of(body[_BEGIN : end_of(body[_BEGIN:_HEAD_END], 0)], LOOK) for body in bodies]
+            [
+                code_of_head(head := body[_BEGIN:_HEAD_END])
+                or code_of(body[_BEGIN : end_of(head, 0)], LOOK)
+                for body in bodies
+            ]
         )
         falls = bytes(map(ge, stamps, stamps[1:]))
         fall = falls.find(1)

@@ -61,7 +61,13 @@ class Clock:
         Raises:
             ValueError: the stamp is no time.
         """
-        return self.observe(self._to_ns(stamp))
+        minute = stamp[:10]
+        if minute != self._minute:
+            self._begin_minute(minute)
+        second = int(stamp[11:13])
+        if second > 60:
+            raise ValueError(f"no time: {stamp!r}")
+        return self.observe(self._minute_ns + second * NS_PER_S + int(stamp[14:20]) * 1000)
 
     def observe(self, ts_ns: int) -> int:
         """Take down a time that is known whole (klog JSON); returns it."""
@@ -97,16 +103,10 @@ class Clock:
         step, self.step = self.step, None
         return step
 
-    def _to_ns(self, stamp: bytes) -> int:
-        minute = stamp[:10]
-        if minute != self._minute:
-            self._roll_year(int(stamp[0:2]), stamp)
-            self._minute_ns = stamp_ns(minute + b":00.000000", self.year) - self.offset_ns
-            self._minute = minute
-        second = int(stamp[11:13])
-        if second > 60:
-            raise ValueError(f"no time: {stamp!r}")
-        return self._minute_ns + second * NS_PER_S + int(stamp[14:20]) * 1000
+    def _begin_minute(self, minute: bytes) -> None:
+        self._roll_year(int(minute[0:2]), minute)
+        self._minute_ns = stamp_ns(minute + b":00.000000", self.year) - self.offset_ns
+        self._minute = minute
 
     def _roll_year(self, month: int, stamp: bytes) -> None:
         if month == 1 and self._month == 12:

@@ -117,7 +117,9 @@ class Pipeline:
             self._last_ns = key
             if isinstance(item, ClockStep):
                 yield from self._sequencer.drain()
-            self._sequencer.put(self._dispatch(item))
+            facts = self._entry(item) if isinstance(item, LogEntry) else self._dispatch(item)
+            if facts:
+                self._sequencer.put(facts)
             yield from self._sequencer.release(key)
         last_ns = max(self._last_ns, self.plan.timing.last_ts_ns)
         for assembler in self._assemblers:
@@ -245,10 +247,8 @@ class Pipeline:
 
     # --- dispatch ---------------------------------------------------------------------
 
-    def _dispatch(self, item: LogOutput | Item) -> Facts:
+    def _dispatch(self, item: Item | NewProcess | ClockStep | Fact) -> Facts:
         match item:
-            case LogEntry():
-                return self._entry(item)
             case NewProcess():
                 return self._starts.new_process(item.line)
             case ClockStep():
@@ -258,16 +258,18 @@ class Pipeline:
             case _:
                 return self._item(item)
 
-    def _entry(self, entry: LogEntry) -> Iterator[Fact]:
+    def _entry(self, entry: LogEntry) -> Facts:
         line = entry.line
+        facts: list[Fact] = []
         for handler, match in entry.calls:
             try:
-                facts = handler(line) if match is None else handler(line, match)  # type: ignore[call-arg]  # the match goes with the kind of handler
-                if facts:
-                    yield from facts
+                told = handler(line) if match is None else handler(line, match)  # type: ignore[call-arg]  # the match goes with the kind of handler
+                if told:
+                    facts += told
             except MALFORMED as error:
-                yield from self._malformed_line(line, error)
-                return
+                facts += self._malformed_line(line, error)
+                break
+        return facts
 
     def _malformed_line(self, line: LogLine, error: Exception) -> Iterator[Fact]:
         """A damaged line of a known message: not understood, and the import goes on."""

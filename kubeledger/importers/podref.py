@@ -120,10 +120,14 @@ class EventLine(NamedTuple):
     message: str
 
 
-def event_line(line: LogLine) -> EventLine | None:
-    """The event of a structured ``Event occurred`` line; None when it is not about a pod."""
+def event_line(line: LogLine, reasons: tuple[str, ...] = ()) -> EventLine | None:
+    """The event of a structured ``Event occurred`` line.
+
+    Returns:
+        None when it is not about a pod, or has none of the ``reasons``, if these are given.
+    """
     values = line.values or {}
-    if values.get("kind") != "Pod":
+    if values.get("kind") != "Pod" or (reasons and values.get("reason") not in reasons):
         return None
     pod = structured_pod(values.get("object"))
     if pod is None:

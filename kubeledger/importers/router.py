@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
 from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
 from kubeledger.importers.harmless import harmless, harmless_free
@@ -47,8 +48,28 @@ Route = tuple[Call, ...] | Verdict
 PREFIX_LENGTH = 16
 """Letters of a free-text message that a verdict may be remembered by."""
 
-_Table = list[tuple[tuple[str, ...], re.Pattern[str], FreeTextHandler]]
-"""What matches begin with, the pattern, and its handler, of one assembler for one file."""
+_LIKELY_MAX = 10_000
+
+
+class _Known(NamedTuple):
+    """A pattern of free text; ``heads``: what its matches begin with.
+
+    ``handler`` is None where it would do nothing.
+    """
+
+    pattern: re.Pattern[str]
+    handler: FreeTextHandler | None
+    heads: tuple[str, ...]
+
+    def may_match(self, beginning: str) -> bool:
+        """Whether a message with these first letters may fit."""
+        return beginning.startswith(self.heads) or any(
+            head.startswith(beginning) for head in self.heads
+        )
+
+
+_Table = list[_Known]
+"""The patterns of one assembler for one file: the first that matches has the line."""
 
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))((?:\\.|[^()\\])*)\)")
@@ -65,16 +86,20 @@ class Router:
     def __init__(self, assemblers: Iterable[Assembler]) -> None:
         structured: dict[str, tuple[Call, ...]] = {}
         self._free_text: dict[str, list[_Table]] = {}
-        self._heads: dict[str, list[str]] = {}
+        self._likely: dict[tuple[str, str], list[_Table]] = {}
         for assembler in assemblers:
             for message, handler in assembler.structured().items():
                 structured[message] = (*structured.get(message, ()), (handler, None))
             for file, patterns in assembler.free_text().items():
-                table = [(_literal_heads(each.pattern), each, method) for each, method in patterns]
+                table = [
+                    _Known(
+                        pattern,
+                        None if handler in _NO_OPS else handler,
+                        _literal_heads(pattern.pattern),
+                    )
+                    for pattern, handler in patterns
+                ]
                 self._free_text.setdefault(file, []).append(table)
-                self._heads.setdefault(file, []).extend(
-                    head for heads, _, method in table if method not in _NO_OPS for head in heads
-                )
         self._structured = {message: _effective(calls) for message, calls in structured.items()}
 
     def file_verdict(self, file: str) -> Verdict:
@@ -107,25 +132,39 @@ class Router:
         One call writes one format, so its messages differ behind their first letters only.
         Not where an assembler's pattern could tell messages with these letters apart.
         """
-        beginning = message[:PREFIX_LENGTH]
-        return not any(
-            head.startswith(beginning) or beginning.startswith(head)
-            for head in self._heads.get(file, ())
-        )
+        likely = self._likely_tables(file, message[:PREFIX_LENGTH])
+        return not any(known.handler for table in likely for known in table)
 
     def free_text(self, file: str, message: str) -> Route:
         """Handlers with their matches, or a verdict; ``file`` "" stands for any."""
         calls: list[Call] = []
-        for table in self._tables(file):
-            for heads, pattern, handler in table:
-                if message.startswith(heads) and (match := pattern.match(message)):
-                    calls.append((handler, match))
+        is_known = False
+        for table in self._likely_tables(file, message[:PREFIX_LENGTH]):
+            for pattern, handler, _ in table:
+                match = pattern.match(message)
+                if match:
+                    is_known = True
+                    if handler is not None:
+                        calls.append((handler, match))
                     break
-        if calls:
-            return _effective(tuple(calls))
+        if is_known:
+            return tuple(calls) or Verdict.UNDERSTOOD
         if file in NOISE_FILES or self._is_noise_text(file, message):
             return Verdict.NOISE
         return Verdict.UNKNOWN
+
+    def _likely_tables(self, file: str, beginning: str) -> list[_Table]:
+        """The tables of a file, without the patterns that a message's first letters rule out."""
+        likely = self._likely.get((file, beginning))
+        if likely is None:
+            if len(self._likely) >= _LIKELY_MAX:
+                self._likely.clear()
+            tables = (
+                [known for known in table if known.may_match(beginning)]
+                for table in self._tables(file)
+            )
+            likely = self._likely[file, beginning] = [table for table in tables if table]
+        return likely
 
     def _tables(self, file: str) -> Iterable[_Table]:
         if file:

@@ -43,14 +43,17 @@ class Sequencer:
             self._arrived += 1
             heapq.heappush(self._heap, (order, self._arrived, fact))
 
-    def release(self, now_ns: int) -> Iterator[Fact]:
+    def release(self, now_ns: int) -> Facts:
         """Facts that nothing to come can precede, at ``now_ns`` of the bundle's time.
 
         A late fact waits for what else happened in its instant, also where an assembler still
         holds that.
         """
         if not self._heap or self._heap[0][0] > (now_ns, False):
-            return
+            return ()
+        return self._settled(now_ns)
+
+    def _settled(self, now_ns: int) -> Iterator[Fact]:
         upto = (self._settled_upto(now_ns), False)
         while self._heap and self._heap[0][0] <= upto:
             yield self._pop()

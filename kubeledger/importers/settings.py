@@ -38,6 +38,9 @@ _FLAGLESS_DEFAULTS: dict[str, tuple[int, Any]] = {
 }
 """Field without a flag, which decisions need -> minor version from which on it has a default."""
 
+_ROWS = {row.field: [each for each in FLAGS if each.field == row.field] for row in FLAGS}
+"""Field -> the flags that set it."""
+
 
 class Statement(msgspec.Struct):
     """Something a source says, and where."""
@@ -265,9 +268,10 @@ def _named(source: str) -> str:
 
 
 def _is_default(field: str, value: Any, minor: int | None) -> bool:  # noqa: ANN401  (any JSON value)
-    rows = [row for row in FLAGS if row.field == field]
     return any(
-        _same(_flag_value(row, text), value) for row in rows for text in row.file_defaults(minor)
+        _same(_flag_value(row, text), value)
+        for row in _ROWS.get(field, ())
+        for text in row.file_defaults(minor)
     )
 
 
@@ -275,8 +279,8 @@ def _filled(field: str, value: Any) -> Any:  # noqa: ANN401  (any JSON value)
     """Go's nil map or slice is an empty one."""
     if value is not None:
         return value
-    row = next((row for row in FLAGS if row.field == field), None)
-    match row.kind if row is not None else None:
+    rows = _ROWS.get(field)
+    match rows[0].kind if rows else None:
         case "map" | "gates" | "thresholds" | "headers":
             return {}
         case "list" | "taints" | "memory":

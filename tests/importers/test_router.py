@@ -73,3 +73,26 @@ def test_first_letters(text: str, message: str, fits: bool) -> None:
     """Of groups, classes, alternatives and what may be absent."""
     route = Router([_Listener([text])]).free_text("x.go", message)
     assert (route is not Verdict.UNKNOWN) == fits
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_other_patterns_change_no_route(data: st.DataObject) -> None:
+    """With all patterns of one file the first that matches has the message, and none else."""
+    text = data.draw(st.sampled_from(TEXTS))
+    message = data.draw(st.from_regex(re.compile(text, re.DOTALL), fullmatch=True))
+    route = Router([_Listener(TEXTS)]).free_text("x.go", message)
+    first = next(each for each in TEXTS if re.compile(each, re.DOTALL).match(message))
+    assert isinstance(route, tuple)
+    ((_, match),) = route
+    assert match is not None
+    assert match.re.pattern == first
+
+
+def test_what_is_remembered() -> None:
+    """Not where a message that begins alike may have a handler."""
+    router = Router([_Listener(["Container .* died"])])
+    assert not router.may_remember("x.go", "Container web of a")
+    assert not router.may_remember("x.go", "Cont")
+    assert router.may_remember("x.go", "Sandbox web of a pod")
+    assert router.may_remember("y.go", "Container web of a")
