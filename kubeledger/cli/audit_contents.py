@@ -63,12 +63,13 @@ def contents_of(histories: Iterable[History]) -> Contents:
     """
     from kubeledger.cgroups.records import CgroupUpdated
     from kubeledger.verify.cgroups.drift import drift_of
+    from kubeledger.verify.cgroups.verifier import CgroupVerifier
     from kubeledger.verify.finding import Finding
 
     contents = Contents()
     for history in histories:
         contents.bad_checkpoints += _checkpoints(history, contents)
-        for outcome in history.verify():
+        for outcome in history.verify(verifiers=(CgroupVerifier,)):
             if isinstance(outcome, Finding) and outcome.kind == CgroupUpdated.kind:
                 contents.cgroups += 1
                 contents.unverifiable += outcome.verdict == "unverifiable"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from kubeledger.node.state import NodeState
 from kubeledger.replay.bases import decoded_base
 from kubeledger.replay.instants import choose_node
 from kubeledger.verify import RECORDED, BasedReader, Outcome, Reader, Variant, verify
+from kubeledger.verify.verifier import Verifier
 
 __all__ = ["History", "histories_of_ledger", "histories_of_recording", "history_of_reader"]
 
@@ -46,9 +47,13 @@ class History(msgspec.Struct, frozen=True):
             self.read.state() if isinstance(self.read, BasedReader) else NodeState(node=self.node)
         )
 
-    def verify(self, variant: Variant = RECORDED) -> Iterator[Outcome]:
+    def verify(
+        self,
+        variant: Variant = RECORDED,
+        verifiers: Sequence[type[Verifier]] | None = None,
+    ) -> Iterator[Outcome]:
         """Decide every decision again; see :func:`kubeledger.verify.verify`."""
-        return verify(self.read, variant)
+        return verify(self.read, variant, verifiers)
 
 
 def history_of_reader(node: str, label: str, read: Reader) -> History:

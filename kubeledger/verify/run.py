@@ -15,7 +15,7 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Outcome
 from kubeledger.verify.registry import VERIFIERS
 from kubeledger.verify.variant import RECORDED, Variant
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import Foresee, See, Verifier
 
 __all__ = ["BasedReader", "Reader", "verify"]
 
@@ -48,12 +48,17 @@ class BasedReader:
         yield from self._read(kinds)
 
 
-def verify(read: Reader, variant: Variant = RECORDED) -> Iterator[Outcome]:
+def verify(
+    read: Reader,
+    variant: Variant = RECORDED,
+    verifiers: Sequence[type[Verifier]] | None = None,
+) -> Iterator[Outcome]:
     """Decide every decision of a node again.
 
     Args:
         read: opens its records; called twice.
         variant: decide under these settings; the recorded ones by default.
+        verifiers: only these; all by default.
 
     Yields:
         one finding for each recorded decision, in the order of replay, and between them
@@ -62,10 +67,10 @@ def verify(read: Reader, variant: Variant = RECORDED) -> Iterator[Outcome]:
         else.
     """
     bench = Bench(variant)
-    verifiers = [verifier(bench) for verifier in VERIFIERS]
+    at_work = [verifier(bench) for verifier in (VERIFIERS if verifiers is None else verifiers)]
     foresees: dict[type[Body], list[Foresee]] = {}
     sees: dict[type[Body], list[See]] = {}
-    for verifier in verifiers:
+    for verifier in at_work:
         for kind, foresee in verifier.foresees().items():
             foresees.setdefault(kind, []).append(foresee)
         for kind, see in verifier.sees().items():
@@ -83,7 +88,7 @@ def verify(read: Reader, variant: Variant = RECORDED) -> Iterator[Outcome]:
         if record.seq > base_seq:
             evolve(state, record)
         yield from docket.ready()
-    for verifier in verifiers:
+    for verifier in at_work:
         verifier.settle(state)
     yield from docket.close()
 

@@ -12,7 +12,9 @@ from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import PodConfigChanged, PodListed, PodRejected
 from kubeledger.machine import Record
 from kubeledger.preemption.records import PodPreempted
+from kubeledger.units import NS_PER_S
 from kubeledger.verify import Finding
+from kubeledger.verify.admission.foresight import Foresight
 from kubeledger.verify.admission.judgement import OTHER_VICTIMS, VICTIMS
 from tests.verify.admission_world import (
     Step,
@@ -29,7 +31,7 @@ from tests.verify.admission_world import (
     refused,
     start,
 )
-from tests.verify.histories import recorded
+from tests.verify.histories import recorded, scene
 from tests.verify.test_preemption_scenes import critical, later, pods, verdict
 
 OUT_OF_CPU = "Node didn't have enough resource: cpu, requested: 600, used: {}, capacity: 1000"
@@ -218,3 +220,16 @@ def test_a_status_of_the_process_before_refuses_nobody() -> None:
     turn = add("a", 1), (1.5, failed), admitted("a", 1)[1]
     found = judge(start(), *turn, listed("a"))
     assert [f.verdict for f in findings_of(found, "a")] == ["match"]
+
+
+def test_pods_without_an_add_are_those_of_the_next_list() -> None:
+    """What was listed before is known, and what comes up later was not there yet."""
+    foresight = Foresight()
+    steps = [listed(name, at=at) for name, at in (("a", 10), ("b", 20), ("c", 20), ("d", 30))]
+    records = scene(*steps)
+    for record in records:
+        foresight.pod_listed(record)
+    begin_ns = records[0].ts_ns - 10 * NS_PER_S
+    for at, names in ((5, ["a"]), (12, ["b", "c"]), (19.5, ["b", "c", "d"]), (31, [])):
+        next_ones = foresight.listed_next(begin_ns + int(at * NS_PER_S))
+        assert [key for key, _ in next_ones] == [f"uid-{name}" for name in names]

@@ -6,12 +6,12 @@ import pytest
 
 from kubeledger.machine import Decision
 from kubeledger.node.records import KubeletStarted
-from kubeledger.verify import Contradiction, Finding
+from kubeledger.verify import Contradiction, Finding, verify
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.registry import VERIFIERS
 from kubeledger.wire.catalogue import BODY_TYPES
-from tests.verify.histories import findings, outcomes, recorded, scene
+from tests.verify.histories import findings, outcomes, reader, recorded, scene
 
 
 @pytest.mark.parametrize("node", ["node-a", "node-b"])
@@ -31,6 +31,19 @@ def test_every_kind_of_decision_has_its_verifier() -> None:
     assert len(decided) == len(set(decided))
     kinds = {body for body in BODY_TYPES.values() if issubclass(body, Decision)}
     assert set(decided) == kinds
+
+
+@pytest.mark.parametrize("node", ["node-a", "node-b"])
+def test_one_verifier_alone_finds_the_same(node: str) -> None:
+    """No verifier rests on what another one found."""
+    records = recorded(node)
+    all_of_them = {f.seq: f for f in findings(records)}
+    for verifier in VERIFIERS:
+        kinds = {kind.kind for kind in verifier.decides}
+        alone = verify(reader(records), verifiers=(verifier,))
+        for found in alone:
+            if isinstance(found, Finding) and found.kind in kinds:
+                assert found == all_of_them[found.seq]
 
 
 def test_the_same_records_give_the_same_outcomes() -> None:

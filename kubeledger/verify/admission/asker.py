@@ -250,7 +250,8 @@ class Asker:
             yield key, pod.source, pod.namespace, pod.name, listed, True
         at = (offer.ts_ns, offer.seq)
         node = self.foresight.listed[offer.key].node if offer.key in self.foresight.listed else None
-        for key, facts in self.foresight.listed.items():
+        # What was listed before is known to the state, or gone.
+        for key, facts in self.foresight.listed_next(since_ns):
             if key in met or facts.node != node or key in lifecycle.gone:
                 continue
             made_ns = facts.created_ns if facts.created_ns is not None else facts.since_ns

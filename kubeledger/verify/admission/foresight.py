@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -82,6 +83,7 @@ class Foresight:
         self._adds: dict[str, list[tuple[int, int, str | None]]] = {}
         self._decided: dict[str, list[tuple[int, int, str | None, bool]]] = {}
         self._starts: list[Place] = []
+        self._by_first_list: list[tuple[int, str]] = []
         self._sorted = False
         self._node: str | None = None
 
@@ -161,6 +163,19 @@ class Foresight:
                 return seq, reason, message
         return None
 
+    def listed_next(self, ts_ns: int) -> Iterator[tuple[str, ListedFacts]]:
+        """Pods that the next list shows, and none before: it shows all that were there.
+
+        Where no list of the kubelet's own follows, those that any list shows later.
+        """
+        self._sort()
+        index = bisect_right(self._by_first_list, ts_ns, key=lambda first: first[0])
+        next_ns = self.life.next_list(ts_ns + _WHOLE_SECONDS_NS)
+        for since_ns, key in islice(self._by_first_list, index, None):
+            if next_ns is not None and since_ns > next_ns:
+                break
+            yield key, self.listed[key]
+
     def is_named(self, namespace: str, pod: str) -> bool:
         """Whether a list or a manifest, a decision or a container names such a pod."""
         name = name_key(namespace, pod)
@@ -209,6 +224,7 @@ class Foresight:
             return
         self._sorted = True
         self.life.settle()
+        self._by_first_list = sorted((facts.since_ns, key) for key, facts in self.listed.items())
         self._starts.sort()
         for adds in self._adds.values():
             adds.sort(key=lambda entry: entry[:2])

@@ -95,6 +95,12 @@ class Life:
                     self._seen[key] = max(self._seen.get(key, 0), last - _LAG_NS)
         self._listed.clear()
 
+    def next_list(self, ts_ns: int) -> int | None:
+        """When the kubelet's pods were listed next; None when they never were."""
+        times = self._lists.get("kubelet", ())
+        index = bisect_left(times, ts_ns)
+        return times[index] if index < len(times) else None
+
     def until(self, uid: str | None, namespace: str, pod: str) -> int:
         """The last time at which the pod is shown alive; 0 when nothing shows it."""
         return self._seen.get(_key(uid, namespace, pod), 0)

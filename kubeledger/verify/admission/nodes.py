@@ -70,6 +70,7 @@ class Nodes:
 
     def __init__(self) -> None:
         self._told: list[tuple[int, _Told]] = []
+        self._telling: dict[str, list[tuple[int, _Told]]] = {}
         self._remembered: tuple[object, Allocatable] | None = None
         self._machine_told = False
 
@@ -79,12 +80,12 @@ class Nodes:
         if record.body.capacity or record.body.cpus is not None:
             self._machine_told = True
         self._told.append((record.ts_ns, _Told(record.seq, record.body)))
-        self._told.sort(key=lambda told: (told[0], told[1].seq))
+        self._telling.clear()
         self._remembered = None
 
     def last(self, ts_ns: int, field: str) -> _Told | None:
         """The last record by then that tells something, else the first one after it."""
-        telling = [told for told in self._told if getattr(told[1].body, field)]
+        telling = self._that_tell(field)
         if not telling:
             return None
         index = bisect_right(telling, ts_ns, key=lambda told: told[0])
@@ -97,7 +98,7 @@ class Nodes:
 
         The seq is None when the object is of a later time: what it was before is not told.
         """
-        objects = [t for t in self._told if t[1].body.labels or t[1].body.taints]
+        objects = self._that_tell("labels", "taints")
         if not objects:
             return None
         index = bisect_right(objects, ts_ns, key=lambda told: told[0])
@@ -120,8 +121,23 @@ class Nodes:
             self._remembered = (key, self._work_out(ts_ns, settings, profile, shown))
         return self._remembered[1]
 
+    def _that_tell(self, *fields: str) -> list[tuple[int, _Told]]:
+        """Records in the order of time that tell any of these fields; without fields all."""
+        key = " ".join(fields)
+        telling = self._telling.get(key)
+        if telling is None:
+            telling = self._telling[key] = sorted(
+                (
+                    told
+                    for told in self._told
+                    if not fields or any(getattr(told[1].body, field) for field in fields)
+                ),
+                key=lambda told: (told[0], told[1].seq),
+            )
+        return telling
+
     def _at(self, ts_ns: int) -> int:
-        return bisect_right(self._told, ts_ns, key=lambda told: told[0])
+        return bisect_right(self._that_tell(), ts_ns, key=lambda told: told[0])
 
     def _work_out(
         self, ts_ns: int, settings: Settings, profile: KubeletProfile, shown_by: Clues
