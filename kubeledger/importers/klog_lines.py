@@ -7,6 +7,7 @@ rest is skipped, and the cut is counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import filterfalse
 
 from kubeledger.importers.klog_prefix import HEADER, JSON_START, Unwrapped, Unwrapper
 
@@ -104,12 +105,11 @@ class LineCutter:
 
 def _count_undecodable(lines: list[bytes]) -> int:
     count = 0
-    for line in lines:
-        if not line.isascii():
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                count += 1
+    for line in filterfalse(bytes.isascii, lines):
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            count += 1
     return count
 
 

@@ -40,13 +40,15 @@ def writer_lock(directory: Path) -> Iterator[None]:
             ) from None
     try:
         holder = directory / _HOLDER
-        with storage_errors("write the ledger", holder), new_file(holder) as file:
+        with storage_errors("write the ledger", holder), new_file(holder, durable=False) as file:
             file.write(b"%d\n" % os.getpid())
         yield
     finally:
-        with suppress(OSError):  # only a courtesy to the next one who finds the lock taken
-            (directory / _HOLDER).unlink(missing_ok=True)
-        lock.release()
+        try:
+            with suppress(OSError):  # only a courtesy to the next one who finds the lock taken
+                (directory / _HOLDER).unlink(missing_ok=True)
+        finally:  # an interrupt, too, must not leave the lock to a process that goes on
+            lock.release()
 
 
 def _holder(directory: Path) -> str:

@@ -106,16 +106,18 @@ class NewFile:
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[NewFile]:
+def new_file(path: Path, *, durable: bool = True) -> Iterator[NewFile]:
     """Make a file, or empty the one that is there; its content is on disk behind the context.
 
+    What nobody asks for after a crash need not be ``durable``: then it may be lost.
     Never one that a link leads to: who made a ledger must not choose what its reader overwrites.
     Its name is not: see :func:`sync_directory`.
     """
     descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | WRITE_OWN, 0o666)
     try:
         yield NewFile(descriptor)
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -59,6 +59,7 @@ class LedgerWriter:
         self._options = options
         self._tails: dict[str, Tail] = {}
         self._bytes_uncounted = 0
+        self._saved: bytes | None = None
         self._syncing = ThreadPoolExecutor(1, "kubeledger-sync")
         self._sealing = ThreadPoolExecutor(1, "kubeledger-seal")
         self._seals: list[tuple[SegmentInfo, Future[tuple[int, str]]]] = []
@@ -250,5 +251,8 @@ class LedgerWriter:
                 segment.sealed = True
                 segment.stored_bytes, segment.stored_crc = future.result()
                 self._seals.remove(entry)
-        save_manifest(self._directory, self._manifest)
+        encoded = msgspec.json.encode(self._manifest)
+        if encoded != self._saved:  # closing finds what an import's last batch has saved
+            save_manifest(self._directory, self._manifest)
+            self._saved = encoded
         self._bytes_uncounted = 0
