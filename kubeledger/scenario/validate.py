@@ -39,6 +39,7 @@ _WORDS = {
     "list_type": "must be a list",
     "model_type": "must be a mapping of keys to values",
     "string_type": "must be a text",
+    "string_unicode": "must be a text of whole characters",
     "string_pattern_mismatch": "has not the right form",
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
@@ -133,6 +134,8 @@ def _prune(data: dict[str, Any], error: ErrorDetails, path: Path) -> bool:
             data[str(steps[0])] = _STAND_INS[str(steps[0])]
             return True
         steps = steps[:-1]
+    if error["type"] == "string_unicode" and _drop_unreadable_keys(data, steps):
+        return True
     while steps and not isinstance(steps[-1], str):
         steps = steps[:-1]
     if not steps:
@@ -146,6 +149,22 @@ def _prune(data: dict[str, Any], error: ErrorDetails, path: Path) -> bool:
     if isinstance(holder, dict):
         holder.pop(steps[-1], None)
     return True
+
+
+def _drop_unreadable_keys(data: dict[str, Any], steps: Path) -> bool:
+    """Take out the keys of an object that are no text; whether there were any.
+
+    Half a character of UTF-16, which a file may hold as an escape, is none.
+    """
+    holder: Any = data
+    for step in steps:
+        holder = holder[step]
+    if not isinstance(holder, dict):
+        return False
+    unreadable = [key for key in holder if key.encode(errors="ignore").decode() != key]
+    for key in unreadable:
+        del holder[key]
+    return bool(unreadable)
 
 
 def _note(

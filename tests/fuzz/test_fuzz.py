@@ -26,6 +26,8 @@ FOUND: tuple[tuple[str, bytes], ...] = (
     ("log-runtime", b'{"log":"I1121 02:52:44.127126 1 iptables.go:1] running"}\n'),
     ("setting", b"maxPods=" + b"[" * 3000),
     ("setting", b"cgroupRoot=\xed\xa0\x80"),
+    ("scenario", b'{"\\ud83d": 1}'),
+    ("scenario", b'{"node": {"\\ud83d": 1}, "pods": [{"\\ud83d": 1}]}'),
 )
 """(target, input) that led to a traceback."""
 
