@@ -392,6 +392,17 @@ def test_an_instance_seen_only_at_its_end() -> None:
     assert verdicts(*steps) == ["match"] * 4
 
 
+@pytest.mark.parametrize(("died_s", "verdict"), [(40.001, "match"), (42, "impossible")])
+def test_an_instance_that_a_waiting_sync_loop_tells_of(died_s: float, verdict: str) -> None:
+    """Start and end come out of two relists; told at once, both were earlier."""
+    steps: list[Step] = [
+        *BEGIN, *crash(1), (5, died("c2", 1)), (5.5, backed_off(10)),
+        (40, started("c3")), (40, restarted("c3", "c2")), (died_s, died("c3", 1)),
+        (45, started("c4")), (45, restarted("c4", "c3")), (60, listed()),
+    ]  # fmt: skip
+    assert verdicts(*steps)[-1] == verdict
+
+
 def test_too_early_and_too_late() -> None:
     """A start before the back-off was over, and a back-off that was over or nobody knows of."""
     early: list[Step] = [*BEGIN, *crash(1), (5, died("c2", 1)), (8, started("c3")),

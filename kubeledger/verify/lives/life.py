@@ -19,6 +19,7 @@ __all__ = ["Entry", "Instance", "Life", "Lives"]
 _FORGOTTEN_PERHAPS_NS = FORGOTTEN_AFTER_NS - 10 * NS_PER_S
 _FORGOTTEN_SURELY_NS = FORGOTTEN_AFTER_NS + 120 * NS_PER_S
 """Housekeeping drops old entries every two seconds, unless something holds it up."""
+_RELIST_NS = NS_PER_S
 
 
 class Instance(msgspec.Struct):
@@ -62,8 +63,19 @@ class Instance(msgspec.Struct):
 
     @property
     def ended_from_ns(self) -> int | None:
-        """It ended no earlier."""
-        return self.killed_ns if self.killed_ns is not None else self.started_ns
+        """It ended no earlier; None: not known.
+
+        Start and end come out of different relists. Told closer together, they waited for the
+        sync loop, and nothing tells for how long.
+        """
+        if self.killed_ns is not None:
+            return self.killed_ns
+        told_at_once = (
+            self.started_ns is not None
+            and self.died_ns is not None
+            and self.died_ns - self.started_ns < _RELIST_NS
+        )
+        return None if told_at_once else self.started_ns
 
 
 class Entry(msgspec.Struct):
