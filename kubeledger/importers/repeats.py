@@ -15,8 +15,6 @@ _BACK = 8192
 _NEAR = 16
 """Lines back to which a line with the latest stamp is compared at once."""
 
-_KEY = 32
-"""Bytes of a line, its stamp among them, that few others share: only those are compared whole."""
 
 _OLDER = 8
 """Lines above that are older than a line: then its place in the order of time is passed."""
@@ -29,7 +27,7 @@ class Repeats:
         self._before: list[bytes] = []
         self._bodies: list[bytes] = []
         self._first: dict[bytes, int] | None = None
-        self._older: dict[bytes, int] = {}
+        self._older: set[bytes] | None = None
         self._fine = False
         self._blocks = False
 
@@ -40,7 +38,7 @@ class Repeats:
         else:
             self._before = [*self._before, *self._bodies][-_BACK:]
         self._bodies = bodies
-        self._first = None
+        self._first = self._older = None
 
     def near(self, index: int, stamp: bytes) -> bool:
         """One of the lines just above is the same; for a line with the latest stamp."""
@@ -63,13 +61,13 @@ class Repeats:
                 # Below a block of such lines, older ones tell nothing of the order of time.
                 self._blocks = near
                 return near
-        if self._first is None:
-            self._first, self._older = _firsts(self._bodies), _firsts(self._before)
+        if self._first is None or self._older is None:
+            # From the last to the first, so that the first of equal lines stays.
+            positions = range(len(self._bodies) - 1, -1, -1)
+            self._first = dict(zip(reversed(self._bodies), positions, strict=True))
+            self._older = set(self._before)
         body = self._bodies[index]
-        key = body[:_KEY]
-        found = body in self._bodies[self._first[key] : index] or (
-            key in self._older and body in self._before[self._older[key] :]
-        )
+        found = self._first[body] < index or body in self._older
         self._blocks |= found
         return found
 
@@ -101,9 +99,3 @@ class Repeats:
             whole = fraction.endswith(b"000") if stamp[4:5] == b" " else not fraction.strip(b"0")
             self._fine = bool(point) and not whole
         return self._fine
-
-
-def _firsts(bodies: list[bytes]) -> dict[bytes, int]:
-    """The first letters of lines -> the first line that has them."""
-    positions = range(len(bodies) - 1, -1, -1)
-    return dict(zip([body[:_KEY] for body in reversed(bodies)], positions, strict=True))
