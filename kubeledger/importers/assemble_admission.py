@@ -209,9 +209,7 @@ class AdmissionAssembler(Assembler):
             return False
         return known.first_seen_ts_ns < started and known.statuses[0].get("phase") in _TERMINAL
 
-    # -- the answer yes -----------------------------------------------------------------
-
-    # Most of these lines are about pods admitted long ago: nothing is parsed then.
+    # -- the answer yes: most lines are of pods let in long ago, and nothing is parsed then --
 
     def _synced(self, line: LogLine) -> Facts:
         if not self._undecided:
