@@ -831,6 +831,37 @@ def test_an_end_that_the_api_may_not_know(again: bool) -> None:
     assert (only(steps).verdict != "impossible") is again
 
 
+@pytest.mark.parametrize(
+    ("again", "shares", "verdict"),
+    [(None, 2, "admissible"), (None, 1024, "match"), (None, 2048, "impossible"),
+     ("c2", 1024, "match"), ("c2", 2, "impossible")],
+)  # fmt: skip
+def test_an_end_that_no_process_after_tells_of(
+    again: str | None, shares: int, verdict: str
+) -> None:
+    """A static pod ended once; each process after that lets it in, and finds out in silence."""
+    settings = next(body for _, body in start() if isinstance(body, SettingsObserved))
+    listed = pod("a", requests={"cpu": "1"}, static=True, restartPolicy="Never")
+    come = msgspec.structs.replace(added("a"), source="file")
+    steps: list[tuple[float, Body]] = [
+        *start(), (1, come), (1.001, PodAdmitted(namespace="d", pod="a", pod_uid="u-a")),
+        (1.01, QOSCgroupsUpdated()), (2, began("c1", "a")), (2.1, listed), (5, died("c1", "a")),
+        (5.1, PodTerminated(namespace="d", pod="a", pod_uid="u-a")),
+    ]  # fmt: skip
+    for pid, at in ((2, 200.0), (3, 600.0)):
+        restart = KubeletStarted(pid=pid, kubelet_version="1.36.2", version_source="log",
+                                 restart=True)  # fmt: skip
+        steps += [(at, restart), (at + 0.1, settings), (at + 0.5, QOSCgroupsUpdated()),
+                  (at + 0.6, come),
+                  (at + 0.601, PodAdmitted(namespace="d", pod="a", pod_uid="u-a"))]  # fmt: skip
+        if again is not None:
+            steps += [(at + 2, began(f"{again}-{pid}", "a"))]
+    steps += [(660.5, QOSCgroupsUpdated()), (663, level(shares)), (720.5, QOSCgroupsUpdated()),
+              (735, LATER[1])]  # fmt: skip
+    found = only(steps)
+    assert found.verdict == verdict, (found.why, found.missing)
+
+
 def test_a_timer_whose_start_was_not_told() -> None:
     """Two writes a minute apart are beats."""
     late = [step for step in start() if not isinstance(step[1], QOSCgroupsUpdated)]

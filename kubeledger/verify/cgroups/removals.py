@@ -20,7 +20,8 @@ from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.cgroups.lives import Life, Lives
+from kubeledger.verify.cgroups.life import Life
+from kubeledger.verify.cgroups.lives import Lives
 from kubeledger.verify.finding import Verdict
 
 __all__ = ["Removal", "Removals"]

@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from kubeledger.cgroups.qos_config import QOSRequests
-from kubeledger.verify.cgroups.lives import Life, Lives
+from kubeledger.verify.cgroups.life import Life
+from kubeledger.verify.cgroups.lives import Lives
 from kubeledger.verify.cgroups.pods import Rules
 from kubeledger.verify.pods import PodRegister
 

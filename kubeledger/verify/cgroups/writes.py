@@ -14,7 +14,8 @@ import msgspec
 from kubeledger.cgroups.records import QOSCgroupsUpdated
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.cgroups.lives import Life, Lives
+from kubeledger.verify.cgroups.life import Life
+from kubeledger.verify.cgroups.lives import Lives
 from kubeledger.verify.cgroups.pods import Rules
 
 __all__ = ["PERIOD_NS", "Cause", "Timer", "Write", "Writes"]
