@@ -25,6 +25,7 @@ from tests.verify.life_scenes import (
     killed,
     listed,
     restarted,
+    settings,
     started,
     tick,
     verdicts,
@@ -331,6 +332,17 @@ def test_kills_of_whole_pods() -> None:
             (40, listed()),
         )  # fmt: skip
         assert found[-1].verdict == "match", reason
+    side = {"name": "side", "restartPolicy": "Always"}
+    for inits, grace, verdict in (
+        ([side], 2, "match"), ([side], 7, "admissible"), ([side], 11, "impossible"),
+        ([], 10, "admissible"), ([], 7, "impossible"),
+    ):  # fmt: skip
+        # A soft eviction may give up to ten seconds, which a pod with sidecars shares out.
+        gave = killed(reason="evicted", message=stop, grace_period_s=grace)
+        told = (0.2, settings({"evictionMaxPodGracePeriod": 10}))
+        shown = (40, listed(initContainers=inits))
+        found, _ = judged(told, *BEGIN, (9, evicted), (10, gave), shown)
+        assert found[-1].verdict == verdict, (inits, grace)
     quick = killed(reason="pod_deleted", message=stop, grace_period_s=7)
     found, _ = judged(*BEGIN, (9, added("DELETE")), (10, quick), (40, listed()))
     assert found[-1].missing == ("the grace period that the pod was deleted with",)

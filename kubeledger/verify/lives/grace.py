@@ -24,7 +24,7 @@ class Grace(msgspec.Struct, frozen=True):
     Attributes:
         exact: what the rule gives; None when it is not determined.
         others: further values that something not recorded may lead to.
-        least: anything from here to ``exact`` may be, because a hook or an order of ends
+        least: anything from here to the others may be, because a hook or an order of ends
             takes time off; None when nothing does.
         why: where ``exact`` comes from.
         missing: what is missing when the recorded value is another; None for nothing.
@@ -43,7 +43,7 @@ class Grace(msgspec.Struct, frozen=True):
         return (
             self.least is not None
             and self.exact is not None
-            and (self.least <= grace_s <= self.exact)
+            and (self.least <= grace_s <= max(self.exact, *self.others, 0))
         )
 
 
@@ -62,10 +62,10 @@ def graces(
     """
     assert bench.profile is not None
     facts = bench.profile.lifecycle
-    if body.reason == "evicted":
-        return _evicted(bench, facts, ask)
-    exact, why = _of_spec(bench, facts, ask, body)
     least = MINIMUM_GRACE_S if _takes_time(facts, ask, body) else None
+    if body.reason == "evicted":
+        return _evicted(bench, facts, ask, least)
+    exact, why = _of_spec(bench, facts, ask, body)
     missing = None
     if is_deleted and not ask.is_static:
         missing = "the grace period that the pod was deleted with"
@@ -116,7 +116,7 @@ def _takes_time(facts: LifecycleFacts, ask: PodAsk, body: ContainerKilled) -> bo
     return stops_pod and facts.sidecars_end_in_order and ask.has_sidecars
 
 
-def _evicted(bench: Bench, facts: LifecycleFacts, ask: PodAsk) -> Grace:
+def _evicted(bench: Bench, facts: LifecycleFacts, ask: PodAsk, least: int | None) -> Grace:
     hard = overridden_grace_s(
         facts, eviction_override_s(facts, hard=True, maximum_s=0, pod_grace_s=ask.grace_s)
     )
@@ -127,5 +127,5 @@ def _evicted(bench: Bench, facts: LifecycleFacts, ask: PodAsk) -> Grace:
         facts,
         eviction_override_s(facts, hard=False, maximum_s=maximum_s, pod_grace_s=ask.grace_s),
     )
-    return Grace(exact=hard, others=(soft,), why="a hard eviction, or a soft one within "
-                 f"evictionMaxPodGracePeriod {maximum_s}")  # fmt: skip
+    why = f"a hard eviction, or a soft one within evictionMaxPodGracePeriod {maximum_s}"
+    return Grace(exact=hard, others=(soft,), least=least, why=why)
