@@ -108,16 +108,14 @@ class Life:
             return self.vague and max(self.signed, self.told) < ts_ns - _STRAY_NS
         return max(self.ended, self.until) < ts_ns - KEPT_NS
 
-    def begin_end(self, ts_ns: int) -> None:
-        """A sign that its end has begun."""
-        self.signed = max(self.signed, ts_ns)
-        if self.ending is None:
-            self.ending = ts_ns
-
-    def finish(self, ts_ns: int, began: int | None = None) -> None:
-        """It is over by then."""
+    def begin_end(self, ts_ns: int, began: int | None = None) -> None:
+        """A sign that its end has begun, perhaps before."""
         self.signed = max(self.signed, ts_ns)
         if self.ending is None:
             self.ending = ts_ns if began is None else began
+
+    def finish(self, ts_ns: int, began: int | None = None) -> None:
+        """It is over by then."""
+        self.begin_end(ts_ns, began)
         if self.ended is None:
             self.ended = ts_ns + _LATE_NS

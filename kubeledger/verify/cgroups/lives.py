@@ -29,6 +29,7 @@ from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.cgroups.life import KEPT_NS, KILLED_NS, SETTLING_NS, Life
 from kubeledger.verify.cgroups.requests import Requests
+from kubeledger.verify.cgroups.waiting import SyncLoop
 
 __all__ = ["Lives"]
 
@@ -48,12 +49,14 @@ class Lives:
     Attributes:
         current: pod key -> its life in the process that runs.
         requests: what pods request.
+        loop: of the process that runs.
         started_ns: start of that process; None where its log does not begin with one.
     """
 
     def __init__(self) -> None:
         self.current: dict[str, Life] = {}
         self.requests = Requests()
+        self.loop = SyncLoop()
         self._past: deque[Life] = deque()
         self.started_ns: int | None = None
         self._configured_ns: int | None = None
@@ -86,8 +89,8 @@ class Lives:
 
     def forget(self, ts_ns: int) -> None:
         """Drop lives that ended long ago; now and then is enough."""
-        if 0 <= ts_ns - self._forgot_ns < SETTLING_NS:
-            return
+        if 0 <= ts_ns - self._forgot_ns < SETTLING_NS or self.loop.waited(ts_ns):
+            return  # what the loop tells behind its wait is about that time
         self._forgot_ns = ts_ns
         while self._past and (self._past[0].ended or 0) < ts_ns - KEPT_NS:
             self._past.popleft()
@@ -110,6 +113,7 @@ class Lives:
     def kubelet_started(self, ts_ns: int, *, restart: bool) -> None:
         """The log of a process begins; it is another process than before if ``restart``."""
         self.started_ns = self._configured_ns = None
+        self.loop = SyncLoop()
         if restart:
             self._end_all(ts_ns)
 
@@ -137,6 +141,7 @@ class Lives:
 
     def config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         """A config source brings a pod, changes it or takes it away."""
+        self.loop.tells(record.ts_ns)
         if self._configured_ns is None:
             self._configured_ns = record.ts_ns
         life = self.of(state, body)
@@ -228,12 +233,15 @@ class Lives:
 
     def rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
         """Refused: until then it may have counted."""
+        self.loop.tells(record.ts_ns)
         if (life := self.of(state, body)) is not None:
             life.finish(record.ts_ns, life.since)
             life.rejected = True
 
     def admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         """What had ended in a former process counts again, if only until it is synced."""
+        if not body.inferred:
+            self.loop.tells(record.ts_ns)
         if (life := self.of(state, body)) is not None and life.returned:
             if life.ended is None:
                 pod = state.lifecycle.pods.get(life.key)
@@ -243,6 +251,7 @@ class Lives:
     def doomed(self, record: Record, body: PodEvicted | PodPreempted, state: NodeState) -> None:
         """The kubelet decided to kill it."""
         if isinstance(body, PodPreempted):
+            self.loop.preempts(record.ts_ns)
             key = key_of(state.lifecycle, body.victim_uid, body.victim_namespace, body.victim_pod)
             life = self.current.get(key) if key is not None else None
         else:
@@ -276,6 +285,7 @@ class Lives:
 
     def container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
         """The kubelet works with it."""
+        self.loop.tells(record.ts_ns)
         life = self.of(state, body) or self._vague(record, body, state)
         if life is None:
             return
@@ -288,6 +298,7 @@ class Lives:
 
     def container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         """One less; the last one may be the end of a pod that is not restarted."""
+        self.loop.tells(record.ts_ns)
         life = self.of(state, body)
         if life is None:
             return
@@ -295,4 +306,4 @@ class Lives:
         pod = state.lifecycle.pods.get(life.key)
         policy = pod.restart_policy if pod is not None else None
         if policy != "Always" or life.ending is not None:
-            life.begin_end(record.ts_ns)
+            life.begin_end(record.ts_ns, self.loop.earliest(record.ts_ns))

@@ -77,25 +77,26 @@ class QOSLevels:
         if not rules.settings.per_qos and not body.created:
             self._speaker.not_per_qos(record, body)
             return
-        moments, kept = self._moments(record, rules), dict(self._kept.get(body.cgroup, {}))
+        moments, unseen = self._moments(record, rules), self._unseen(record, rules)
+        kept = dict(self._kept.get(body.cgroup, {}))
 
         def again() -> None:
-            self._speaker.say(record, body, self._judged(record, rules, moments, kept))
+            self._speaker.say(record, body, self._judged(record, moments, unseen, kept))
 
-        judged = self._judged(record, rules, moments, kept)
+        judged = self._judged(record, moments, unseen, kept)
         if isinstance(judged, Judged):
             self._keep(body, rules)
             if judged.verdict == "impossible":
-                doubtful = [WHOLE_LOG]
                 self._judge.hold(
+                    record.ts_ns,
                     sure=again,
-                    doubtful=lambda: self._speaker.unverifiable(record, body, doubtful),
+                    doubtful=lambda missing: self._speaker.unverifiable(record, body, [missing]),
                 )
                 return
         self._speaker.say(record, body, judged)
 
     def _judged(
-        self, record: Record, rules: Rules, moments: Sequence[_Moment], kept: Kept
+        self, record: Record, moments: Sequence[_Moment], unseen: _Moment, kept: Kept
     ) -> Judged | list[str]:
         """By what is known now of the pods; what is missing where nothing can be said."""
         body = record.body
@@ -109,7 +110,7 @@ class QOSLevels:
         if judged.verdict != "impossible":
             return judged
         unknown = [named for writing in writings for named in writing.sums.unknown]
-        reason = unknown[0] if unknown else self._excuse(record, rules, judged, kept)
+        reason = unknown[0] if unknown else self._excuse(record, unseen, judged, kept)
         return judged if reason is None else [reason]
 
     def _qos_options(
@@ -135,7 +136,7 @@ class QOSLevels:
             for writing, limit in zip(writings, limits, strict=True)
         )
 
-    def _excuse(self, record: Record, rules: Rules, judged: Judged, kept: Kept) -> str | None:
+    def _excuse(self, record: Record, unseen: _Moment, judged: Judged, kept: Kept) -> str | None:
         """Why a value that no known write gives may be right all the same."""
         body = record.body
         assert isinstance(body, CgroupUpdated)
@@ -145,8 +146,7 @@ class QOSLevels:
             return WHOLE_LOG
         if reason := _by_usage(body, judged, self._machine.at(record.ts_ns)):
             return reason
-        unseen = self._writing(self._unseen(record, rules))
-        options = self._qos_options(record, body, [unseen], kept, [])
+        options = self._qos_options(record, body, [self._writing(unseen)], kept, [])
         if judge(body, options).verdict == "impossible":
             return None
         return "the write of the QoS cgroups that gave these values"

@@ -16,6 +16,7 @@ from kubeledger.verify.cgroups.lives import Lives
 from kubeledger.verify.cgroups.pods import Rules
 from kubeledger.verify.cgroups.settings import NO_RESERVE
 from kubeledger.verify.cgroups.sums import sums_between
+from kubeledger.verify.cgroups.waiting import UNTOLD
 from kubeledger.verify.cgroups.writes import PERIOD_NS, Write, Writes
 
 __all__ = ["WHOLE_LOG", "WriteJudge"]
@@ -23,6 +24,8 @@ __all__ = ["WHOLE_LOG", "WriteJudge"]
 WHOLE_LOG: Final = "the whole log, of which a piece with a beat of the minute timer is not there"
 
 Say = Callable[[], None]
+SayWhy = Callable[[str], None]
+"""Told what is missing."""
 _RULE: Final = "pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups"
 _SUBJECT: Final = "node"
 _SPAN_NS: Final = 10 * NS_PER_S
@@ -54,18 +57,19 @@ class WriteJudge:
         self._reserved_ns = 0
         self._odd: list[Write] = []
         self._began_with_pods = False
-        self._held: list[tuple[Say, Say]] = []
+        self._held: list[tuple[Say, SayWhy]] = []
         self._on_hole = on_hole
         self._started_ns: int | None = None
         self._alive_ns: int | None = None
 
-    def hold(self, *, sure: Say, doubtful: Say) -> None:
+    def hold(self, ts_ns: int, *, sure: Say, doubtful: SayWhy) -> None:
         """Something cannot be as it is told: say so at the next beat, if that is in time.
 
         A beat that is not there shows that a piece of the log is not, either. By the beat more
-        may be told of the pods, so that ``sure`` looks again.
+        may be told of the pods, so that ``sure`` looks again; what a sync loop that waits has
+        not told yet is waited for.
         """
-        if self.writes.timer.beats:
+        if self.writes.timer.beats or self._lives.loop.is_behind(ts_ns):
             self._held.append((sure, doubtful))
         else:
             sure()
@@ -74,10 +78,17 @@ class WriteJudge:
         """Whether the log tells of what was right before a time, and right behind it."""
         return self._coverage.told(ts_ns - _SPAN_NS, ts_ns)
 
-    def _release(self, *, whole: bool) -> None:
+    def _release(self, missing: str | None = None) -> None:
         held, self._held = self._held, []
         for sure, doubtful in held:
-            (sure if whole else doubtful)()
+            if missing is None:
+                sure()
+            else:
+                doubtful(missing)
+
+    def _release_at_end(self) -> None:
+        """Nothing more is told of the process."""
+        self._release(UNTOLD if self._lives.loop.waits else None)
 
     def alive(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
         """The eviction manager told of its signals, as it does every ten seconds."""
@@ -94,7 +105,7 @@ class WriteJudge:
     def _hole(self) -> None:
         """A piece of the log is missing."""
         self._alive_ns = None
-        self._release(whole=False)
+        self._release(WHOLE_LOG)
         odd, self._odd = self._odd, []
         for write in odd:
             self._unknown(write, WHOLE_LOG)
@@ -103,7 +114,7 @@ class WriteJudge:
     def kubelet_started(self) -> None:
         """The log of a process begins, which has a timer of its own."""
         self._give_up()
-        self._release(whole=True)
+        self._release_at_end()
         self._reserves.clear()
         self._alive_ns = None
         self._began_with_pods = next(self._lives.all(), None) is not None
@@ -117,7 +128,7 @@ class WriteJudge:
     def settle(self) -> None:
         """The ledger ended."""
         self._give_up()
-        self._release(whole=True)
+        self._release_at_end()
 
     def reserve(self, record: Record, body: QOSReserveComputed, state: NodeState) -> None:
         """What the write that follows reckons with."""
@@ -166,8 +177,9 @@ class WriteJudge:
             self._unknown(write, WHOLE_LOG)
         else:
             self.hold(
+                write.ts_ns,
                 sure=lambda: self._say(write, self._reckoning(write, rules)),
-                doubtful=lambda: self._unknown(write, WHOLE_LOG),
+                doubtful=lambda missing: self._unknown(write, missing),
             )
 
     # What it reckoned with --------------------------------------------------------------
@@ -219,7 +231,10 @@ class WriteJudge:
             return
         for other in odd:
             self._judge_odd(other, write)
-        self._release(whole=minutes == 1)
+        if minutes > 1:
+            self._release(WHOLE_LOG)
+        elif not self._lives.loop.is_behind(write.ts_ns):
+            self._release()
 
     def _explained_late(self, write: Write) -> bool:
         """Whether what was told since explains a write."""
@@ -264,6 +279,9 @@ class WriteJudge:
                 self._judge_odd(other, second)
 
     def _judge_odd(self, write: Write, beat: Write) -> None:
+        if self._lives.loop.is_behind(beat.ts_ns):
+            self._odd.append(write)
+            return
         if not self._complete(write):
             self._unknown(write)
             return

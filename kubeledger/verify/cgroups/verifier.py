@@ -200,8 +200,8 @@ class CgroupVerifier(Verifier):
     # What they rest on ------------------------------------------------------------------
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self.lives.kubelet_started(record.ts_ns, restart=body.restart)
         self.judge.kubelet_started()
+        self.lives.kubelet_started(record.ts_ns, restart=body.restart)
         self._begun_ns = record.ts_ns
         self._current = None
 

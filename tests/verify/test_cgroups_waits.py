@@ -1,0 +1,135 @@
+"""The QoS level while the sync loop waits for a preemption, and tells of no death."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+import pytest
+
+from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated, QOSReserveComputed
+from kubeledger.lifecycle.records import ContainerDied, PodListed
+from kubeledger.machine import Record
+from kubeledger.preemption.records import PodPreempted
+from kubeledger.simulate.plan import ContainerScript, ExitStep
+from kubeledger.units import NS_PER_S
+from kubeledger.verify import Finding
+from kubeledger.verify.cgroups.waiting import UNTOLD, SyncLoop
+from tests.simulate import scenes
+
+_SECOND_BEAT_S = 62
+
+
+@cache
+def waits(version: str, wait_s: int) -> tuple[Record, ...]:
+    """A victim takes its time from 30 s on, and at 78 s another pod is done.
+
+    The pods are listed in the first minute only.
+    """
+    victim = scenes.planned(
+        "victim",
+        scenes.container("c", {"cpu": "3", "memory": "1Gi"}),
+        at_s=1,
+        terminationGracePeriodSeconds=wait_s,
+        scripts={"c": ContainerScript(stop_ns=wait_s * NS_PER_S)},
+    )
+    done = scenes.planned(
+        "done",
+        scenes.container("c", {"cpu": "500m", "memory": "64Mi"}),
+        at_s=2,
+        restartPolicy="Never",
+        scripts={"c": ContainerScript(exits=(ExitStep(after_ns=75 * NS_PER_S, code=0),))},
+    )
+    critical = scenes.planned(
+        "critical",
+        scenes.container("c", {"cpu": "2", "memory": "1Gi"}),
+        at_s=30,
+        priority=2_000_001_000,
+        priorityClassName="system-node-critical",
+        source="file",
+    )
+    reserve = {"featureGates": {"QOSReserved": True}, "qosReserved": {"memory": "50%"}}
+    plan = scenes.plan(victim, done, critical, version=version, minutes=6, settings=reserve)
+    return tuple(
+        record
+        for record in scenes.records(plan)
+        if not isinstance(record.body, PodListed) or _at_s(record) < _SECOND_BEAT_S
+    )
+
+
+def _at_s(record: Record) -> float:
+    return record.ts_ns % (3600 * NS_PER_S) / NS_PER_S
+
+
+def impossible(records: list[Record]) -> list[int]:
+    """What of the cgroups cannot be."""
+    found = scenes.outcomes(records)
+    return [o.seq for o in found if isinstance(o, Finding) and o.verdict == "impossible"]
+
+
+@pytest.mark.parametrize("version", scenes.VERSIONS)
+def test_a_death_that_is_told_behind_the_wait(version: str) -> None:
+    """It counts from when it may have happened, however many beats come meanwhile."""
+    records = list(waits(version, 120))
+    chosen, deaths = (
+        [
+            r
+            for r in records
+            if isinstance(r.body, kind) and getattr(r.body, "pod", "done") == "done"
+        ]
+        for kind in (PodPreempted, ContainerDied)
+    )
+    assert _at_s(deaths[0]) - _at_s(chosen[0]) > 60, "the scene has more than one beat of it"
+    assert impossible(records) == []
+
+
+@pytest.mark.parametrize("version", scenes.VERSIONS)
+def test_a_lie_while_the_loop_waits(version: str) -> None:
+    """A value and a sum that no set of pods gives are found all the same, and nothing else."""
+    records = list(waits(version, 120))
+    level = next(
+        r for r in records
+        if isinstance(r.body, CgroupUpdated) and r.body.qos_class == "Burstable"
+        and r.body.level == "qos" and _at_s(r) > _SECOND_BEAT_S
+    )  # fmt: skip
+    body = msgspec.structs.replace(level.body, cpu_shares=3072)
+    wrong = [r if r is not level else msgspec.structs.replace(r, body=body) for r in records]
+    assert impossible(wrong) == [level.seq]
+    number = next(
+        n for n, r in enumerate(records)
+        if isinstance(r.body, QOSReserveComputed) and r.body.qos_class == "Burstable"
+        and _at_s(r) > _SECOND_BEAT_S
+    )  # fmt: skip
+    write = next(r for r in records[number:] if isinstance(r.body, QOSCgroupsUpdated))
+    logged = msgspec.structs.replace(records[number].body, requested_bytes=3 << 20)
+    wrong = [*records]
+    wrong[number] = msgspec.structs.replace(records[number], body=logged)
+    assert write.seq in impossible(wrong)
+
+
+@pytest.mark.parametrize("version", scenes.VERSIONS)
+def test_a_wait_that_is_not_over(version: str) -> None:
+    """What is told behind it is not there, and is named."""
+    records = [r for r in waits(version, 120) if _at_s(r) < 140]
+    found = [o for o in scenes.outcomes(records) if isinstance(o, Finding)]
+    assert impossible(records) == []
+    assert any(UNTOLD in o.missing for o in found)
+
+
+def test_two_waits_in_turn() -> None:
+    """What the loop tells between two waits that follow at once is told of the first, too."""
+    loop = SyncLoop()
+    loop.tells(10)
+    loop.preempts(20)
+    assert loop.is_behind(30)
+    loop.tells(10 * NS_PER_S)
+    assert (loop.waits, loop.earliest(11 * NS_PER_S)) == (False, 10)
+    loop.preempts(11 * NS_PER_S)
+    loop.tells(40 * NS_PER_S)
+    assert loop.earliest(41 * NS_PER_S) == 10
+    assert loop.earliest(43 * NS_PER_S) == 43 * NS_PER_S
+    loop.preempts(50 * NS_PER_S)
+    loop.tells(60 * NS_PER_S)
+    assert loop.earliest(60 * NS_PER_S) == 40 * NS_PER_S
+    assert loop.waited(100 * NS_PER_S)
+    assert not loop.waited(130 * NS_PER_S)
