@@ -72,6 +72,19 @@ def test_a_pod_that_no_list_has_shown_yet(
     assert (found.verdict != "impossible") is keeps_out
 
 
+@pytest.mark.parametrize(("starts", "counts"), [(True, False), (False, True)])
+def test_a_container_that_nobody_saw_start(starts: bool, counts: bool) -> None:
+    """Its image may be missing: the pod is not done when all the others are."""
+    other = {**asks(), "name": "d"}
+    shown = listed("a", asks("500m"), other, restartPolicy="OnFailure", at=30)
+    life = [*container("c", 2, 0), *(container("d", 2, 0) if starts else [])]
+    scene: list[Any] = [start(), admitted("a", 1), life, shown, listed("x", asks("600m"))]
+    (found,) = findings_of(judge(*scene, refused("x", 15, "OutOfcpu", FULL)), "x")
+    assert (found.verdict != "impossible") is counts
+    (found,) = findings_of(judge(*scene, admitted("x", 15)), "x")
+    assert found.verdict != "impossible"
+
+
 def test_a_failed_pod_counts_until_its_sidecar_is_down() -> None:
     """Either may be while that is being stopped."""
     steps = [*container("s", 2), *container("i", 3, 1)]

@@ -24,6 +24,7 @@ class _Init(msgspec.Struct, rename="camel", frozen=True):
 
 class _Spec(msgspec.Struct, rename="camel", frozen=True):
     restart_policy: str | None = None
+    containers: tuple[_Init, ...] | None = None
     init_containers: tuple[_Init, ...] | None = None
 
 
@@ -63,7 +64,9 @@ def ran_out(
         return
     last = max(c.finished_ts_ns or 0 for c in own)
     known = policy == "Never" or (policy == "OnFailure" and all(c.exit_code == 0 for c in own))
-    yield last, last + SETTLING_NS if known else None
+    unseen = spec is not None and any(c.name not in pod.containers for c in spec.containers or ())
+    # One that nobody saw start may still be to start, or its lines are lost.
+    yield last, last + SETTLING_NS if known and not unseen else None
 
 
 def ends_by_itself(pod: PodState, listed: ListedPod | None) -> bool:
