@@ -9,9 +9,11 @@ of its files is as written. What does not count is made anew from the segments.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple
 
 import duckdb
@@ -131,7 +133,8 @@ class History:
         """Node -> parts that count, sorted by node."""
         with storage_errors("read the history", self._roots[0]):
             indexes = [(root, load_index(root)) for root in self._roots]
-            return {node: self._held_of(node, indexes) for node in self.ledger.nodes()}
+            own = [(root, index) for root, index in indexes if not root.is_symlink()]
+            return {node: self._held_of(node, own) for node in self.ledger.nodes()}
 
     def _held_of(self, node: str, indexes: list[tuple[Path, Index]]) -> list[_Held]:
         first_seq = self.ledger.begin(node).seq + 1
@@ -161,8 +164,9 @@ class History:
 
     def _is_sound(self, path: Path, file: PartFile) -> bool:
         try:
-            status = path.stat()
-            if status.st_size != file.size_bytes:
+            status = path.lstat()
+            linked = path.parent.is_symlink() or path.parent.parent.is_symlink()
+            if linked or status.st_size != file.size_bytes or not S_ISREG(status.st_mode):
                 return False
             stamp = (status.st_ino, status.st_mtime_ns, file.crc)
             if self._proved.get(path) != stamp:
@@ -216,6 +220,8 @@ class History:
             OSError, Timeout, duckdb.IOException: it cannot be written there.
             KubeledgerError: as :meth:`cover`.
         """
+        if root.is_symlink():
+            raise OSError(f"{root} is a link, which may lead anywhere")
         root.mkdir(exist_ok=True)
         with FileLock(root / _LOCK, timeout=_LOCK_WAIT_S, is_singleton=False):
             held = self._held()  # another one may have done it meanwhile
@@ -243,7 +249,7 @@ def forget_dropped(ledger: Ledger) -> None:
         LedgerUnavailableError: a file cannot be removed, or others hold the history's lock.
     """
     root = ledger.path / HISTORY
-    if not root.is_dir():
+    if root.is_symlink() or not root.is_dir():
         return
     with storage_errors("remove dropped records from the history", root):
         try:
@@ -272,8 +278,22 @@ def _rest_of(counted: SegmentInfo | None, plain_bytes: int, end: int) -> int:
 
 
 def _tidy(root: Path, index: Index) -> None:
-    """Remove files that no part names: left by a crash, or of parts that do not count."""
+    """Remove files that no part names: left by a crash, or of parts that do not count.
+
+    No link is followed: what it leads to is not the history's.
+    """
     named = {file.name for parts in index.nodes.values() for part in parts for file in part.files}
-    for path in root.glob("node=*/date=*/*"):
-        if path.relative_to(root).as_posix() not in named:
-            path.unlink(missing_ok=True)
+    for node in _directories(root, "node=*"):
+        for date in _directories(node, "date=*"):
+            for path in date.iterdir():
+                if path.relative_to(root).as_posix() not in named:
+                    path.unlink(missing_ok=True)
+
+
+def _directories(path: Path, pattern: str) -> Iterator[Path]:
+    """Directories of that name; a link is removed itself."""
+    for entry in sorted(path.glob(pattern)):
+        if entry.is_symlink():
+            entry.unlink(missing_ok=True)
+        elif entry.is_dir():
+            yield entry

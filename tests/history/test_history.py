@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from kubeledger.errors import DamagedLedgerError, LedgerUnavailableError
-from kubeledger.history.history import Coverage, History
+from kubeledger.history.history import Coverage, History, forget_dropped
 from kubeledger.history.index import HISTORY, load_index
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
@@ -234,3 +234,38 @@ def _next_line(ledger: Ledger) -> bytes:
 
     info = ledger.info("node-a")
     return encode_batch("node-a", later(whole_story(), 2)[:1], info.last_seq + 1, info.head).data
+
+
+@pytest.mark.parametrize("linked", [HISTORY, f"{HISTORY}/node=x", f"{HISTORY}/node=x/date=x"])
+def test_no_link_is_followed(ledger: Ledger, tmp_path: Path, linked: str) -> None:
+    """A ledger of somebody else's makes nobody's files go, and writes nowhere else."""
+    precious = tmp_path / "precious"
+    for below in (precious, precious / "date=2026", precious / "node=y" / "date=2026"):
+        below.mkdir(parents=True, exist_ok=True)
+        (below / "thesis.parquet").write_bytes(b"mine\n")
+    before = sorted((p, p.is_file() and p.read_bytes()) for p in precious.rglob("*"))
+    rows = all_rows(ledger.path)
+    link = ledger.path / linked
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(precious)
+    covered = cover(ledger, tmp_path / "scratch")
+    assert sum(covered.ends.values()) > 0
+    assert all_rows(ledger.path) == rows
+    forget_dropped(ledger)
+    assert sorted((p, p.is_file() and p.read_bytes()) for p in precious.rglob("*")) == before
+
+
+def test_a_part_behind_a_link_does_not_count(ledger: Ledger, tmp_path: Path) -> None:
+    """Neither a linked file nor a linked directory, whatever its bytes are."""
+    cover(ledger, tmp_path / "first")
+    rows = all_rows(ledger.path)
+    for moved in ("node=*", "node=*/date=*", "node=*/date=*/*.parquet"):
+        path = next((ledger.path / HISTORY).glob(moved))
+        elsewhere = tmp_path / f"elsewhere-{moved.count('/')}"
+        shutil.move(path, elsewhere)
+        path.symlink_to(elsewhere)
+        assert all_rows(ledger.path) == rows
+        made = cover(ledger, tmp_path / f"scratch-{moved.count('/')}")
+        assert made.ends
+        assert not path.is_symlink()
+        assert elsewhere.exists()
