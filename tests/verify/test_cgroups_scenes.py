@@ -31,6 +31,7 @@ from kubeledger.machine import Body, Evidence
 from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.verify import Contradiction, Finding, run
 from kubeledger.verify.cgroups.processes import MISSING_PIDS
+from kubeledger.verify.cgroups.timing import WHOLE_LOG
 from kubeledger.verify.cgroups.values import NO_LIMIT_V1, kernel_values
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from tests.verify.histories import findings, outcomes, scene
@@ -829,6 +830,34 @@ def test_an_end_that_the_api_may_not_know(again: bool) -> None:
         (91, LATER[1]), (100, LATER[1]), (110, LATER[1]),
     ]  # fmt: skip
     assert (only(steps).verdict != "impossible") is again
+
+
+@pytest.mark.parametrize(
+    ("signals", "at", "from_start", "verdict"),
+    [
+        ([20, 30, 40, 50, 60, 70], 75, True, "impossible"),
+        ([20, 30, 40, 50, 60, 70], 75, False, "unverifiable"),
+        ([20, 30, 40], 100, False, "unverifiable"),
+        ([20, 30, 40], 100, True, "unverifiable"),
+        ([], 100, False, "unverifiable"),
+        ([], 100, True, "unverifiable"),
+    ],
+)
+def test_the_log_before_a_start_is_lost(
+    signals: list[float], at: float, from_start: bool, verdict: str
+) -> None:
+    """Where the first lines of a process are, or it was silent before, pods may have come then."""
+    restart = KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log", restart=True,
+                             from_start=from_start)  # fmt: skip
+    again = [(at + 30, QOSCgroupsUpdated()), *((at + late, LATER[1]) for late in (1, 11, 21, 31))]
+    steps = [
+        *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (15, pod("a")),
+        (15, began("c1", "a")), *((second, LATER[1]) for second in signals),
+        (60.5, QOSCgroupsUpdated()), (66, level(1024)), (at, restart), *again,
+    ]  # fmt: skip
+    found = only(sorted(steps, key=lambda step: step[0]))
+    assert found.verdict == verdict
+    assert found.missing == (() if verdict == "impossible" else (WHOLE_LOG,))
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from typing import Final
 
 from kubeledger.machine import Record
+from kubeledger.node.records import KubeletStarted
 from kubeledger.units import NS_PER_S
 
 __all__ = ["Coverage"]
@@ -27,16 +28,25 @@ class Coverage:
         self._alive_ns: int | None = None
         self._silent_from: list[int] = []
         self._silent_to: list[int] = []
-        self._starts: list[int] = []
 
     def foresee(self, record: Record) -> None:
         """Take in a record that only a line of the log gives; each kind comes in order."""
         self._note(record.ts_ns)
 
     def started(self, record: Record) -> None:
-        """A kubelet process starts: it was silent before."""
-        self._note(record.ts_ns)
-        self._starts.append(record.ts_ns)
+        """A kubelet process starts: what came right before is told only where nothing is lost.
+
+        A process that stood still writes nothing, nor does one whose lines are lost.
+        """
+        body, ts_ns = record.body, record.ts_ns
+        assert isinstance(body, KubeletStarted)
+        last_ns = self._last_ns if self._alive_ns is None else self._alive_ns
+        lost = not body.from_start or ts_ns - last_ns > _SILENT_NS
+        if self._first_ns is not None and lost:
+            self._silent_from.append(last_ns)
+            self._silent_to.append(ts_ns)
+        self._alive_ns = None
+        self._note(ts_ns)
 
     def signal(self, ts_ns: int) -> None:
         """The eviction manager tells of a signal."""
@@ -62,12 +72,5 @@ class Coverage:
         """Whether the log tells of all of a span, and of what comes right after it."""
         if self._first_ns is None or not (self._first_ns <= start and end <= self._last_ns):
             return False
-        first = bisect_right(self._silent_to, start)
-        behind = bisect_left(self._silent_from, end)
-        return all(
-            self._started_in(self._silent_from[n], self._silent_to[n]) for n in range(first, behind)
-        )
-
-    def _started_in(self, begin: int, end: int) -> bool:
-        at = bisect_right(self._starts, begin)
-        return at < len(self._starts) and self._starts[at] <= end
+        silent = bisect_right(self._silent_to, start)
+        return silent == len(self._silent_to) or self._silent_from[silent] >= end
