@@ -28,13 +28,13 @@ from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
 from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import storage_errors
 
-__all__ = ["GROW_BYTES", "Coverage", "History", "forget_dropped"]
+__all__ = ["GROW_BYTES", "LOCK", "LOCK_WAIT_S", "Coverage", "History", "forget_dropped"]
 
 GROW_BYTES = 16 << 20
 """So many bytes of lines behind the history are read as they are; more become Parquet."""
 
-_LOCK = "history.lock"
-_LOCK_WAIT_S = 600.0
+LOCK = "history.lock"
+LOCK_WAIT_S = 600.0
 _PACKED_RATIO = 8  # of a sealed segment that nobody counted; only decides when to grow
 
 
@@ -223,7 +223,7 @@ class History:
         if root.is_symlink():
             raise OSError(f"{root} is a link, which may lead anywhere")
         root.mkdir(exist_ok=True)
-        with FileLock(root / _LOCK, timeout=_LOCK_WAIT_S, is_singleton=False):
+        with FileLock(root / LOCK, timeout=LOCK_WAIT_S, is_singleton=False):
             held = self._held()  # another one may have done it meanwhile
             index = Index(nodes={
                 node: [item.part for item in parts if item.root == root]
@@ -253,7 +253,7 @@ def forget_dropped(ledger: Ledger) -> None:
         return
     with storage_errors("remove dropped records from the history", root):
         try:
-            with FileLock(root / _LOCK, timeout=_LOCK_WAIT_S, is_singleton=False):
+            with FileLock(root / LOCK, timeout=LOCK_WAIT_S, is_singleton=False):
                 index = load_index(root)
                 for node, parts in index.nodes.items():
                     begin = ledger.begin(node).seq if node in ledger.nodes() else 0

@@ -17,10 +17,21 @@ from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.storage import write_atomically
 from kubeledger.wire.catalogue import BODY_TYPES
 
-__all__ = ["FORM", "HISTORY", "Index", "Part", "PartFile", "load_index", "save_index"]
+__all__ = [
+    "FORM",
+    "HISTORY",
+    "INDEX",
+    "BadIndexError",
+    "Index",
+    "Part",
+    "PartFile",
+    "load_index",
+    "read_index",
+    "save_index",
+]
 
 HISTORY = "history"
-_INDEX = "index.json"
+INDEX = "index.json"
 _BYTES_MAX = 256 << 20
 _VERSION = 1
 _CRC_DIGITS = 8
@@ -68,6 +79,14 @@ class Index(msgspec.Struct, kw_only=True):
     nodes: dict[str, list[Part]] = {}
 
 
+class BadIndexError(Exception):
+    """The index is not as it was written."""
+
+
+class _Form(msgspec.Struct):
+    form: str
+
+
 def load_index(root: Path) -> Index:
     """The index of a history's directory; empty when it is missing, damaged or of another form.
 
@@ -75,19 +94,39 @@ def load_index(root: Path) -> Index:
         OSError: it is there and cannot be read.
     """
     try:
-        data = read_regular(root / _INDEX, _BYTES_MAX)
-    except (FileNotFoundError, NotADirectoryError):
+        index = read_index(root)
+    except BadIndexError:
         return Index()
+    return index if index is not None and index.form == FORM else Index()
+
+
+def read_index(root: Path) -> Index | None:
+    """The index of a history's directory; None when there is none.
+
+    One of another form names no parts: its files are not read.
+
+    Raises:
+        BadIndexError: it is damaged.
+        OSError: it is there and cannot be read.
+    """
+    try:
+        data = read_regular(root / INDEX, _BYTES_MAX)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     text, crc = data[: -_CRC_DIGITS - 1], data[-_CRC_DIGITS - 1 :]
     if crc != b"%08x\n" % crc32(text):
-        return Index()
+        raise BadIndexError
     try:
+        form = msgspec.json.decode(text, type=_Form).form
+        if form != FORM:
+            return Index(form=form)
         index = msgspec.json.decode(text, type=Index)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # a later version's
-        return Index()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadIndexError from error
     names = [file.name for parts in index.nodes.values() for part in parts for file in part.files]
-    sound = index.form == FORM and all(map(_NAME.fullmatch, names))
-    return index if sound else Index()
+    if not all(map(_NAME.fullmatch, names)):
+        raise BadIndexError
+    return index
 
 
 def save_index(root: Path, index: Index) -> None:
@@ -97,4 +136,4 @@ def save_index(root: Path, index: Index) -> None:
         OSError: as the operating system says.
     """
     text = msgspec.json.encode(index, order="deterministic") + b"\n"
-    write_atomically(root / _INDEX, text + b"%08x\n" % crc32(text))
+    write_atomically(root / INDEX, text + b"%08x\n" % crc32(text))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -19,7 +20,7 @@ from kubeledger.ledger.names import TEMPORARY_SUFFIX, node_directory
 from kubeledger.ledger.regular import open_regular
 from kubeledger.wire.codec import chain_of
 
-__all__ = ["PartWriter", "Piece", "file_crc", "pieces_of"]
+__all__ = ["PartWriter", "Piece", "engine", "file_crc", "pieces_of"]
 
 PART_BYTES = 64 << 20
 """A part holds about as many bytes of lines at most: what is in memory while it is made."""
@@ -48,9 +49,14 @@ class Piece(NamedTuple):
 
 
 def pieces_of(
-    ledger: Ledger, node: str, after_seq: int, path: Path, piece_bytes: int = PART_BYTES
-) -> Iterator[Piece]:
-    """Copy the lines behind a record, CRC and chain of each one checked.
+    ledger: Ledger,
+    node: str,
+    after_seq: int,
+    path: Path,
+    piece_bytes: int = PART_BYTES,
+    upto_seq: int | None = None,
+) -> Generator[Piece, None, None]:
+    """Copy the lines behind a record (up to one), CRC and chain of each one checked.
 
     What is parsed later is the copy, so nothing can change between the proof and the use.
 
@@ -59,6 +65,8 @@ def pieces_of(
         OSError: the copy cannot be written.
     """
     lines = ledger.raw_lines(node, after_seq)
+    if upto_seq is not None:
+        lines = takewhile(lambda raw: raw.seq <= upto_seq, lines)
     raw = next(lines, None)
     while raw is not None:
         first, size = raw, 0
@@ -78,6 +86,18 @@ def file_crc(path: Path) -> str:
     return f"{crc:08x}"
 
 
+def engine(scratch: Path) -> duckdb.DuckDBPyConnection:
+    """DuckDB without extensions from elsewhere; what does not fit into memory goes to scratch."""
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "temp_directory": str(scratch),
+        },
+    )
+
+
 class PartWriter:
     """Turns pieces into Parquet files below a directory; a context manager.
 
@@ -88,14 +108,7 @@ class PartWriter:
     def __init__(self, root: Path, scratch: Path) -> None:
         self.root = root
         self._scratch = scratch
-        self._connection = duckdb.connect(
-            ":memory:",
-            config={
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "temp_directory": str(scratch),
-            },
-        )
+        self._connection = engine(scratch)
 
     def close(self) -> None:
         """Let go of memory."""

@@ -123,7 +123,7 @@ class SnapshotStore:
         for seq in reversed(self.seqs()):
             if seq <= after_seq or (upto_seq is not None and seq > upto_seq):
                 continue
-            snapshot = self._load(seq, version)
+            snapshot = self.load(seq, version)
             if snapshot is None or (upto_ts_ns is not None and snapshot.ts_ns > upto_ts_ns):
                 continue
             if not replays_in_seq_order(runs, seq, snapshot.ts_ns):
@@ -170,7 +170,8 @@ class SnapshotStore:
             return "it belongs elsewhere"
         return None if header.chain == chain else "it was made from another chain"
 
-    def _load(self, seq: int, version: str) -> Snapshot | None:
+    def load(self, seq: int, version: str) -> Snapshot | None:
+        """The snapshot of a record, its place in the chain not proved; None with a note why."""
         read = self._read(seq)
         if isinstance(read, str):
             self._pass_over(seq, read)

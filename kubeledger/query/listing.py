@@ -1,6 +1,7 @@
 """Records by filter, and one record with what led to it and what came of it.
 
-These read through the ledger's own reader, which checks the bytes of every line.
+These read through the ledger's own reader, which proves the bytes of every line and
+the chain.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def list_records(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
         DamagedLedgerError: a line is not as it was written; all before it were given.
     """
     wants = selection(ledger, wanted)
-    return (record for record in ledger.records(wanted.node, verify="crc") if wants(record))
+    return (record for record in ledger.records(wanted.node) if wants(record))
 
 
 def selection(ledger: Ledger, wanted: Filter) -> Callable[[Record], bool]:
@@ -134,7 +135,7 @@ def _only_record(ledger: Ledger, seq: int, node: str | None) -> Record:
 def _effects_of(ledger: Ledger, record: Record) -> list[int]:
     led_by = {record.seq}
     effects: list[int] = []
-    for raw in ledger.raw_lines(record.node, record.seq, verify="crc"):
+    for raw in ledger.raw_lines(record.node, record.seq):
         # The envelope stands before the body, so the first match is the record's own cause.
         match = _CAUSE.search(raw.line)
         if match is not None and int(match[1]) in led_by:
@@ -178,7 +179,7 @@ def _names(body: object, fields: tuple[str, str, str], pod: str) -> bool:
 def _uids_of(ledger: Ledger, wanted: Filter) -> frozenset[str]:
     """UIDs that the wanted pod had, so that records without its name are found."""
     uids: set[str | None] = set()
-    for record in ledger.records(wanted.node, verify="crc"):
+    for record in ledger.records(wanted.node):
         for fields in _POD_FIELDS:
             if _names(record.body, fields, wanted.pod or ""):
                 uids.add(getattr(record.body, fields[2], None))

@@ -392,14 +392,14 @@ def _ledger_itself(story: Story) -> None:
     )
 
 
-def write_segment(path: Path, records: list[Record]) -> None:
-    """Lines of the records, chained from the beginning."""
+def write_segment(path: Path, records: list[Record], digest: bytes = GENESIS) -> bytes:
+    """Lines of the records, chained from ``digest`` on; the last one's digest."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    digest = GENESIS
     with path.open("wb") as file:
         for record in records:
             line, digest = encode_line(record, digest)
             file.write(line)
+    return digest
 
 
 def write_ledger(directory: Path, records: list[Record]) -> Path:

@@ -78,9 +78,9 @@ def test_sealed_and_open_segments_together(tmp_path: Path, name: str) -> None:
     """Compressed and plain segments are one history, whatever the directory is called."""
     records = whole_story()
     directory = tmp_path / name / "nodes" / "node-a" / "segments"
-    write_segment(directory / segment_file(1), records[:30])
+    digest = write_segment(directory / segment_file(1), records[:30])
     seal(directory / segment_file(1))
-    write_segment(directory / segment_file(31), records[30:])
+    write_segment(directory / segment_file(31), records[30:], digest)
     assert ask(tmp_path / name, COUNT) == [(46, 46)]
     rows = ask(tmp_path / name, "SELECT seq FROM events")
     assert [row[0] for row in rows] == list(range(1, 47))

@@ -1,0 +1,64 @@
+"""Snapshots that the records do not give are named, whatever their CRC says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.replay import refresh_snapshots
+from kubeledger.replay.encoding import STATE_VERSION
+from kubeledger.replay.proof import prove_snapshots
+from tests.query.fixture_ledger import whole_story
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """A story with snapshots, some of them taken by another process."""
+    opened = Ledger.create(tmp_path / "ledger")
+    drafts = [Draft(r.ts_ns, r.body, r.evidence) for r in whole_story()]
+    for part in (drafts[:20], drafts[20:]):
+        with opened.writer() as writer:
+            writer.append("node-a", part)
+        refresh_snapshots(opened, "node-a", 7)
+    return opened
+
+
+def test_true_snapshots(ledger: Ledger) -> None:
+    """All of them, and none at all."""
+    store = ledger.snapshots("node-a")
+    assert len(store.seqs()) > 5
+    assert list(prove_snapshots(ledger)) == []
+    store.drop()
+    assert list(prove_snapshots(ledger)) == []
+
+
+@pytest.mark.parametrize("field", ["state", "ts_ns"])
+def test_a_forged_snapshot_is_named(ledger: Ledger, field: str) -> None:
+    """CRC and chain digest fit, the content does not."""
+    store = ledger.snapshots("node-a")
+    forged, other = store.seqs()[1:3]
+    true, later = store.load(forged, STATE_VERSION), store.load(other, STATE_VERSION)
+    assert true is not None
+    assert later is not None
+    if field == "state":
+        store.save(msgspec.structs.replace(true, state=later.state))
+    else:
+        store.save(msgspec.structs.replace(true, ts_ns=true.ts_ns - 1))
+    assert audit(ledger).findings == ()
+    (finding,) = prove_snapshots(ledger)
+    assert (finding.file, finding.seq) == (str(store.path(forged)), forged)
+    assert "remove this snapshot" in finding.problem
+
+
+def test_a_snapshot_of_another_form_is_not_used(ledger: Ledger) -> None:
+    """So nothing is said of it."""
+    store = ledger.snapshots("node-a")
+    snapshot = store.load(store.seqs()[0], STATE_VERSION)
+    assert snapshot is not None
+    store.save(msgspec.structs.replace(snapshot, version="old", state=b"whatever"))
+    assert list(prove_snapshots(ledger)) == []
