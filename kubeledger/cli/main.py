@@ -6,6 +6,8 @@ completion stay as fast as click itself.
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 from importlib import import_module
 
@@ -13,7 +15,10 @@ import click
 
 from kubeledger import __version__
 
-__all__ = ["COMMANDS", "cli", "run"]
+__all__ = ["COMMANDS", "INTERRUPTED_EXIT_CODE", "cli", "run"]
+
+INTERRUPTED_EXIT_CODE = 130
+"""Of Ctrl-C: 128 and the number of the signal."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("kubeledger.cli.demo:demo", "Run the main job end to end on a bundled recording."),
@@ -75,10 +80,40 @@ def cli() -> None:
 
 
 def run() -> None:
-    """Entry point of the ``kubeledger`` script; a closed pipe ends it quietly."""
+    """Entry point of the ``kubeledger`` script.
+
+    A closed pipe ends it quietly, an interrupt with 130, as shells have it.
+    """
+    codes = [0]
+    atexit.register(_leave, codes)  # the first one that is registered is called last
     try:
-        cli()
+        codes[0] = _run()
+    except SystemExit as end:
+        codes[0] = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
+    sys.exit(codes[0])
+
+
+def _run() -> int:
+    try:
+        ended = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED_EXIT_CODE
     except BrokenPipeError:
         # The reader (head, less) has gone: what it wanted it has.
         sys.stderr.close()
-        sys.exit(0)
+        return 0
+    return ended if isinstance(ended, int) else 0
+
+
+def _leave(codes: list[int]) -> None:
+    """End at once where a query goes on that hears no interrupt: nobody waits for it."""
+    api = sys.modules.get("kubeledger.query.api")
+    if api is not None and api.left_behind():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(codes[0])

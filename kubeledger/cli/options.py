@@ -123,6 +123,8 @@ def reports_errors(function: _F) -> _F:
             _show(error, debug=debug)
             sys.exit(error.exit_code)
         except Exception as error:
+            if _is_interrupt(error):
+                raise KeyboardInterrupt from None
             if debug:
                 traceback.print_exc()
             else:
@@ -132,6 +134,11 @@ def reports_errors(function: _F) -> _F:
 
     # The wrapper takes what the function takes, and --debug, which click passes by name.
     return wrapper  # type: ignore[return-value] # see above
+
+
+def _is_interrupt(error: Exception) -> bool:
+    """DuckDB has words of its own for Ctrl-C."""
+    return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
 def _show(error: KubeledgerError, *, debug: bool) -> None:

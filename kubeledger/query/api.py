@@ -23,7 +23,7 @@ from kubeledger.query.loader import load
 from kubeledger.query.segments import fingerprint
 from kubeledger.query.views import Needs, needs_of
 
-__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "connect"]
+__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "connect", "left_behind"]
 
 DEFAULT_TIMEOUT_S = 60.0
 _FETCH_ROWS = 2048
@@ -231,6 +231,11 @@ class _TimeLimit:
 
 
 _left_behind: list[duckdb.DuckDBPyConnection] = []
+
+
+def left_behind() -> bool:
+    """Whether a query goes on that was told to stop, and may go on for long."""
+    return bool(_left_behind)
 
 
 def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from kubeledger.cli.main import COMMANDS, cli
+from kubeledger.cli.main import COMMANDS, cli, run
+from kubeledger.cli.options import reports_errors
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,3 +57,71 @@ def test_ci_runs_the_readme_test_command() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     command = next(line for line in readme.splitlines() if "pytest" in line and "venv" in line)
     assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+
+
+def ends(monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> object:
+    """How the script ends when the commands do something."""
+
+    def main(**_: object) -> object:
+        return does()
+
+    monkeypatch.setattr("kubeledger.cli.main.atexit.register", lambda *_: None)
+    monkeypatch.setattr(cli, "main", main)
+    with pytest.raises(SystemExit) as ended:
+        run()
+    return ended.value.code
+
+
+def test_an_interrupt_is_no_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 130, as shells have it, also where DuckDB was at work."""
+
+    @click.command()
+    @reports_errors
+    def asks_duckdb() -> None:
+        raise RuntimeError("Query interrupted")
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    assert ends(monkeypatch, interrupted) == 130
+    assert ends(monkeypatch, lambda: asks_duckdb.main([], standalone_mode=False)) == 130
+    assert capsys.readouterr().err.split() == ["interrupted"] * 2
+
+
+def test_other_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A usage error is shown; a command's own exit code counts."""
+
+    def misused() -> None:
+        raise click.UsageError("no such thing")
+
+    assert ends(monkeypatch, misused) == 2
+    assert "no such thing" in capsys.readouterr().err
+    assert ends(monkeypatch, lambda: 5) == 5
+    assert ends(monkeypatch, lambda: None) == 0
+    assert ends(monkeypatch, lambda: sys.exit(3)) == 3
+
+
+def test_a_query_that_hears_nothing_is_not_waited_for() -> None:
+    """The command ends with its message, and with nothing else."""
+    code = (
+        "import sys, kubeledger.query.api as api\n"
+        "from kubeledger.cli import main\n"
+        "api.left_behind = lambda: True\n"
+        "class Loud:\n"
+        "    def __del__(self): sys.__stderr__.write('leaked')\n"
+        "loud = Loud()\n"
+        "main.cli.main = lambda **_: print('done') or 2\n"
+        "main.run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "done\n", "")
+
+
+@pytest.mark.parametrize("digest", ["", "dead", "node-a=", "x" * 64, "0" * 66])
+def test_what_is_no_digest(digest: str) -> None:
+    """A wrong call, and no finding about the ledger."""
+    result = CliRunner().invoke(cli, ["audit", "--expect", digest])
+    assert result.exit_code == 2
+    assert "is no chain digest" in result.output
