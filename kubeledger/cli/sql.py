@@ -66,6 +66,7 @@ def sql(
     QUERY is one SELECT over the views (`SHOW TABLES` lists them); `-` reads it from standard
     input. Without QUERY it is an interactive shell.
     """
+    from kubeledger.cli.memory import bounded
     from kubeledger.query.api import connect
 
     if sum([query is not None, run_ is not None, list_]) > 1:
@@ -74,7 +75,10 @@ def sql(
         _show_library(output)
         return
     given = named(params)
-    with connect(ledger, timeout_s=timeout_s, memory_limit=memory) as database:
+    with (
+        bounded(memory),
+        connect(ledger, timeout_s=timeout_s, memory_limit=memory) as database,
+    ):
         if run_ is not None:
             from kubeledger.query.library import find_query
 

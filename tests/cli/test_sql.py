@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -198,3 +199,13 @@ class TestShell:
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shell's history is not that of whoever runs the tests."""
     monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def test_memory_bounds_the_process_too(ask: Run) -> None:
+    """Of what DuckDB does not count; afterwards it is as before."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    result = ask("sql", "SELECT length(repeat('x', 4000000000))", "--memory", "200MB")
+    assert result.exit_code == 2
+    assert "Out of Memory" in result.stderr
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    assert ask("sql", "SELECT 1", "--memory", "1.5 gib").exit_code == 0
