@@ -18,8 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
+_DIGEST_DIGITS = 64
 _BROKEN = 1
 """Exit code: something is not as it was written, or as it should be."""
+
+
+def _digests(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    for text in given:
+        digest = text.rpartition("=")[2]
+        if len(digest) != _DIGEST_DIGITS or not set(digest.lower()) <= set("0123456789abcdef"):
+            raise click.BadParameter(
+                f"{text!r} is no chain digest: give the {_DIGEST_DIGITS} hex digits of an audit"
+            )
+    return given
 
 
 @click.command(epilog="Example: kubeledger audit --expect node-a=1f0c… (from an earlier audit)")
@@ -29,10 +40,15 @@ _BROKEN = 1
     "--expect",
     "expected",
     multiple=True,
+    callback=_digests,
     metavar="[NODE=]DIGEST",
     help="Chain digest noted earlier; the ledger must still contain it. May be repeated.",
 )
-@click.option("--chain-only", is_flag=True, help="Leave checkpoints and cgroups out: much quicker.")
+@click.option(
+    "--chain-only",
+    is_flag=True,
+    help="Leave checkpoints, cgroups and what caches hold out: much quicker.",
+)
 @output_option("table", "json")
 @reports_errors
 def audit(
@@ -45,12 +61,16 @@ def audit(
     """Check every CRC, the hash chain, the numbering and the manifest, then what is recorded.
 
     That is: the checksums of the kubelet's checkpoints, and the values in cgroup files against
-    what the pods ask for. SOURCE is a ledger, a *.ledger.jsonl file, or a node's files, which
-    are imported for the while; without one the ledger is audited.
+    what the pods ask for. The caches (snapshots, and Parquet below LEDGER/history) are checked
+    for their bytes, and made again from the records to prove what they hold.
+
+    SOURCE is a ledger, a *.ledger.jsonl file, or a node's files, which are imported for the
+    while; without one the ledger is audited.
 
     Prints each node's chain digest: keep it elsewhere, and a later audit with --expect proves
     that nothing up to then was rewritten. Exits with 1 when anything does not fit.
     """
+    from kubeledger.cli.audit_caches import check_caches, prove_caches
     from kubeledger.cli.audit_contents import contents_of
     from kubeledger.cli.verify import histories_for
     from kubeledger.importers.histories import is_ledger
@@ -61,16 +81,20 @@ def audit(
     places = [Path(source) for source in sources] if sources else [ledger]
     ledgers = [Ledger.open(path) for path in places if not sources or is_ledger(path)]
     reports = [run_audit(opened) for opened in ledgers]
+    findings = [finding for one in reports for finding in one.findings]
+    sound = not findings
+    findings += check_caches(ledgers)
+    # Records that are not as they were written prove nothing: no cache, and not the kubelet.
+    if not chain_only and sound:
+        findings += prove_caches(ledgers)
     report = AuditReport(
-        nodes=tuple(node for one in reports for node in one.nodes),
-        findings=tuple(finding for one in reports for finding in one.findings),
+        nodes=tuple(node for one in reports for node in one.nodes), findings=tuple(findings)
     )
     missing = tuple(
         text for text in expected if not any(_contains(opened, text) for opened in ledgers)
     )
     contents: Contents | None = None
-    # Records that are not as they were written prove nothing about a kubelet.
-    if not chain_only and not report.findings and (sources or report.nodes):
+    if not chain_only and sound and (sources or report.nodes):
         with histories_for(sources, ledger, None) as histories:
             contents = contents_of(histories)
     if output == "json":

@@ -158,19 +158,19 @@ def _flaw(path: Path, file: PartFile) -> str | None:
 
 
 def _misfit(ledger: Ledger, node: str, parts: list[Part]) -> str | None:
-    """Why the parts of a node are not those of its records; the records may be damaged, too."""
+    """Why the parts of a node are not those of its records."""
     if node not in ledger.nodes():
         return f"the index names {node}, of which there are no records" if parts else None
-    begin = last_seq = ledger.begin(node).seq
-    behind = [part for part in parts if part.last_seq > begin]  # others: of dropped records
-    for part in behind:
-        if part.first_seq != last_seq + 1 or part.last_seq < part.first_seq:
-            return f"the index names no part that begins with record {last_seq + 1} of {node}"
-        last_seq = part.last_seq
     try:
+        begin = last_seq = ledger.begin(node).seq
+        behind = [part for part in parts if part.last_seq > begin]  # others: of dropped records
+        for part in behind:
+            if part.first_seq != last_seq + 1 or part.last_seq < part.first_seq:
+                return f"the index names no part that begins with record {last_seq + 1} of {node}"
+            last_seq = part.last_seq
         digest = ledger.digest_at(node, last_seq) if behind else None
     except DamagedLedgerError:
-        return None  # told as such
+        return None  # the records themselves are at fault, and told as such
     if behind and (digest is None or digest.hex() != behind[-1].chain):
         return f"the index names another chain digest at record {last_seq} of {node}"
     return None

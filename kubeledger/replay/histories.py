@@ -94,7 +94,7 @@ def _history_of_node(ledger: Ledger, node: str) -> History:
         with ledger.reading(node) as look:
             _refuse_another_base(look, content)
             if kinds is None:
-                yield from look.replay(verify="crc")
+                yield from look.replay()
             else:
                 yield from look.records(verify="crc", kinds=kinds)
 

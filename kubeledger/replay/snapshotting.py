@@ -105,6 +105,6 @@ def refresh_snapshots(ledger: Ledger, node: str, every: int = SNAPSHOT_EVERY) ->
         KubeledgerError: the ledger cannot be read, or a snapshot not be stored.
     """
     folder = SnapshottingFolder(ledger, node, every)
-    folder.apply(ledger.records(node, folder.state.seq, verify="crc"))
+    folder.apply(ledger.records(node, folder.state.seq))
     folder.finish()
     return folder.state

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from zlib import crc32
 
+import duckdb
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
+from kubeledger.history.index import HISTORY, Index, load_index, save_index
+from kubeledger.history.parts import file_crc
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.replay import refresh_snapshots
+from kubeledger.replay.encoding import STATE_VERSION
 from tests.query.fixture_ledger import whole_story
 
 
@@ -46,6 +53,10 @@ def forge_line(ledger: Ledger, number: int) -> int:
         ("ls",),
         ("ls", "--pod", "default/web"),
         ("show", "47"),
+        ("state",),
+        ("verify",),
+        ("export",),
+        ("completeness",),
     ],
     ids=lambda question: question[0],
 )
@@ -65,3 +76,73 @@ def test_a_line_with_a_fitted_crc_is_never_answered(
     assert "record 60" in result.stderr
     assert str(offset) in result.stderr
     assert "chain" in result.stderr
+
+
+def forge_history(ledger: Ledger) -> Path:
+    """Change rows of the one Parquet file and fit size and CRC; its path."""
+    root = ledger.path / HISTORY
+    (path,) = root.glob("node=*/date=*/*.parquet")
+    changed = path.with_suffix(".changed")
+    with duckdb.connect(":memory:") as connection:
+        connection.execute(
+            f"COPY (SELECT * REPLACE (ts_ns + 1 AS ts_ns)"
+            f" FROM read_parquet('{path}', hive_partitioning = false))"
+            f" TO '{changed}' (FORMAT parquet)"
+        )
+    changed.replace(path)
+    ((node, (part,)),) = load_index(root).nodes.items()
+    file = msgspec.structs.replace(
+        part.files[0], size_bytes=path.stat().st_size, crc=file_crc(path)
+    )
+    save_index(root, Index(nodes={node: [msgspec.structs.replace(part, files=(file,))]}))
+    return path
+
+
+def forge_snapshot(ledger: Ledger) -> Path:
+    """Put another state into the newest snapshot; its path."""
+    store = ledger.snapshots("node-a")
+    states = [store.load(seq, STATE_VERSION) for seq in store.seqs()]
+    assert states[0] is not None
+    assert states[-1] is not None
+    return store.save(msgspec.structs.replace(states[-1], state=states[0].state))
+
+
+def test_audit_proves_what_caches_hold(ledger: Ledger) -> None:
+    """A true one is sound; a forged one is named, but for --chain-only; the records are not."""
+    refresh_snapshots(ledger, "node-a", 10)
+    assert run("index", "--ledger", ledger.path).exit_code == 0
+    sound = run("audit", "--ledger", ledger.path)
+    assert (sound.exit_code, sound.stdout.splitlines()[-1]) == (0, "sound")
+    digest = next(line.split()[1] for line in sound.stdout.splitlines() if "digest" in line)
+    for path in (forge_snapshot(ledger), forge_history(ledger)):
+        found = run("audit", "--ledger", ledger.path, "--expect", digest)
+        assert found.exit_code == 1, found.output
+        assert str(path) in found.stdout
+    told = json.loads(run("audit", "--ledger", ledger.path, "-o", "json").stdout)
+    assert len(told["findings"]) == 2
+    assert "checkpoints" in told  # the records are sound, so what they hold is judged
+    assert run("audit", "--ledger", ledger.path, "--chain-only").exit_code == 0
+
+
+def test_audit_checks_the_bytes_of_the_history(ledger: Ledger) -> None:
+    """With --chain-only, too; what it advises mends it."""
+    assert run("index", "--ledger", ledger.path).exit_code == 0
+    (path,) = (ledger.path / HISTORY).glob("node=*/date=*/*.parquet")
+    path.write_bytes(path.read_bytes()[:-1])
+    for option in ((), ("--chain-only",)):
+        found = run("audit", "--ledger", ledger.path, *option)
+        assert found.exit_code == 1
+        assert f"{path} (record 1): the bytes of this file were changed" in found.stdout
+        assert "`kubeledger index --rebuild`" in found.stdout
+    assert run("index", "--rebuild", "--ledger", ledger.path).exit_code == 0
+    assert run("audit", "--ledger", ledger.path).stdout.endswith("sound\n")
+
+
+def test_a_damaged_record_is_the_only_finding(ledger: Ledger) -> None:
+    """It proves nothing about caches, and they are not to blame for it."""
+    refresh_snapshots(ledger, "node-a", 10)
+    assert run("index", "--ledger", ledger.path).exit_code == 0
+    forge_line(ledger, 20)
+    found = run("audit", "--ledger", ledger.path)
+    assert found.exit_code == 1
+    assert found.stdout.endswith("1 findings\n")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from threading import Timer
 from zlib import crc32
 
 import duckdb
 import msgspec
 import pytest
+from filelock import FileLock
 
-from kubeledger.history.history import History
+from kubeledger.history.history import LOCK, History
 from kubeledger.history.index import HISTORY, INDEX, Index, Part, load_index, save_index
 from kubeledger.history.lines import quoted
 from kubeledger.history.parts import file_crc
@@ -243,3 +245,21 @@ def test_parts_that_are_not_those_of_the_records_are_named(ledger: Ledger, tmp_p
         nodes = {**whole.nodes, "node-a": [*parts[:at], changed, *parts[at + 1 :]]}
         save_index(root, Index(nodes=nodes))
         assert {f.file for f in prove(ledger, tmp_path)} == {str(root / name) for name in files}
+
+
+def test_files_that_are_being_written_are_waited_for(ledger: Ledger) -> None:
+    """Files stand there a moment before the index names them."""
+    root = ledger.path / HISTORY
+    whole = load_index(root)
+    lock = FileLock(root / LOCK, is_singleton=False, thread_local=False)
+    lock.acquire()
+    save_index(root, Index(nodes={**whole.nodes, "node-b": []}))
+
+    def done() -> None:
+        save_index(root, whole)
+        lock.release()
+
+    timer = Timer(0.5, done)
+    timer.start()
+    assert check_history(ledger) == []
+    timer.join()
