@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kubeledger.cli.options import ledger_option, node_option, parse_time, reports_errors
+from kubeledger.cli.output import printable
+
+if TYPE_CHECKING:
+    from kubeledger.ledger.ledger import Ledger
 
 __all__ = ["export"]
 
@@ -71,7 +76,8 @@ def export(
     Without a filter these are the ledger's own lines. With one, records are numbered anew, and
     what every reader needs is kept: starts of the kubelet, its settings, the node, and the
     lists of pods (of the pod asked for). An excerpt is less evidence: what `verify` misses in
-    it may stand in the rest of the ledger.
+    it may stand in the rest of the ledger. What is left of a ledger whose first records were
+    dropped is an excerpt, too.
 
     With --redact the records are for other eyes: they verify as before, but whose they are only
     the owner of the key can tell. Resources, numbers and times stay.
@@ -90,6 +96,7 @@ def export(
     )
     opened = Ledger.open(ledger)
     lines = lines_of_excerpt(opened, wanted)
+    _tell_of_drops(opened, node)
     if redact:
         from kubeledger.query.excerpt import records_of_excerpt
         from kubeledger.query.redaction import redacted
@@ -100,6 +107,17 @@ def export(
         return
     count = write_lines(out, lines)
     click.echo(f"{count} records in {out}", err=True)
+
+
+def _tell_of_drops(ledger: Ledger, node: str | None) -> None:
+    for name in ledger.nodes():
+        begin = ledger.begin(name)
+        if begin.base is not None and node in (None, name):
+            words = (
+                f"warning: records 1 to {begin.seq} of {name} were dropped before: the others are "
+                "numbered and chained anew, and verify may know less of them than in the ledger"
+            )
+            click.echo(printable(words), err=True)
 
 
 def _key(secret: str | None) -> bytes:

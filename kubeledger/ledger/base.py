@@ -72,7 +72,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         """The error for a question about what was dropped."""
         return RecordsDroppedError(
             f"{asked}: {self.phrase}",
-            advice=f"ask for record {self.dropped.last_seq} or later, or read a copy of the "
+            advice=f"ask for record {self.dropped.last_seq + 1} or later, or read a copy of the "
             "ledger from before",
         )
 

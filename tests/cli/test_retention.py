@@ -105,7 +105,9 @@ def test_every_command_knows_the_base(tmp_path: Path) -> None:
     assert run("index", "--rebuild", *here).stdout.startswith("node-a: records 9 to 25")
     assert run("verify", *here).exit_code == 0
     out = tmp_path / "out.ledger.jsonl"
-    assert run("export", *here, "--out", out).exit_code == 0
+    told = run("export", *here, "--out", out)
+    assert told.exit_code == 0
+    assert "records 1 to 8 of node" in told.stderr
     assert len(out.read_bytes().splitlines()) == 17
     assert run("diff", ledger.path, out).exit_code == 0
     assert run("diff", f"{ledger.path}@9", f"{ledger.path}@9").exit_code == 0
