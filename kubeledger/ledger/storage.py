@@ -49,10 +49,13 @@ def storage_errors(doing: str, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
+        advice, file = _ADVICE.get(error.errno or 0, ""), str(path)
+        if error.errno in (errno.EACCES, errno.EPERM):
+            file = error.filename if isinstance(error.filename, str) else file
+            if doing.startswith(("read ", "prove ")):
+                advice = "give this user read access to it"
         raise LedgerUnavailableError(
-            f"cannot {doing}: {reason}",
-            advice=_ADVICE.get(error.errno or 0, ""),
-            file=str(path),
+            f"cannot {doing}: {reason}", advice=advice, file=file
         ) from error
 
 

@@ -15,7 +15,7 @@ from kubeledger.errors import KubeledgerError, LedgerUnavailableError
 from kubeledger.ledger import manifest
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.storage import write_atomically
+from kubeledger.ledger.storage import storage_errors, write_atomically
 from kubeledger.ledger.writer import WriterOptions
 from tests.ledger.making import NODE, append, batch, ledger_of, segment_paths, seqs, sizes
 
@@ -205,3 +205,15 @@ def test_a_seal_that_fails_is_told_at_the_end(
     append(ledger, batch(5, 1))
     assert [path.suffix for path in segment_paths(ledger)] == [".zst", ".jsonl"]
     assert seqs(ledger) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("doing", "advice"), [("read it", "read access"), ("seal it", "write access")]
+)
+def test_what_is_forbidden_is_named(tmp_path: Path, doing: str, advice: str) -> None:
+    """The file, and what is missing."""
+    refused = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "a" / "b"))
+    with pytest.raises(LedgerUnavailableError) as told, storage_errors(doing, tmp_path):
+        raise refused
+    assert told.value.file == str(tmp_path / "a" / "b")
+    assert advice in told.value.advice
