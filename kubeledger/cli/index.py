@@ -24,6 +24,7 @@ def index(ledger: Path, rebuild: bool) -> None:
     `kubeledger sql` does so by itself where it pays. The files hold nothing that the ledger
     does not hold, and may be removed at any time.
     """
+    from kubeledger.errors import LedgerUnavailableError
     from kubeledger.history.history import History
     from kubeledger.history.index import HISTORY
     from kubeledger.ledger.ledger import Ledger
@@ -31,6 +32,12 @@ def index(ledger: Path, rebuild: bool) -> None:
 
     opened = Ledger.open(ledger)
     with TemporaryDirectory(prefix="kubeledger-") as scratch:
+        if (ledger / HISTORY).is_symlink():
+            raise LedgerUnavailableError(
+                "the history is a link, and nothing is written behind one",
+                advice="remove the link",
+                file=str(ledger / HISTORY),
+            )
         if rebuild and (ledger / HISTORY).is_dir():
             with storage_errors("remove the history", ledger / HISTORY):
                 shutil.rmtree(ledger / HISTORY)

@@ -33,6 +33,7 @@ from kubeledger.history.lines import ROW_COLUMNS, quoted
 from kubeledger.history.parts import PartWriter, engine, file_crc, pieces_of
 from kubeledger.ledger.audit import Finding
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.names import node_directory
 from kubeledger.ledger.storage import storage_errors
 
 __all__ = ["check_history", "prove_history"]
@@ -113,7 +114,8 @@ def _check(ledger: Ledger, root: Path) -> list[Finding]:
         reason = (error.strerror or str(error)).lower()
         return [_find(root / INDEX, f"the index of the history cannot be read: {reason}")]
     if index is None:
-        return [_find(root / INDEX, "the index of the history is lost")] if files else []
+        left_over = all(_is_left_over(ledger, Index(), name) for name in files)
+        return [] if left_over else [_find(root / INDEX, "the index of the history is lost")]
     if index.form != FORM:
         return []
     findings = [
@@ -127,13 +129,27 @@ def _check(ledger: Ledger, root: Path) -> list[Finding]:
     findings += [
         _find(root / name, "the index does not name this file")
         for name in files
-        if name not in named
+        if name not in named and not _is_left_over(ledger, index, name)
     ]
     for node, parts in index.nodes.items():
         problem = _misfit(ledger, node, parts)
         if problem is not None:
             findings.append(_find(root / INDEX, problem, node))
     return findings
+
+
+def _is_left_over(ledger: Ledger, index: Index, name: str) -> bool:
+    """Whether a writer may have been cut off before it named the file: it begins the next part.
+
+    The next writer takes it away.
+    """
+    directory, _, file = name.partition("/")
+    for node in ledger.nodes():
+        if directory == f"node={node_directory(node)}":
+            parts = index.nodes.get(node, [])
+            end = parts[-1].last_seq if parts else ledger.begin(node).seq
+            return file.rpartition("/")[2].startswith(f"{end + 1:020d}-")
+    return False
 
 
 def _parquet_files(root: Path) -> Iterator[str]:

@@ -42,3 +42,16 @@ def test_index_says_when_it_cannot_be_kept(tmp_path: Path) -> None:
     failed = CliRunner().invoke(cli, ["index", "--ledger", str(ledger.path)])
     assert failed.exit_code != 0
     assert "cannot write the history" in failed.output
+
+
+def test_a_history_that_is_a_link(tmp_path: Path) -> None:
+    """Nothing is written or removed behind it."""
+    ledger = Ledger.create(tmp_path / "ledger").path
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine").write_text("x")
+    (ledger / "history").symlink_to(tmp_path / "elsewhere")
+    for more in ([], ["--rebuild"]):
+        result = CliRunner().invoke(cli, ["index", "--ledger", str(ledger), *more])
+        assert result.exit_code == 4
+        assert "is a link" in result.stderr
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["mine"]

@@ -144,6 +144,29 @@ def test_a_file_that_was_put_there_is_named(ledger: Ledger) -> None:
     assert msgspec.json.encode(check_history(ledger))
 
 
+@pytest.mark.parametrize("parts", [0, 1, 2])
+def test_what_an_interrupted_writer_left_is_no_finding(ledger: Ledger, parts: int) -> None:
+    """Files of the part that was to follow, before the index named them."""
+    root = ledger.path / HISTORY
+    index = load_index(root)
+    nodes = {node: of_node[:parts] for node, of_node in index.nodes.items()}
+    named = {file.name for of_node in nodes.values() for part in of_node for file in part.files}
+    following = {
+        file.name
+        for node, of_node in index.nodes.items()
+        for part in of_node[parts : parts + 1]
+        for file in part.files
+    }
+    for path in files_of(ledger):
+        if path.relative_to(root).as_posix() not in named | following:
+            path.unlink()
+    save_index(root, Index(nodes=nodes))
+    assert check_history(ledger) == []
+    if parts == 0:
+        (root / INDEX).unlink()
+        assert check_history(ledger) == []
+
+
 @pytest.mark.parametrize("content", [b"", b"{}\n00000000\n", b"\xff\x00", None, "no json", "link"])
 def test_a_bad_index_is_named(ledger: Ledger, tmp_path: Path, content: bytes | str | None) -> None:
     """Cut, false, no text, lost, fitted but senseless, or elsewhere: one finding, of the index."""
