@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _JSON = msgspec.json.Decoder(dict[str, Any])
-_CALLER = re.compile(r"(?:.*/)?([^/:]+):(\d+)\Z")
+_CALLER = re.compile(r"(?:.*/)?([^/:]+):(\d{1,9})\Z")
 _SEVERITIES = {b"I": "I", b"W": "W", b"E": "E", b"F": "F"}
 
 

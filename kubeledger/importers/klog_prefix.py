@@ -15,14 +15,14 @@ import msgspec
 __all__ = ["ANY_ENTRY", "HEADER", "JSON_START", "Unwrapped", "Unwrapper", "is_entry"]
 
 HEADER = re.compile(
-    rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) +(\d+) ([^\s:\]]+):(\d+)\] ?", re.DOTALL
+    rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) +(\d{1,19}) ([^\s:\]]+):(\d{1,9})\] ?", re.DOTALL
 )
 """klog's text header: severity, stamp, pid, file, line."""
 
 JSON_START = b'{"ts":'
 
 ANY_ENTRY = re.compile(
-    rb"[IWEF{](?:(?<=[IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\]"
+    rb"[IWEF{](?:(?<=[IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,19} [^\s:\]]+:\d{1,9}\]"
     rb'|(?<=\{)\\?"ts\\?":)'
 )
 """A klog entry of either form, anywhere in a text; one class of first letters is searched fast."""

@@ -178,11 +178,10 @@ def _joined(lines: list[str]) -> str | None:
 def _bracketed(text: str, start: int) -> tuple[Any, int]:
     try:
         value, end = _DECODER.raw_decode(text, start)
-    except ValueError:
-        pass
-    else:
         if end == len(text) or text[end] in " \n":
             return _normal(value), end
+    except (ValueError, RecursionError):
+        pass
     end = _balanced_end(text, start)
     return text[start:end], end
 

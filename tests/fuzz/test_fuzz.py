@@ -26,6 +26,10 @@ FOUND: tuple[tuple[str, bytes], ...] = (
     ("log-runtime", b'{"log":"I1121 02:52:44.127126 1 iptables.go:1] running"}\n'),
     ("setting", b"maxPods=" + b"[" * 3000),
     ("setting", b"cgroupRoot=\xed\xa0\x80"),
+    ("log-text", b"I1121 02:52:44.127126 " + b"9" * 5000 + b" a.go:1] x\n"),
+    ("log-text", b"I1121 02:52:44.127126 1 a.go:" + b"9" * 5000 + b"] x\n"),
+    ("log-json", b'{"ts":1.0,"caller":"a.go:' + b"9" * 5000 + b'","msg":"x","v":0}\n'),
+    ("values", b'"m" a=' + b"[" * 3000 + b"]" * 3000),
     ("scenario", b'{"\\ud83d": 1}'),
     ("scenario", b'{"node": {"\\ud83d": 1}, "pods": [{"\\ud83d": 1}]}'),
 )
