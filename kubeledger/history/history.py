@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from stat import S_ISREG
 from typing import NamedTuple
 
 import duckdb
@@ -21,20 +20,20 @@ from filelock import FileLock, Timeout
 
 from kubeledger.errors import LedgerUnavailableError
 from kubeledger.history.index import HISTORY, Index, Part, PartFile, load_index, save_index
-from kubeledger.history.parts import PartWriter, file_crc, pieces_of
+from kubeledger.history.parts import PartWriter, file_crc, own_status, pieces_of
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import SegmentInfo
 from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
 from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import storage_errors
 
-__all__ = ["GROW_BYTES", "LOCK", "LOCK_WAIT_S", "Coverage", "History", "forget_dropped"]
+__all__ = ["GROW_BYTES", "LOCK", "Coverage", "History", "forget_dropped", "held_alone"]
 
 GROW_BYTES = 16 << 20
 """So many bytes of lines behind the history are read as they are; more become Parquet."""
 
 LOCK = "history.lock"
-LOCK_WAIT_S = 600.0
+_LOCK_WAIT_S = 600.0
 _PACKED_RATIO = 8  # of a sealed segment that nobody counted; only decides when to grow
 
 
@@ -164,9 +163,8 @@ class History:
 
     def _is_sound(self, path: Path, file: PartFile) -> bool:
         try:
-            status = path.lstat()
-            linked = path.parent.is_symlink() or path.parent.parent.is_symlink()
-            if linked or status.st_size != file.size_bytes or not S_ISREG(status.st_mode):
+            status = own_status(path)
+            if status is None or status.st_size != file.size_bytes:
                 return False
             stamp = (status.st_ino, status.st_mtime_ns, file.crc)
             if self._proved.get(path) != stamp:
@@ -223,7 +221,7 @@ class History:
         if root.is_symlink():
             raise OSError(f"{root} is a link, which may lead anywhere")
         root.mkdir(exist_ok=True)
-        with FileLock(root / LOCK, timeout=LOCK_WAIT_S, is_singleton=False):
+        with _lock(root):
             held = self._held()  # another one may have done it meanwhile
             index = Index(nodes={
                 node: [item.part for item in parts if item.root == root]
@@ -251,19 +249,33 @@ def forget_dropped(ledger: Ledger) -> None:
     root = ledger.path / HISTORY
     if root.is_symlink() or not root.is_dir():
         return
-    with storage_errors("remove dropped records from the history", root):
-        try:
-            with FileLock(root / LOCK, timeout=LOCK_WAIT_S, is_singleton=False):
-                index = load_index(root)
-                for node, parts in index.nodes.items():
-                    begin = ledger.begin(node).seq if node in ledger.nodes() else 0
-                    index.nodes[node] = [part for part in parts if part.first_seq > begin]
-                save_index(root, index)
-                _tidy(root, index)
-        except Timeout:
-            raise LedgerUnavailableError(
-                "the history is in use", advice="run it again", file=str(root)
-            ) from None
+    with storage_errors("remove dropped records from the history", root), held_alone(root):
+        index = load_index(root)
+        for node, parts in index.nodes.items():
+            begin = ledger.begin(node).seq if node in ledger.nodes() else 0
+            index.nodes[node] = [part for part in parts if part.first_seq > begin]
+        save_index(root, index)
+        _tidy(root, index)
+
+
+@contextmanager
+def held_alone(root: Path) -> Iterator[None]:
+    """Hold the history's lock, when nobody else does any more.
+
+    Raises:
+        LedgerUnavailableError: others hold it for too long.
+    """
+    try:
+        with _lock(root):
+            yield
+    except Timeout:
+        raise LedgerUnavailableError(
+            "the history is in use", advice="run it again", file=str(root)
+        ) from None
+
+
+def _lock(root: Path) -> FileLock:
+    return FileLock(root / LOCK, timeout=_LOCK_WAIT_S, is_singleton=False)
 
 
 def _rest_of(counted: SegmentInfo | None, plain_bytes: int, end: int) -> int:

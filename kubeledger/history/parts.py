@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator
 from itertools import takewhile
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple
 from zlib import crc32
 
@@ -20,7 +21,7 @@ from kubeledger.ledger.names import TEMPORARY_SUFFIX, node_directory
 from kubeledger.ledger.regular import open_regular
 from kubeledger.wire.codec import chain_of
 
-__all__ = ["PartWriter", "Piece", "engine", "file_crc", "pieces_of"]
+__all__ = ["PartWriter", "Piece", "engine", "file_crc", "own_status", "pieces_of"]
 
 PART_BYTES = 64 << 20
 """A part holds about as many bytes of lines at most: what is in memory while it is made."""
@@ -75,6 +76,17 @@ def pieces_of(
                 size += file.write(raw.line)
                 last, raw = raw, next(lines, None)
         yield Piece(path, first.file, first.seq, last.seq, chain_of(last.line).hex())
+
+
+def own_status(path: Path) -> os.stat_result | None:
+    """Of a file of a part; None where it, or a directory above it, is a link or no regular file.
+
+    Raises:
+        OSError: there is nothing, or it may not be looked at.
+    """
+    status = path.lstat()
+    linked = path.parent.is_symlink() or path.parent.parent.is_symlink()
+    return None if linked or not S_ISREG(status.st_mode) else status
 
 
 def file_crc(path: Path) -> str:

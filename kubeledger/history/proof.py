@@ -11,13 +11,11 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from stat import S_ISREG
 
 import duckdb
-from filelock import FileLock, Timeout
 
 from kubeledger.errors import DamagedLedgerError, LedgerUnavailableError
-from kubeledger.history.history import LOCK, LOCK_WAIT_S
+from kubeledger.history.history import LOCK, held_alone
 from kubeledger.history.index import (
     FORM,
     HISTORY,
@@ -30,7 +28,7 @@ from kubeledger.history.index import (
     read_index,
 )
 from kubeledger.history.lines import ROW_COLUMNS, quoted
-from kubeledger.history.parts import PartWriter, engine, file_crc, pieces_of
+from kubeledger.history.parts import PartWriter, engine, file_crc, own_status, pieces_of
 from kubeledger.ledger.audit import Finding
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import node_directory
@@ -56,13 +54,8 @@ def check_history(ledger: Ledger) -> list[Finding]:
         lock = root / LOCK
         if not findings or lock.is_symlink() or not lock.is_file() or not os.access(lock, os.W_OK):
             return findings
-        try:  # somebody may be writing the files and the index just now
-            with FileLock(lock, timeout=LOCK_WAIT_S, is_singleton=False):
-                return _check(ledger, root)
-        except Timeout:
-            raise LedgerUnavailableError(
-                "the history is in use", advice="run it again", file=str(root)
-            ) from None
+        with held_alone(root):  # somebody may be writing the files and the index just now
+            return _check(ledger, root)
 
 
 def prove_history(ledger: Ledger, scratch: Path) -> Iterator[Finding]:
@@ -161,9 +154,8 @@ def _parquet_files(root: Path) -> Iterator[str]:
 
 def _flaw(path: Path, file: PartFile) -> str | None:
     try:
-        status = path.lstat()
-        linked = path.parent.is_symlink() or path.parent.parent.is_symlink()
-        if linked or not S_ISREG(status.st_mode):
+        status = own_status(path)
+        if status is None:
             return "this is a link, or no regular file, and not read"
         changed = status.st_size != file.size_bytes or file_crc(path) != file.crc
     except (FileNotFoundError, NotADirectoryError):

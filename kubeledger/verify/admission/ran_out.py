@@ -17,15 +17,15 @@ SETTLING_NS: Final = 2 * NS_PER_S
 """What the kubelet takes at most to notice that the containers of a pod are down."""
 
 
-class _Init(msgspec.Struct, rename="camel", frozen=True):
+class _Container(msgspec.Struct, rename="camel", frozen=True):
     name: str = ""
     restart_policy: str | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel", frozen=True):
     restart_policy: str | None = None
-    containers: tuple[_Init, ...] | None = None
-    init_containers: tuple[_Init, ...] | None = None
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
 
 
 class _Pod(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ def running(pod: PodState, listed: ListedPod | None) -> list[str]:
     ]
 
 
-def _inits(spec: _Spec | None) -> dict[str, _Init]:
+def _inits(spec: _Spec | None) -> dict[str, _Container]:
     return {} if spec is None else {c.name: c for c in spec.init_containers or ()}
 
 
