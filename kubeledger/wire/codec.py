@@ -48,6 +48,7 @@ GENESIS = bytes(DIGEST_BYTES)
 """The chain digest before the first record of a node."""
 
 _CRC_PART = b',"crc":"%08x"}\n'
+_FRAME = b"%b" + _CRC_PART
 _CRC_BYTES = len(_CRC_PART % 0)
 _FRAME_BYTES = len(b',"chain":""') + 2 * DIGEST_BYTES + _CRC_BYTES
 _CHAIN_AT = slice(len(b',"chain":"') - _FRAME_BYTES, -_CRC_BYTES - 1)
@@ -106,8 +107,8 @@ def chained(payload: bytes, previous: bytes) -> tuple[bytes, bytes]:
     running.update(previous)
     running.update(payload)
     digest = running.digest()
-    chain = b',"chain":"' + hexlify(digest) + b'"'
-    return chain + _CRC_PART % crc32(chain, crc32(payload)), digest
+    chain = b',"chain":"%b"' % hexlify(digest)
+    return _FRAME % (chain, crc32(chain, crc32(payload))), digest
 
 
 def encode_parts(record: Record, previous: bytes) -> tuple[bytes, bytes, bytes]:
