@@ -137,12 +137,19 @@ class _Header(tarfile.TarInfo):
 
     @classmethod
     def fromtarfile(cls, archive: Any) -> _Header:  # noqa: ANN401 - as in the base
-        """The next member's header."""
+        """The next member's header.
+
+        Raises:
+            HeaderError: there is none.
+            ReadError: in place of other errors, which ``tarfile`` lets out.
+        """
         try:
             return super().fromtarfile(archive)
         except tarfile.HeaderError as error:
             archive.end = type(error).__name__
             raise
+        except (ValueError, OverflowError) as error:  # numbers and texts of extended headers
+            raise tarfile.ReadError("bad extended header") from error
 
 
 class _Archive(tarfile.TarFile):

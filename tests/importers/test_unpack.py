@@ -136,6 +136,19 @@ def test_what_is_whole_in_a_damaged_archive_is_read(tmp_path: Path, damage: str)
     assert ("n/pods.json" in plan.bundle.skipped) == (damage == "cut")
 
 
+def test_a_damaged_extended_header_ends_an_archive(tmp_path: Path) -> None:
+    """Its character set is told in bytes that are no text."""
+
+    def other_charset(info: tarfile.TarInfo) -> None:
+        info.pax_headers = {"hdrcharset": "BINARY"}
+
+    path = tar(tmp_path / "a.tar", LOG, ("n/pods.json", b"{}"), change=other_charset)
+    path.write_bytes(path.read_bytes().replace(b"hdrcharset=BINARY", b"hdrcharset=\xff" + b"INARY"))
+    plan = one(tmp_path, path)
+    assert [file.source.name for file in plan.bundle.files] == ["kubelet.log"]
+    assert "truncated" in {found.finding for found in plan.findings}
+
+
 def test_nothing_whole_is_an_error(tmp_path: Path) -> None:
     """It names the archive."""
     path = tar(tmp_path / "a.tar", LOG)
