@@ -68,7 +68,6 @@ _CONDITIONS = "node has conditions: "
 _COMPLETED = re.compile(
     rf'Pod "({FORMATTED_POD})" has completed, ignoring remaining sync work: create'
 )
-
 _SYNC_MESSAGES = (
     "SyncPod enter",
     "computePodActions got for pod",
@@ -287,7 +286,9 @@ class AdmissionAssembler(Assembler):
     def _status_added(self, line: LogLine, match: re.Match[str]) -> Facts:
         """Of a refusal by the topology or device manager, 1.20 has no other line of its own."""
         pod = self._links.pod_by_uid(self.context, match["uid"])
-        if pod is not None and pod.admitting and is_admission_reason(match["reason"]):
+        if pod is not None and pod in self._refusals:
+            self._refusals[pod].join(line.evidence)
+        elif pod is not None and pod.admitting and is_admission_reason(match["reason"]):
             self._reject(pod, line, match["reason"], without_prefix(match["message"]))
         return self._release(line)
 

@@ -13,6 +13,7 @@ from kubeledger.machine import Evidence, Record
 from kubeledger.node.records import KubeletStarted, SettingsObserved
 from kubeledger.profile.gates import with_gates
 from kubeledger.profile.resolve import KubeletProfile, resolve
+from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
 from kubeledger.verify.losses import Losses
@@ -34,6 +35,7 @@ class Bench:
         settings: the effective settings now.
         pods: every pod that a list shows, ever.
         losses: lines that the log lost, where that is shown.
+        capacities: sizes that hardly ever change, as all records tell them.
         docket: where findings go.
     """
 
@@ -42,6 +44,7 @@ class Bench:
         self.settings = Settings(variant)
         self.pods = PodRegister()
         self.losses = Losses()
+        self.capacities = Capacities()
         self.docket = Docket()
         self.kubelet_seq: int | None = None
         self.profile: KubeletProfile | None = None
@@ -52,6 +55,9 @@ class Bench:
     def observe(self, record: Record) -> None:
         """Take in what concerns all: a kubelet's start and its settings."""
         body = record.body
+        dispute = self.capacities.dispute(record.seq)
+        if dispute is not None:
+            self.docket.add(dispute)
         if isinstance(body, KubeletStarted):
             self.kubelet_seq = record.seq
             self._use_version(body.kubelet_version)

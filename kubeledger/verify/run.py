@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 
+from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
 from kubeledger.ledger.records import RecordsDropped
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, LogThinned
+from kubeledger.node.records import KubeletStarted, LogThinned, NodeObserved
 from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
 from kubeledger.verify.bench import Bench
@@ -95,13 +96,23 @@ def verify(
 
 def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee]]) -> None:
     """The first reading: what later records tell of earlier times."""
-    always: tuple[type[Body], ...] = (KubeletStarted, LogThinned, PodListed, RecordsDropped)
+    always: tuple[type[Body], ...] = (
+        EvictionSignalObserved,
+        ImageFsObserved,
+        KubeletStarted,
+        LogThinned,
+        NodeObserved,
+        PodListed,
+        RecordsDropped,
+    )
     kinds = {kind.kind for kind in (*foresees, *always)}
     for record in read(kinds):
         if isinstance(record.body, PodListed):
             bench.pods.note(record.seq, record.ts_ns, record.body)
         bench.losses.note(record)
+        bench.capacities.note(record)
         for foresee in foresees.get(type(record.body), ()):
             foresee(record)
     bench.pods.settle()
     bench.losses.settle()
+    bench.capacities.settle()

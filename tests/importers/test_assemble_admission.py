@@ -330,6 +330,21 @@ def test_the_status_line_of_an_old_kubelet_tells_a_refusal_for_devices() -> None
     assert [piece.line for piece in fact.evidence] == [2, 1, 3]
 
 
+def test_the_status_behind_a_refusal_supports_it() -> None:
+    """Both lines are kept, so that their words can be compared."""
+    message = "Node didn't have enough resource: cpu, requested: 900, used: 1450, capacity: 1700"
+    status = (
+        f'Status Manager: adding pod: "{UID}", with status: (1, {{Failed [] Pod {message} '
+        "OutOfcpu    [] 2026-11-21 03:00:32 +0000 UTC [] []  []}) to podStatusChannel"
+    )
+    refusal = f"Predicate failed on Pod: a_shop({UID}), for reason: {message}"
+    log = [_add(), klog("10:00:00.000200", "predicate.go", refusal)]
+    log.append(klog("10:00:00.000300", "status_manager.go", status))
+    (fact,) = facts_of(tell(world(), log), PodRejected)
+    assert values(fact.body, "reason", "message") == ("OutOfcpu", message)
+    assert [piece.line for piece in fact.evidence] == [2, 1, 3]
+
+
 def test_a_status_line_of_an_admitted_pod_refuses_nobody() -> None:
     """A victim fails with a reason, too."""
     status = (

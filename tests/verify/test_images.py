@@ -202,11 +202,23 @@ def test_the_line_that_an_image_is_used_may_be_lost(node: str, index: int, image
 def test_another_capacity_makes_the_amount_impossible() -> None:
     """The amount to free follows from the disk as it was read last."""
     start = nth("node-b", GarbageCollectionStarted, 1)
-    sample = [
-        r for r in recorded("node-b") if isinstance(r.body, ImageFsObserved) and r.seq < start.seq
-    ][-1]
-    lied = changed(recorded("node-b"), sample.seq, capacity_bytes=269553174016)
+    lied = list(recorded("node-b"))
+    samples = [r for r in lied if isinstance(r.body, ImageFsObserved) and r.seq < start.seq]
+    for sample in samples[-2:]:
+        lied = changed(lied, sample.seq, capacity_bytes=269553174016)
     assert impossible(lied) == [(start.seq, "GarbageCollectionStarted", True)]
+
+
+def test_a_capacity_that_one_sample_tells_is_not_believed() -> None:
+    """All others tell another one: both sides are shown, and no decision is blamed."""
+    start = nth("node-b", GarbageCollectionStarted, 1)
+    samples = [
+        r for r in recorded("node-b") if isinstance(r.body, ImageFsObserved) and r.seq < start.seq
+    ]
+    lied = changed(recorded("node-b"), samples[-1].seq, capacity_bytes=269553174016)
+    assert impossible(lied) == []
+    (dispute,) = [each for each in outcomes(lied) if isinstance(each, Contradiction)]
+    assert dispute.sides[0].seq == samples[-1].seq
 
 
 def test_other_thresholds_contradict_the_log() -> None:

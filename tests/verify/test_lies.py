@@ -10,6 +10,7 @@ from kubeledger.verify import Contradiction, Finding
 from tests.verify.id_lies import DAILY_IDS, NIGHTLY_IDS
 from tests.verify.lie_corpus import DAILY, NIGHTLY
 from tests.verify.lies import CONTRADICTED, Lie, judged
+from tests.verify.witness_lies import DAILY_WITNESSES, NIGHTLY_WITNESSES
 
 
 @pytest.fixture(scope="session")
@@ -35,14 +36,20 @@ def check(lie: Lie, scratch: Path, directory: Path) -> None:
     assert wrong[0].file is not None
 
 
-@pytest.mark.parametrize("lie", [*DAILY, *DAILY_IDS], ids=lambda lie: f"{lie.node}: {lie.name}")
+@pytest.mark.parametrize(
+    "lie", [*DAILY, *DAILY_IDS, *DAILY_WITNESSES], ids=lambda lie: f"{lie.node}: {lie.name}"
+)
 def test_a_lie(lie: Lie, scratch: Path, tmp_path: Path) -> None:
     """One of each subject."""
     check(lie, scratch, tmp_path)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("lie", [*NIGHTLY, *NIGHTLY_IDS], ids=lambda lie: f"{lie.node}: {lie.name}")
+@pytest.mark.parametrize(
+    "lie",
+    [*NIGHTLY, *NIGHTLY_IDS, *NIGHTLY_WITNESSES],
+    ids=lambda lie: f"{lie.node}: {lie.name}",
+)
 def test_another_lie(lie: Lie, scratch: Path, tmp_path: Path) -> None:
     """All others."""
     check(lie, scratch, tmp_path)

@@ -64,7 +64,7 @@ class Asker:
         self.bench = bench
         self.foresight = Foresight()
         self.offers = Offers(self.foresight)
-        self.nodes = Nodes()
+        self.nodes = Nodes(bench.capacities)
         self.pressure = Pressure(bench.settings)
         self.whole = False
         self.restored = Restored()

@@ -26,6 +26,7 @@ from kubeledger.node.records import NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.admission.machine import Clues, clues
+from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["Allocatable", "Nodes", "node_of"]
@@ -68,7 +69,8 @@ class _Told(msgspec.Struct, frozen=True):
 class Nodes:
     """What records of the node tell, of all times."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Capacities) -> None:
+        self._sizes = sizes
         self._told: list[tuple[int, _Told]] = []
         self._telling: dict[str, list[tuple[int, _Told]]] = {}
         self._remembered: tuple[object, Allocatable] | None = None
@@ -191,8 +193,9 @@ class Nodes:
             inputs[machine.seq] = None
             if machine.body.cpus is not None:
                 amounts["cpu"] = Quantity.of(machine.body.cpus)
-            if machine.body.memory_capacity_bytes is not None:
-                amounts["memory"] = Quantity.of(machine.body.memory_capacity_bytes)
+            memory = self._sizes.memory_bytes(machine.body.memory_capacity_bytes)
+            if memory is not None:
+                amounts["memory"] = Quantity.of(memory)
         indirect = {
             "cpu": shown_by.cpus,
             "memory": shown_by.memory_bytes,

@@ -78,7 +78,9 @@ def compare_refusal(
     status: str | None = None
     for evidence in record.evidence:
         text = evidence.text
-        if text is None or len(text) > _LONGEST or not any(word in text for word in _TELLING):
+        if text is None or len(text) > _LONGEST:
+            continue
+        if not any(word in text for word in (*_TELLING, _STATUS)):
             continue
         names_reason = "Predicate failed on Pod" not in text
         told = body.message in _unquoted(text) and (body.reason in text or not names_reason)

@@ -19,6 +19,7 @@ from kubeledger.machine import Record
 from kubeledger.node.records import NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.cgroups.judging import Option
 from kubeledger.verify.cgroups.pods import Rules
 from kubeledger.verify.cgroups.processes import MISSING_PIDS, ProcessIDs, node_pids
@@ -52,7 +53,9 @@ class Machine:
         pids: its limit of process IDs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Capacities) -> None:
+        self._sizes = sizes
+        self._noted: list[Record] = []
         self._told: list[tuple[int, Capacity]] = []
         self._allocatable: tuple[Capacity, Rules, int] | None = None
         self.pids = ProcessIDs()
@@ -60,16 +63,25 @@ class Machine:
     def foresee(self, record: Record) -> None:
         """Take in what a record of the node tells."""
         assert isinstance(record.body, NodeObserved)
-        try:
-            amounts = _amounts(record.body)
-        except QuantityError:
-            return
-        if amounts and not any(told.amounts == amounts for _, told in self._told[-1:]):
-            self._told.append((record.ts_ns, Capacity(record.seq, amounts)))
-            self._told.sort(key=lambda told: told[0])
+        self._noted.append(record)
+
+    def _settle(self) -> None:
+        """The first reading is over: what was told is put right where it is not believed."""
+        for record in self._noted:
+            body = record.body
+            assert isinstance(body, NodeObserved)
+            try:
+                amounts = _amounts(body, self._sizes.memory_bytes(body.memory_capacity_bytes))
+            except QuantityError:
+                continue
+            if amounts and not any(told.amounts == amounts for _, told in self._told[-1:]):
+                self._told.append((record.ts_ns, Capacity(record.seq, amounts)))
+                self._told.sort(key=lambda told: told[0])
+        self._noted = []
 
     def at(self, ts_ns: int) -> Capacity | None:
         """What it had then; what was told first where that came later."""
+        self._settle()
         if not self._told:
             return None
         index = bisect_right(self._told, ts_ns, key=lambda told: told[0])
@@ -77,7 +89,9 @@ class Machine:
 
     def compare(self, record: Record, body: NodeObserved, state: NodeState, bench: Bench) -> None:
         """Two sources tell the capacity: the line about the machine, and the node object."""
-        for name, told in (("cpu", body.cpus), ("memory", body.memory_capacity_bytes)):
+        self._settle()
+        memory = self._sizes.memory_bytes(body.memory_capacity_bytes)
+        for name, told in (("cpu", body.cpus), ("memory", memory)):
             written = (body.capacity or {}).get(name)
             if told is None or written is None:
                 continue
@@ -108,13 +122,13 @@ class Machine:
         return known[2]
 
 
-def _amounts(node: NodeObserved) -> dict[str, Quantity]:
+def _amounts(node: NodeObserved, memory_bytes: int | None) -> dict[str, Quantity]:
     """The machine as the kubelet found it; as the node object shows it where no line told."""
     amounts = {name: Quantity.from_api(q) for name, q in sorted((node.capacity or {}).items())}
     if node.cpus is not None:
         amounts["cpu"] = Quantity.of(node.cpus)
-    if node.memory_capacity_bytes is not None:
-        amounts["memory"] = Quantity.of(node.memory_capacity_bytes)
+    if memory_bytes is not None:
+        amounts["memory"] = Quantity.of(memory_bytes)
     known = {name for name in amounts if name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)}
     return {name: amounts[name] for name in sorted(known)}
 

@@ -74,7 +74,7 @@ class CgroupVerifier(Verifier):
         super().__init__(bench)
         self.lives = Lives()
         self.writes = Writes()
-        self.machine = Machine()
+        self.machine = Machine(bench.capacities)
         self.coverage = Coverage()
         self.removals = Removals(bench, self.lives, self.coverage.told)
         self.judge = WriteJudge(bench, self.lives, self.writes, self.coverage, self.lives.holed)

@@ -17,6 +17,7 @@ from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
 from kubeledger.images.usage import DiskUsage, bytes_to_free, read_usage
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S
+from kubeledger.verify.capacities import Capacities
 
 __all__ = ["Disk", "Reading", "Sample", "Told", "sample_of"]
 
@@ -67,11 +68,14 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class _Span(msgspec.Struct):
-    """When a capacity was seen."""
+    """A capacity: when it was seen, and what its samples have in common."""
 
     seq: int
     first_ns: int
     last_ns: int
+    bits: int
+    lowest_percent: int
+    count: int = 0
 
 
 class Disk:
@@ -79,15 +83,12 @@ class Disk:
 
     Attributes:
         last: newest sample of the second reading; None before one.
-        lowest_percent: of all samples of the ledger; None without any.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, capacities: Capacities) -> None:
         self.last: Sample | None = None
-        self.lowest_percent: int | None = None
-        self._spans: dict[int, _Span] = {}
-        self._bits = 0
-        self._count = 0
+        self._told = capacities
+        self._all: dict[int, _Span] = {}
 
     def foresee(self, record: Record) -> None:
         """First reading: learn the capacities, the block size and the extremes."""
@@ -95,19 +96,21 @@ class Disk:
         if sample is None:
             return
         usage, ts_ns = sample.usage, record.ts_ns
-        span = self._spans.get(usage.capacity_bytes)
-        if span is not None:
-            span.first_ns, span.last_ns = min(span.first_ns, ts_ns), max(span.last_ns, ts_ns)
-        elif len(self._spans) < _CAPACITIES_MAX:
-            self._spans[usage.capacity_bytes] = _Span(record.seq, ts_ns, ts_ns)
-        self._bits |= usage.capacity_bytes | usage.available_bytes
-        self._count += 1
-        if self.lowest_percent is None or usage.percent < self.lowest_percent:
-            self.lowest_percent = usage.percent
+        span = self._all.get(usage.capacity_bytes)
+        if span is None:
+            if len(self._all) >= _CAPACITIES_MAX:
+                return
+            span = _Span(record.seq, ts_ns, ts_ns, usage.capacity_bytes, usage.percent)
+            self._all[usage.capacity_bytes] = span
+        span.first_ns, span.last_ns = min(span.first_ns, ts_ns), max(span.last_ns, ts_ns)
+        span.bits |= usage.available_bytes
+        span.count += 1
+        span.lowest_percent = min(span.lowest_percent, usage.percent)
 
     def see(self, record: Record) -> None:
         """Second reading: this is how the disk is now."""
-        self.last = sample_of(record) or self.last
+        if record.seq not in self._told.odd:
+            self.last = sample_of(record) or self.last
 
     def near(self, ts_ns: int) -> Sample | None:
         """The last sample, if it is near enough."""
@@ -126,6 +129,17 @@ class Disk:
         return None if sample is None else Reading(sample.usage, exact=False, seqs=(sample.seq,))
 
     @property
+    def _spans(self) -> dict[int, _Span]:
+        """Capacities that are believed."""
+        odd = self._told.is_odd
+        return {c: span for c, span in self._all.items() if not odd("imagefs.available", c)}
+
+    @property
+    def lowest_percent(self) -> int | None:
+        """Least usage of all samples of the ledger; None without any."""
+        return min((span.lowest_percent for span in self._spans.values()), default=None)
+
+    @property
     def capacities(self) -> tuple[int, ...]:
         """All capacities that any sample of the ledger shows."""
         return tuple(sorted(self._spans))
@@ -133,8 +147,11 @@ class Disk:
     @property
     def block_bytes(self) -> int:
         """Every amount of the filesystem is a multiple of it."""
-        lowest = self._bits & -self._bits or 1
-        return min(lowest, _BLOCK_MAX if self._count >= _ENOUGH_SAMPLES else _BLOCK_MIN)
+        bits, count = 0, 0
+        for span in self._spans.values():
+            bits, count = bits | span.bits, count + span.count
+        lowest = bits & -bits or 1
+        return min(lowest, _BLOCK_MAX if count >= _ENOUGH_SAMPLES else _BLOCK_MIN)
 
     def _capacities(self, ts_ns: int) -> list[tuple[int, int]]:
         """Capacity and the record that shows it, the nearest in time first."""

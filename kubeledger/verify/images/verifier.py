@@ -28,6 +28,7 @@ from kubeledger.verify.images.disk import Disk
 from kubeledger.verify.images.ends import judge_end
 from kubeledger.verify.images.knowledge import DetectPass, Passes
 from kubeledger.verify.images.pressure import readings_of
+from kubeledger.verify.images.sizes import ImageSizes
 from kubeledger.verify.images.starts import RULE_COLLECTION, judge_start
 from kubeledger.verify.images.texts import read_ending
 from kubeledger.verify.images.unused import Sweep, judge_sweep
@@ -49,7 +50,8 @@ class ImagesVerifier(Verifier):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._disk = Disk()
+        self._disk = Disk(bench.capacities)
+        self._sizes = ImageSizes(bench)
         self._passes = Passes()
         self._collection: Collection | None = None
         self._sweep: Sweep | None = None
@@ -77,6 +79,7 @@ class ImagesVerifier(Verifier):
     def settle(self, state: NodeState) -> None:
         """The records end."""
         self._close_all()
+        self._sizes.settle()
 
     # -- what is read ----------------------------------------------------------------------
 
@@ -100,6 +103,7 @@ class ImagesVerifier(Verifier):
 
     def _detected(self, record: Record, body: ImagesDetected, state: NodeState) -> None:
         self._expire(record.ts_ns)
+        self._sizes.take(record, body)
         facts = self._facts
         self._passes.take(
             record,
@@ -131,6 +135,7 @@ class ImagesVerifier(Verifier):
             collection.removals.append(record)
             collection.last_ns = record.ts_ns
         self._passes.deleted(body.image_id)
+        self._sizes.removed(body.image_id, body.size_bytes)
 
     def _swept(self, record: Record, state: NodeState) -> None:
         if self._sweep is None:

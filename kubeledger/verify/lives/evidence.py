@@ -13,7 +13,7 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.common import Holding, at, subject_of
 from kubeledger.verify.lives.counts import CountEvidence
 from kubeledger.verify.lives.specs import SpecBook
-from kubeledger.verify.lives.tick_words import tell_of_event, tell_of_tick
+from kubeledger.verify.lives.tick_words import tell_of_event, tell_of_output, tell_of_tick
 from kubeledger.verify.lives.worker import RebuiltWorker
 from kubeledger.verify.lives.workers import Workers
 
@@ -132,6 +132,8 @@ class ProbeEvidence:
                 worker.confirmed.append(tick.seq)
                 confirmed = True
                 tell_of_event(self._bench, tick, record, body)
+                if _names_worker(body, worker):
+                    tell_of_output(self._bench, tick, record, body)
         if confirmed:
             self._workers.events_matched += bool(_is_of_log(record, workers))
             return None
@@ -251,6 +253,12 @@ def _is_of_log(event: Record, workers: list[RebuiltWorker]) -> bool:
     """Whether the event stands in the log that holds the ticks."""
     files = {e.file for worker in workers if worker.last for e in worker.last.evidence}
     return any(evidence.file in files for evidence in event.evidence)
+
+
+def _names_worker(event: ReasonReported, worker: RebuiltWorker) -> bool:
+    """Whether an event can be about no other worker of the pod."""
+    alone = worker.ask is not None and worker.ask.probed(worker.probe_type) == 1
+    return alone or event.container is not None
 
 
 def _tick_of(worker: RebuiltWorker, event: Record) -> Record | None:

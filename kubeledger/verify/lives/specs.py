@@ -134,6 +134,12 @@ class PodAsk(msgspec.Struct, frozen=True):
         lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
         return next((c for group in lists for c in group or () if c.name == name), None)
 
+    def probed(self, probe_type: ProbeType) -> int:
+        """How many of its containers have a probe of that type; 0 where that is not known."""
+        spec = self.spec
+        lists = (spec.containers, spec.init_containers) if spec is not None else ()
+        return sum(c.probe(probe_type) is not None for group in lists for c in group or ())
+
     def is_app(self, name: str) -> bool:
         """Whether it stands among the containers proper."""
         return self.spec is not None and any(c.name == name for c in self.spec.containers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kubeledger.lifecycle.records import ReasonReported
 from kubeledger.machine import Record
 from kubeledger.prober.records import ProbeExecuted
@@ -10,7 +12,16 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.common import at, seconds, subject_of
 from kubeledger.verify.lives.worker import RebuiltWorker
 
-__all__ = ["tell_of_event", "tell_of_tick"]
+__all__ = ["tell_of_event", "tell_of_output", "tell_of_tick"]
+
+_AT_ONCE_NS = NS_PER_S // 2
+"""An event stands this near behind the line of its tick; ticks of a worker are farther apart."""
+_PLAIN = re.compile(r"[\n\t -~]*")
+"""What every form of a log line gives back unchanged."""
+_BLOCK = "=<\n"
+"""How klog begins a value with line breaks, whose lines it writes below."""
+_CUT_FROM = 512
+"""A text that is no shorter may have been cut off where it was sent or written."""
 
 
 def tell_of_tick(bench: Bench, worker: RebuiltWorker, record: Record, body: ProbeExecuted) -> None:
@@ -61,6 +72,48 @@ def tell_of_event(bench: Bench, tick: Record, event: Record, reported: ReasonRep
         (tick.seq, "unknown"),
         (event.seq, reported.message),
     )
+
+
+def tell_of_output(bench: Bench, tick: Record, event: Record, reported: ReasonReported) -> None:
+    """Say that the event of a failed probe tells another output than the prober's own line.
+
+    The kubelet writes both from one string. Where an output has several lines some of them may
+    be lost, and of what no form of a line gives back unchanged nothing is said.
+    """
+    body = tick.body
+    assert isinstance(body, ProbeExecuted)
+    _, failed, told = reported.message.partition(" probe failed: ")
+    if not failed or body.result != "failure" or body.output is None:
+        return
+    if not 0 <= event.ts_ns - tick.ts_ns <= _AT_ONCE_NS or bench.losses.at(tick.ts_ns):
+        return
+    blocks = any(_BLOCK in (piece.text or "") for r in (tick, event) for piece in r.evidence)
+    if _may_be_one(body.output.rstrip(), told.rstrip(), blocks=blocks):
+        return
+    bench.contradict(
+        event.ts_ns,
+        subject_of(body),
+        f"the {body.probe_type} tick at {at(tick.ts_ns)} and the kubelet's event of it tell "
+        "different outputs of the probe",
+        (tick.seq, _placed(tick, body.output)),
+        (event.seq, _placed(event, told)),
+    )
+
+
+def _may_be_one(output: str, told: str, *, blocks: bool) -> bool:
+    """Whether two lines can tell the same output; in ``blocks`` all of it may be lost."""
+    if output == told or not (_PLAIN.fullmatch(output) and _PLAIN.fullmatch(told)):
+        return True
+    if output.count("\n") != told.count("\n"):
+        return True
+    short, long = sorted((output, told), key=len)
+    return (blocks and not short) or (len(short) >= _CUT_FROM and long.startswith(short))
+
+
+def _placed(record: Record, text: str) -> str:
+    """Words with the line of the log that holds them."""
+    piece = next((piece for piece in record.evidence if piece.line is not None), None)
+    return repr(text) if piece is None else f"{piece.file}:{piece.line}: {text!r}"
 
 
 def _tell_unasked(bench: Bench, worker: RebuiltWorker, record: Record, body: ProbeExecuted) -> None:

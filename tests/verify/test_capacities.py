@@ -1,0 +1,96 @@
+"""Sizes that hardly ever change: one record against all others."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
+from kubeledger.machine import Body
+from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.verify import Contradiction
+from tests.verify.histories import outcomes, scene
+
+GIB = 1 << 30
+KUBELET = KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log")
+
+
+def signal(name: str, capacity: int) -> EvictionSignalObserved:
+    """A signal of the eviction manager."""
+    return EvictionSignalObserved(signal=name, available=capacity // 2, capacity=capacity)
+
+
+def machine(memory: int) -> NodeObserved:
+    """The line about the machine."""
+    return NodeObserved(cpus=2, memory_capacity_bytes=memory)
+
+
+def signals(sizes: list[int], name: str = "memory.available") -> list[tuple[float, Body]]:
+    """One every ten seconds."""
+    return [(10.0 * n, signal(name, size)) for n, size in enumerate(sizes, start=1)]
+
+
+def disputes(*steps: tuple[float, Body]) -> list[list[str]]:
+    """Places and sizes of each contradiction."""
+    return [
+        [side.says.split(",")[0] for side in each.sides]
+        for each in outcomes(scene((0, KUBELET), *steps))
+        if isinstance(each, Contradiction)
+    ]
+
+
+@pytest.mark.parametrize("name", ["imagefs.available", "nodefs.inodesFree", "pid.available"])
+def test_one_size_against_all_others(name: str) -> None:
+    """It stands between those that tell the usual one."""
+    steps = signals([GIB] * 5 + [GIB + 1] + [GIB] * 4, name)
+    assert disputes(*steps) == [[f"kubelet.log:7: {GIB + 1}", f"kubelet.log:2: {GIB}"]]
+
+
+def test_the_statistics_and_the_signals_tell_of_one_disk() -> None:
+    """Each is a witness of the other."""
+    odd = ImageFsObserved(capacity_bytes=GIB // 2, available_bytes=5)
+    steps = signals([GIB] * 9, "imagefs.available")
+    assert len(disputes(*steps[:5], (51, odd), *steps[5:])) == 1
+    told = ImageFsObserved(capacity_bytes=GIB // 2, available_bytes=GIB, source="log")
+    assert disputes(*steps[:5], (51, told), *steps[5:]) == []
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [GIB] * 10,
+        [GIB] * 9 + [2 * GIB],
+        [2 * GIB] + [GIB] * 9,
+        [GIB] * 5 + [2 * GIB] * 5,
+        [GIB] * 3 + [2 * GIB] + [GIB] * 3,
+        [GIB + n for n in range(20)],
+        [GIB] * 8 + [GIB + 1, GIB + 2, GIB],
+    ],
+)
+def test_a_size_that_changes(sizes: list[int]) -> None:
+    """A disk that was resized; one whose size moves; too few to tell."""
+    assert disputes(*signals(sizes, "imagefs.available")) == []
+
+
+def test_the_memory_of_the_machine() -> None:
+    """The signals of the same kubelet process are believed."""
+    steps = [(1.0, machine(GIB + 4096)), *signals([GIB] * 9)]
+    (sides,) = disputes(*steps)
+    assert sides == [f"kubelet.log:2: {GIB + 4096} bytes", f"kubelet.log:3: {GIB} bytes"]
+    assert disputes((1.0, machine(GIB)), *signals([GIB] * 9)) == []
+
+
+def test_a_machine_that_grew() -> None:
+    """Between two kubelet processes, the first of which sent no signals; or while it ran."""
+    again: list[tuple[float, Body]] = [(5.0, KUBELET), (6.0, machine(GIB))]
+    assert disputes((1.0, machine(GIB // 2)), *again, *signals([GIB] * 9)) == []
+    steps = signals([GIB // 2] * 2 + [GIB] * 9)
+    assert disputes((1.0, machine(GIB // 2)), *steps) == []
+
+
+def test_the_last_kubelet_process() -> None:
+    """Its own signals count, though there were some before."""
+    steps = [(1.0, machine(GIB)), *signals([GIB] * 9)]
+    again: list[tuple[float, Body]] = [(95.0, KUBELET), (96.0, machine(GIB + 4096))]
+    later: list[tuple[float, Body]] = [(105.0, signal("memory.available", GIB))]
+    assert len(disputes(*steps, *again, *later)) == 1
+    assert disputes(*steps, *again) == []

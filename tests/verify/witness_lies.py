@@ -1,0 +1,90 @@
+"""Lies in the second source of a fact: no decision rests on it, and both sources are shown."""
+
+from __future__ import annotations
+
+from tests.verify.lies import CONTRADICTED, Edit, Lie
+
+__all__ = ["DAILY_WITNESSES", "NIGHTLY_WITNESSES"]
+
+LOG = "kubelet.log"
+A, B = "node-a", "node-b"
+A_STATS = "snapshots/20261121T025733Z/stats-summary.json"
+IMAGE = "image/sha256:2cf000c66ba5a7627abd2b39aa1f8c91bb027284cfb79dde302bd73003e7b27e"
+LISTED_A = "Image ID sha256:2cf000c66ba5a7627abd2b39aa1f8c91bb027284cfb79dde302bd73003e7b27e has"
+LISTED_B = '"Image ID has size" imageID="sha256:2cf000c66ba5'
+
+
+def _lie(name: str, node: str, edit: Edit, subject: str, says: str) -> Lie:
+    return Lie(name, node, (edit,), CONTRADICTED, subject, says)
+
+
+DAILY_WITNESSES = (
+    _lie(
+        "used amount in a refused pod's status",
+        A,
+        Edit(LOG, 'adding pod: "9f62a548', "used: 1450", "used: 1350"),
+        "pod/default/too-big",
+        "used: 1350",
+    ),
+    _lie(
+        "output of a failed probe in its event",
+        A,
+        Edit(LOG, 'reason="Unhealthy" message="Liveness', "/tmp/ok", "/tmp/no"),
+        "container/default/live-fail/app",
+        "/tmp/no",
+    ),
+    _lie(
+        "size of an image in the first pass",
+        B,
+        Edit(LOG, LISTED_B, "size=13998783", "size=13998784"),
+        IMAGE,
+        "13998784 bytes",
+    ),
+    _lie(
+        "size of the disk in one summary",
+        A,
+        Edit(A_STATS, 83, "270553174016", "270553178112"),
+        "node",
+        "270553178112",
+    ),
+)
+"""Caught in every run."""
+
+NIGHTLY_WITNESSES = (
+    _lie(
+        "reason in a refused pod's status",
+        A,
+        Edit(LOG, 'adding pod: "9f62a548', "OutOfcpu", "OutOfmemory"),
+        "pod/default/too-big",
+        "OutOfmemory",
+    ),
+    _lie(
+        "output of a failed probe in its line",
+        A,
+        Edit(LOG, '2940731faba2):app" failed', "/tmp/ok", "/tmp/no"),
+        "container/default/live-fail/app",
+        "/tmp/no",
+    ),
+    _lie(
+        "output of a failed probe in its line",
+        B,
+        Edit(LOG, 'failed" probeType="Startup" pod="default/startup-never', '=""', '="x"'),
+        "container/default/startup-never-node-b/app",
+        "'x'",
+    ),
+    _lie(
+        "size of an image in the first pass",
+        A,
+        Edit(LOG, LISTED_A, "13998783", "13998784"),
+        IMAGE,
+        "13998784 bytes",
+    ),
+    _lie(
+        "capacity of memory in one signal",
+        B,
+        Edit(LOG, 4702, "24684096Ki", "24684097Ki"),
+        "node",
+        "25276515328",
+    ),
+)
+"""The long tail."""
