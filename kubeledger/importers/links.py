@@ -194,7 +194,7 @@ class Links:
             return container_id
         if container_id not in self._told_altered:
             self._told_altered.add(container_id)
-            why = "no other line tells of that container, and another one is killed or ends here"
+            why = "no other line tells of that container, and another one of its pod is meant"
             if is_alike(container_id, real):
                 why = "two containers cannot have IDs so much alike, so one was altered"
             self.dispute(pod, line.ts_ns, why, container_id, real, line.evidence)

@@ -15,6 +15,7 @@ from kubeledger.importers.detect import LOG_FORMATS
 from kubeledger.importers.identity import KubeletVersion, kubelet_version, node_name
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.options import ImportOptions
+from kubeledger.importers.started_ids import replaced_starts
 from kubeledger.importers.stray_ids import stray_ids
 from kubeledger.importers.survey import fill_context
 from kubeledger.importers.timing import Timing, timing_of
@@ -91,7 +92,9 @@ def _take_containers(context: BundleContext, bundle: Bundle) -> None:
     for log in bundle.logs:
         survey.add(log.containers)
     stray = stray_ids(survey.tellings or (), context.containers)
-    context.links.altered = stray | altered_ids(survey.told, context.containers)
+    replaced = replaced_starts(survey.tellings or (), context.links.instances(context))
+    altered = altered_ids(survey.told, context.containers)
+    context.links.altered = replaced | stray | altered
     for container_id, (uid, name) in survey.names.items():
         context.containers.setdefault(container_id, ContainerRef(uid, name))
 

@@ -19,15 +19,19 @@ from kubeledger.units import NS_PER_S
 __all__ = ["Telling", "stray_ids", "telling_of"]
 
 _KINDS = (
+    (b"ContainerStarted", "started"),
     (b"ContainerDied", "died"),
     (b"container finished", "ending"),
     (b"Killing container ", "kill"),
     (b'"}) of pod ', "kill"),
 )
 _POD = re.compile(
-    rb'(?:"ID":"|[{ ]ID:"|pod(?:U)?ID="|of pod [^\s(]+\()([0-9a-f]{8}[0-9a-f-]{24,28})["),]'
+    rb'(?:"ID":"|[{ ]ID:"|pod(?:U)?ID="|(?:of|for) pod "?[^\s(]+\(|/pod)'
+    rb'([0-9a-f]{8}[0-9a-f-]{24,28})["),/]'
 )
+_SLICE = re.compile(rb"-pod([0-9a-f]{8}[0-9a-f_]{24,28})\.slice/")
 _NAME = re.compile(rb'containerName="([^"]+)"')
+_ENDINGS = frozenset({"died", "ending", "kill"})
 _LEAP_YEAR = 2024
 _ENDS_WITHIN_NS = 5 * NS_PER_S
 _TWIN_WITHIN_NS = NS_PER_S
@@ -35,13 +39,14 @@ _ENOUGH = 3
 
 
 class Telling(NamedTuple):
-    """One line about one container: when, what of, whose; ``pod`` is a UID."""
+    """One line about one container: when, what of, whose (``pod`` is a UID), by which kubelet."""
 
     ts_ns: int
     kind: str
     container_id: str
     pod: str
     name: str
+    pid: str = ""
 
 
 def telling_of(body: bytes, container_id: str) -> Telling | None:
@@ -54,9 +59,10 @@ def telling_of(body: bytes, container_id: str) -> Telling | None:
     except ValueError:
         return None
     kind = next((kind for words, kind in _KINDS if words in body), "other")
-    pod, name = _POD.search(body), _NAME.search(body)
+    pod, name = _POD.search(body) or _SLICE.search(body), _NAME.search(body)
     told = ["" if match is None else intern(match[1].decode()) for match in (pod, name)]
-    return Telling(ts_ns, kind, container_id, told[0], told[1])
+    pid = intern(header[3].decode())
+    return Telling(ts_ns, kind, container_id, told[0].replace("_", "-"), told[1], pid)
 
 
 def stray_ids(tellings: Iterable[Telling], listed: Collection[str]) -> dict[str, str]:
@@ -65,7 +71,7 @@ def stray_ids(tellings: Iterable[Telling], listed: Collection[str]) -> dict[str,
     pods = {each.container_id: each.pod for each in told if each.pod}
     told = [each._replace(pod=pods.get(each.container_id, "")) for each in told]
     counts = Counter(telling.container_id for telling in told)
-    single = [each for each in told if counts[each.container_id] == 1 and each.kind != "other"]
+    single = [each for each in told if counts[each.container_id] == 1 and each.kind in _ENDINGS]
     times = [each.ts_ns for each in single]
     # The first relist of a kubelet process tells at once of all that had ended before.
     once = [

@@ -70,9 +70,9 @@ def test_lines() -> None:
     kill = f'"Killing container with a grace period" podUID="{POD}" containerName="web"'
     found = telling_of(f'{head}{kill} containerID="x://{FIRST}"'.encode(), FIRST)
     assert found is not None
-    assert found[1:] == ("kill", FIRST, POD, "web")
+    assert found[1:] == ("kill", FIRST, POD, "web", "1")
     event = f'{{ID:"{POD}", Type:"ContainerDied", Data:"{FIRST}"}}'
     found = telling_of(f"{head}SyncLoop (PLEG): {event}".encode(), FIRST)
     assert found is not None
-    assert found[1:] == ("died", FIRST, POD, "")
+    assert found[1:] == ("died", FIRST, POD, "", "1")
     assert telling_of(b'{"ts":1.5,"msg":"ContainerDied"}', FIRST) is None

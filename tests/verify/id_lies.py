@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from tests.verify.lies import CONTRADICTED, Edit, Lie
 
 __all__ = ["DAILY_IDS", "NIGHTLY_IDS"]
@@ -23,6 +25,15 @@ def _event(node: str, pod: str, kind: str, told: str) -> Lie:
     return _lie(node, pod, words, told)
 
 
+def _replaced(node: str, pod: str, told: str) -> Lie:
+    """The whole ID in the line of a start is another one, of which nothing else tells."""
+    lie = hashlib.sha256(told.encode()).hexdigest()
+    words = 'Type:"ContainerStarted", Data:"' if node == A else '"Type":"ContainerStarted","Data":"'
+    edit = Edit(LOG, words + told, told, lie)
+    name = f"the whole ID behind ContainerStarted {told[:8]}"
+    return Lie(name, node, (edit,), CONTRADICTED, f"pod/default/{pod}", lie)
+
+
 def _kill(node: str, pod: str, told: str) -> Lie:
     words = 'Killing container "containerd://' if node == A else ' containerID="containerd://'
     return _lie(node, pod, words, told)
@@ -31,6 +42,9 @@ def _kill(node: str, pod: str, told: str) -> Lie:
 DAILY_IDS = (
     _event(B, "startup-never-node-b", "ContainerDied", "8f6b6344"),
     _kill(A, "filler-c", "49485939"),
+    _replaced(
+        A, "guaranteed-1", "772820fbe916d62392fae3c387197143ce3860895f80e44f315a1b7d03df0d40"
+    ),
     Lie(
         "grace period a kill was given",
         B,
@@ -50,6 +64,21 @@ DAILY_IDS = (
 """Caught in every run."""
 
 NIGHTLY_IDS = (
+    _replaced(A, "http-probe", "05bab7ec44a3e78251dff1f2e46b986c0c9e7decd6b720bc7e17771c1d2fdbf7"),
+    _replaced(
+        A, "guaranteed-1", "b2fa099edc2298d073f69e29170093b76f6da8f003f8cbaa33fbbc8a4699567d"
+    ),
+    _replaced(
+        B,
+        "startup-never-node-b",
+        "c90d106716345248e9605a6c0ef6ed99928e2d9b2aaa82941d9df51ed90bf32a",
+    ),
+    _replaced(
+        B, "guaranteed-1-node-b", "50e4218f39893076f9efd3383ae100cb8d32266854eb5b14fdb2fd2b80f846d7"
+    ),
+    _replaced(
+        B, "startup-slow-node-b", "2418a8233b1469be82e64079e7bb031e33e001eefa68d02922a0d09b302ca64f"
+    ),
     _event(B, "live-fail-node-b", "ContainerDied", "940431cd"),
     _event(B, "startup-never-node-b", "ContainerDied", "07ab10b9"),
     _event(B, "live-fail-node-b", "ContainerDied", "3f0ac4e7"),
