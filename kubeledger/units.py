@@ -1,4 +1,4 @@
-"""Time as integers: RFC 3339, Go's layouts and durations to nanoseconds and back."""
+"""Texts as integers: RFC 3339, Go's layouts and durations to nanoseconds and back; numbers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ __all__ = [
     "parse_go_duration",
     "parse_go_time",
     "parse_ts",
+    "whole_number",
 ]
 
 NS_PER_S = 1_000_000_000
@@ -27,6 +28,7 @@ _API_TIME = re.compile(
 )
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _DURATION_LENGTH_MAX = 256
+_WHOLE = re.compile(r"-?0*\d{1,19}", re.ASCII)
 _DURATION_NS = {
     "ns": 1,
     "us": 1_000,
@@ -141,3 +143,13 @@ def _decimal(number: int, unit: int) -> str:
     whole, fraction = divmod(number, unit)
     digits = str(fraction).rjust(len(str(unit)) - 1, "0").rstrip("0")
     return f"{whole}.{digits}" if digits else str(whole)
+
+
+def whole_number(text: object) -> int | None:
+    """The integer that a text of plain digits writes; None for any other text or value.
+
+    Other scripts' digits are no number here, and neither is what has more than 19 of them
+    behind its zeros: Python would refuse to read thousands, and no amount of a kubelet's has
+    so many.
+    """
+    return int(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None

@@ -13,6 +13,7 @@ from kubeledger.units import (
     parse_go_duration,
     parse_go_time,
     parse_ts,
+    whole_number,
 )
 
 
@@ -93,3 +94,28 @@ def test_format_go_duration(duration_ns: int, text: str) -> None:
     """Go leaves out leading units that are zero, never the seconds."""
     assert format_go_duration(duration_ns) == text
     assert parse_go_duration(text) == duration_ns
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("-7", -7),
+        ("9" * 19, 10**19 - 1),
+        ("0" * 19 + "34", 34),
+        ("9" * 20, None),
+        ("", None),
+        ("-", None),
+        ("+1", None),
+        ("1_0", None),
+        (" 1", None),
+        ("1\n", None),
+        ("\u00b2", None),
+        ("\u0661", None),
+        (1, None),
+        (None, None),
+    ],
+)
+def test_whole_number(text: object, number: int | None) -> None:
+    """Plain digits only, and no more than Python reads at once."""
+    assert whole_number(text) == number

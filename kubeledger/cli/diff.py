@@ -94,10 +94,11 @@ def _state(history: History, at: str) -> NodeState:
 
     from kubeledger.errors import BadQuestionError, RecordsDroppedError
     from kubeledger.replay import fold
-    from kubeledger.units import format_ts
+    from kubeledger.units import format_ts, whole_number
 
     state = history.begin()
-    if not at.isdigit():
+    seq = whole_number(at)
+    if seq is None:
         ts_ns = parse_time(at)
         if state.latest_ts_ns is not None and ts_ns < state.latest_ts_ns:
             raise RecordsDroppedError(
@@ -105,7 +106,6 @@ def _state(history: History, at: str) -> NodeState:
                 advice=f"ask for {format_ts(state.latest_ts_ns)} or later",
             )
         return fold(takewhile(lambda record: record.ts_ns <= ts_ns, history.read(None)), state)
-    seq = int(at)
     if 0 < seq < state.seq:
         raise RecordsDroppedError(
             f"{history.label}: record {seq} of {history.node} was dropped",

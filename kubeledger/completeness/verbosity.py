@@ -14,7 +14,7 @@ from kubeledger.errors import BadQuestionError
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.profile.facts import parse_version
-from kubeledger.units import NS_PER_S
+from kubeledger.units import NS_PER_S, whole_number
 
 __all__ = ["Configured", "LineStatus", "VerbosityPart", "VerbosityReport"]
 
@@ -179,9 +179,7 @@ def _configured(seq: int, settings: dict[str, Setting]) -> Configured:
 def _number(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.isdecimal():
-        return int(value)
-    return None
+    return whole_number(value)
 
 
 def _minor(version: str | None) -> int | None:

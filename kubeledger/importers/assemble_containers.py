@@ -20,6 +20,7 @@ from kubeledger.importers.harmless import harmless, harmless_free
 from kubeledger.importers.holdback import Waiting
 from kubeledger.importers.instances import is_later, ran_by
 from kubeledger.importers.items import LogLine
+from kubeledger.importers.line_values import integer
 from kubeledger.importers.links import ContainerLink, PodLink
 from kubeledger.importers.podref import (
     FORMATTED_POD,
@@ -155,12 +156,12 @@ class ContainersAssembler(Assembler):
         return self._release(line)
 
     def _finished(self, line: LogLine) -> Facts:
-        exit_code = (line.values or {}).get("exitCode")
+        exit_code = integer((line.values or {}).get("exitCode"))
         container_id = bare_container_id((line.values or {}).get("containerID"))
         if container_id is not None:
             container_id = self._links.altered.get(container_id, container_id)
-        if container_id is not None and str(exit_code).lstrip("-").isdigit():
-            self._exit_codes[container_id] = int(str(exit_code))
+        if container_id is not None and exit_code is not None:
+            self._exit_codes[container_id] = exit_code
         return self._release(line)
 
     def _event(self, line: LogLine) -> Facts:

@@ -30,7 +30,7 @@ from kubeledger.importers.podref import (
 )
 from kubeledger.lifecycle.records import ContainerKilled
 from kubeledger.prober.records import ProbeTransitioned
-from kubeledger.units import NS_PER_S
+from kubeledger.units import NS_PER_S, whole_number
 
 __all__ = ["KillsAssembler"]
 
@@ -177,8 +177,7 @@ class KillsAssembler(Assembler):
         container = self._of_line(line, "containerID")
         grace = text_value(line, "gracePeriod")
         if container is not None:
-            digits = grace.lstrip("-").isdigit()
-            self._tell(container, line, grace_s=int(grace) if digits else None)
+            self._tell(container, line, grace_s=whole_number(grace))
         return self._release(line)
 
     def _override(self, line: LogLine) -> Facts:
@@ -188,8 +187,9 @@ class KillsAssembler(Assembler):
             self._tell(container, line)
             kill = self._kills[container.container_id]
             # Where the other line came first, as of old, both may differ.
-            if not kill.timed and grace.lstrip("-").isdigit():
-                kill.override = line, int(grace)
+            grace_s = whole_number(grace)
+            if not kill.timed and grace_s is not None:
+                kill.override = line, grace_s
         return self._release(line)
 
     def _pre_stop(self, line: LogLine) -> Facts:

@@ -55,7 +55,8 @@ _CLOSING = re.compile(r" {0,7}>(?:\s*\Z|(?:\s+[^\s=\"]+=))")
 """The line that ends a block; what has more spaces is a line of it whose tab was expanded."""
 _BRACKETS = {"{": "}", "[": "]", "(": ")"}
 _JSON_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,99})(\.\d+)?([eE][+-]?\d+)?")
+"""Of a length that Python reads; what is longer stays a text."""
 _DECODER = json.JSONDecoder()
 
 _TIME_KEYS = frozenset({"detectTime", "firstDetected", "freeTime", "lastUsed", "startTime", "time"})

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from kubeledger.importers.items import LogLine
+from kubeledger.units import whole_number
 
 __all__ = ["go_list", "integer", "split_pod", "split_pod_text", "strings_of", "text_of"]
 
@@ -24,12 +25,9 @@ def text_of(line: LogLine, *keys: str) -> str | None:
 
 def integer(value: Any) -> int | None:  # noqa: ANN401 - any decoded value
     """The value as a whole number, None when it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        return None
-    try:
-        return int(value)
-    except ValueError:
-        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return whole_number(value)
 
 
 def strings_of(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - any decoded value

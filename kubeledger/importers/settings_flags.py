@@ -15,6 +15,8 @@ from typing import Literal
 
 import msgspec
 
+from kubeledger.units import whole_number
+
 __all__ = ["FLAGS", "FLAGS_BY_NAME", "FlagField", "FlagKind", "minor_version"]
 
 FlagKind = Literal[
@@ -81,9 +83,7 @@ _FILE_DEFAULTS: dict[str, tuple[tuple[int, str], ...]] = {
 def minor_version(version: str | None) -> int | None:
     """``36`` of ``1.36.2``; None when the version is not known or not of that form."""
     parts = (version or "").removeprefix("v").split(".")
-    if len(parts) < 2 or parts[0] != "1" or not parts[1].isdigit():
-        return None
-    return int(parts[1])
+    return whole_number(parts[1]) if len(parts) > 1 and parts[0] == "1" else None
 
 
 FLAGS: tuple[FlagField, ...] = (

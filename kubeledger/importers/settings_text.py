@@ -12,7 +12,7 @@ from typing import Any
 
 from kubeledger.importers.goliteral import parse_go_literal
 from kubeledger.importers.settings_flags import FlagKind
-from kubeledger.units import format_go_duration
+from kubeledger.units import format_go_duration, whole_number
 
 __all__ = [
     "STRUCT_FIELDS",
@@ -234,7 +234,8 @@ def _given(text: str) -> str | None:
 def _plain(text: str) -> Any:  # noqa: ANN401  (any JSON value)
     if text in {"true", "false"}:
         return text == "true"
-    return int(text) if re.fullmatch(r"-?\d+", text) else text
+    number = whole_number(text)
+    return text if number is None else number
 
 
 _BINARY = (("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))

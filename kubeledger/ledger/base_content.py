@@ -21,6 +21,7 @@ from kubeledger.ledger.compression import decompress
 from kubeledger.ledger.records import Source
 from kubeledger.ledger.regular import open_regular
 from kubeledger.machine import Record
+from kubeledger.units import whole_number
 from kubeledger.wire.codec import BadLineError, check_crc, decode_line
 
 __all__ = [
@@ -181,4 +182,4 @@ def content_seqs(directory: Path) -> Sequence[int]:
     bases = directory / BASES
     names = [path.name for path in bases.iterdir()] if bases.is_dir() else []
     stems = [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
-    return sorted(int(stem) for stem in stems if stem.isdigit())
+    return sorted(seq for stem in stems if (seq := whole_number(stem) or 0) > 0)

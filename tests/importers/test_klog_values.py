@@ -57,6 +57,7 @@ TEXT_ROWS: list[tuple[str, dict[str, Any]]] = [
     (' spec={"a":"} b=c","n":[1,{}]} z=1', {"spec": {"a": "} b=c", "n": [1, {}]}, "z": 1}),
     (" open={never closed k=1", {"open": "{never closed", "k": 1}),
     (" big=36893488147419103232", {"big": 36893488147419103232}),
+    (f" huge={'9' * 5000}", {"huge": "9" * 5000}),
     (" leading=007", {"leading": "007"}),
 ]
 

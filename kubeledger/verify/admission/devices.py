@@ -13,7 +13,7 @@ from kubeledger.devicemanager.records import (
 from kubeledger.devicemanager.state import DeviceManagerState
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
-from kubeledger.units import NS_PER_S
+from kubeledger.units import NS_PER_S, whole_number
 from kubeledger.verify.admission.question import UNCOUNTED
 
 __all__ = ["Restored", "devices", "lagging"]
@@ -91,8 +91,7 @@ def lagging(
         held = len(_held(resource, manager) | restored.get(resource, set()))
         shown = written.get(resource)
         if held or shown is not None:
-            listed = int(shown) if shown is not None and shown.isdecimal() else 0
-            amounts[resource] = str(max(listed, held))
+            amounts[resource] = str(max(whole_number(shown) or 0, held))
     return amounts
 
 

@@ -10,7 +10,7 @@ import msgspec
 from kubeledger.cgroups.node_config import ReservationSettings
 from kubeledger.cgroups.unified import TIERED_RESERVATION
 from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.units import parse_go_duration
+from kubeledger.units import parse_go_duration, whole_number
 from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["NO_RESERVE", "CgroupSettings", "read_settings"]
@@ -131,8 +131,8 @@ def _reserve(settings: Settings) -> int | None:
     text = (reserved or {}).get("memory")
     if text is None:
         return NO_RESERVE
-    digits = text.removesuffix("%") if isinstance(text, str) and text.endswith("%") else ""
-    return int(digits) if digits.isascii() and digits.isdigit() else None
+    percent = whole_number(text[:-1]) if isinstance(text, str) and text.endswith("%") else None
+    return percent if percent is not None and percent >= 0 else None
 
 
 def _reservation(settings: Settings) -> ReservationSettings | None:

@@ -28,7 +28,7 @@ from kubeledger.lifecycle.records import (
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
-from kubeledger.units import NS_PER_S
+from kubeledger.units import NS_PER_S, whole_number
 from kubeledger.verify.devices.lists import DeviceLists
 
 __all__ = ["Entry", "Foresight", "Holder", "When", "all_ids", "nodes_by_device"]
@@ -71,10 +71,11 @@ def nodes_by_device(numa: dict[str, tuple[str, ...]]) -> dict[str, tuple[int, ..
     """Device -> sorted NUMA nodes; empty where a checkpoint does not tell them."""
     nodes: dict[str, list[int]] = {}
     for node, ids in numa.items():
-        if not _is_node(node):
+        number = whole_number(node)
+        if number is None:
             return {}
         for device in ids:
-            nodes.setdefault(device, []).append(int(node))
+            nodes.setdefault(device, []).append(number)
     return {device: tuple(sorted(on)) for device, on in nodes.items()}
 
 
@@ -295,7 +296,3 @@ class Foresight:
             if nodes is not None and nodes != (-1,)
         )
         return next(iter(found.items())) if len(found) == 1 else (None, 0)
-
-
-def _is_node(text: str) -> bool:
-    return text.removeprefix("-").isdigit()

@@ -15,7 +15,7 @@ from kubeledger.prober.records import (
     ProbeTransitioned,
     ProbeType,
 )
-from kubeledger.units import NS_PER_S
+from kubeledger.units import NS_PER_S, whole_number
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.age import SEEN_LATE_NS, Age
 from kubeledger.verify.lives.common import key_for
@@ -268,8 +268,8 @@ class Workers:
         """Whether successful ticks are logged: one was seen, or the verbosity says so."""
         if self.successes_logged:
             return True
-        level = self._bench.settings.get("--v")
-        return isinstance(level, str) and level.isdigit() and int(level) >= _SUCCESS_LEVEL
+        level = whole_number(self._bench.settings.get("--v"))
+        return level is not None and level >= _SUCCESS_LEVEL
 
     def _begins_late(self, worker: RebuiltWorker, ts_ns: int) -> bool:
         """Whether the container was not seen to start, or ticks since then must be missing."""
