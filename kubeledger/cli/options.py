@@ -14,9 +14,7 @@ from the function.
 from __future__ import annotations
 
 import functools
-import re
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +23,8 @@ from typing import Any, TypeVar
 import click
 
 from kubeledger.cli.output import printable
-from kubeledger.errors import BadQuestionError, KubeledgerError
-from kubeledger.units import parse_go_duration, parse_ts
+from kubeledger.clock import parse_time
+from kubeledger.errors import KubeledgerError
 
 __all__ = [
     "BUG_EXIT_CODE",
@@ -41,8 +39,6 @@ BUG_EXIT_CODE = 70
 """Exit code of an error that is ours (EX_SOFTWARE of sysexits)."""
 
 _DEFAULT_LEDGER = ".kubeledger"
-_DAYS = re.compile(r"-(\d{1,6})d")
-_NS_PER_DAY = 24 * 3600 * 1_000_000_000
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -73,35 +69,6 @@ def output_option(*formats: str) -> Callable[[_F], _F]:
         show_default=True,
         help="Form of the output.",
     )
-
-
-def parse_time(text: str) -> int:
-    """Nanoseconds since the epoch of a TIME as users write it.
-
-    Args:
-        text: RFC 3339 (no zone means UTC), ``now``, or a span before now: ``-2h``,
-            ``-1h30m``, ``-3d``.
-
-    Raises:
-        BadQuestionError: it is none of these.
-    """
-    word = text.strip()
-    if word == "now":
-        return time.time_ns()
-    try:
-        if word.startswith("-"):
-            days = _DAYS.match(word)
-            span_ns = -int(days[1]) * _NS_PER_DAY if days else 0
-            rest = word[days.end() :] if days else word[1:]
-            if rest or not days:
-                span_ns -= parse_go_duration(rest)
-            return time.time_ns() + span_ns
-        return parse_ts(word)
-    except ValueError:
-        raise BadQuestionError(
-            f"{text!r} is no time",
-            advice="give RFC 3339 (2026-11-21T03:07:53Z), `now`, or a span before now (-2h)",
-        ) from None
 
 
 def reports_errors(function: _F) -> _F:
