@@ -17,6 +17,7 @@ __all__ = [
     "KubeledgerError",
     "LedgerBusyError",
     "LedgerUnavailableError",
+    "OutputError",
     "RecordsDroppedError",
 ]
 
@@ -81,6 +82,12 @@ class BadQuestionError(KubeledgerError):
 
 class RecordsDroppedError(BadQuestionError):
     """What was asked for was dropped by a policy; what dropped it is named."""
+
+
+class OutputError(KubeledgerError):
+    """What was to be written cannot be, where the user wants it: no ledger is at fault."""
+
+    exit_code = 2
 
 
 class BadInputError(KubeledgerError):

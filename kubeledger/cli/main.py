@@ -9,16 +9,22 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from typing import Any
 
 import click
 
 from kubeledger import __version__
 
-__all__ = ["COMMANDS", "INTERRUPTED_EXIT_CODE", "cli", "run"]
+__all__ = ["CLOSED_PIPE_EXIT_CODE", "COMMANDS", "INTERRUPTED_EXIT_CODE", "cli", "run"]
 
 INTERRUPTED_EXIT_CODE = 130
 """Of Ctrl-C: 128 and the number of the signal."""
+
+CLOSED_PIPE_EXIT_CODE = 141
+"""Where the reader of the output has gone: 128 and the number of SIGPIPE."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("kubeledger.cli.demo:demo", "Run the main job end to end on a bundled recording."),
@@ -46,8 +52,30 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """name -> (module:attribute, one-line help), in the order of a first day's use."""
 
 
+class ClosedPipeError(Exception):
+    """Nobody reads what a command writes; click would end with 1, a finding's code."""
+
+
+@contextmanager
+def _closed_pipes() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise ClosedPipeError from None
+
+
 class LazyGroup(click.Group):
     """A group that imports a command only when it is asked for."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:  # noqa: ANN401 # click's
+        """As click; its help may go into a closed pipe."""
+        with _closed_pipes():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """As click; what a command writes may go into a closed pipe."""
+        with _closed_pipes():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of ``COMMANDS``."""
@@ -82,19 +110,37 @@ def cli() -> None:
 def run() -> None:
     """Entry point of the ``kubeledger`` script.
 
-    A closed pipe ends it quietly, an interrupt with 130, as shells have it.
+    A closed pipe ends it quietly with 141 and an interrupt with 130, as shells have it: neither
+    is a finding, and neither tells that nothing was found.
     """
     codes = [0]
     atexit.register(_leave, codes)  # the first one that is registered is called last
-    try:
-        codes[0] = _run()
-    except SystemExit as end:
-        codes[0] = end.code if isinstance(end.code, int) else int(end.code is not None)
-        raise
+    codes[0] = _run()
     sys.exit(codes[0])
 
 
 def _run() -> int:
+    try:
+        code = _ended()
+        sys.stdout.flush()
+    except (ClosedPipeError, BrokenPipeError):
+        _drop_output()
+        return CLOSED_PIPE_EXIT_CODE
+    except OSError as error:
+        # Only the flush raises others: commands tell of theirs.
+        _drop_output()
+        reason = (error.strerror or str(error)).lower()
+        click.echo(f"error: output cannot be written: {reason}", err=True)
+        return click.UsageError.exit_code
+    return code
+
+
+def _ended() -> int:
+    """How the command ends.
+
+    Raises:
+        ClosedPipeError: nobody reads what it writes.
+    """
     try:
         ended = cli.main(standalone_mode=False)
     except click.ClickException as error:
@@ -103,11 +149,17 @@ def _run() -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return INTERRUPTED_EXIT_CODE
-    except BrokenPipeError:
-        # The reader (head, less) has gone: what it wanted it has.
-        sys.stderr.close()
-        return 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     return ended if isinstance(ended, int) else 0
+
+
+def _drop_output() -> None:
+    """Let what is still to be written go nowhere, or Python tells of it when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with suppress(OSError, ValueError):  # no file of the system
+        os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _leave(codes: list[int]) -> None:

@@ -13,6 +13,7 @@ from the function.
 
 from __future__ import annotations
 
+import errno
 import functools
 import sys
 import traceback
@@ -24,7 +25,7 @@ import click
 
 from kubeledger.cli.output import printable
 from kubeledger.clock import parse_time
-from kubeledger.errors import KubeledgerError
+from kubeledger.errors import KubeledgerError, OutputError
 
 __all__ = [
     "BUG_EXIT_CODE",
@@ -38,6 +39,7 @@ __all__ = [
 BUG_EXIT_CODE = 70
 """Exit code of an error that is ours (EX_SOFTWARE of sysexits)."""
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DEFAULT_LEDGER = ".kubeledger"
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -92,6 +94,9 @@ def reports_errors(function: _F) -> _F:
         except Exception as error:
             if _is_interrupt(error):
                 raise KeyboardInterrupt from None
+            if _is_full(error):
+                _show(_no_room(error), debug=debug)
+                sys.exit(OutputError.exit_code)
             if debug:
                 traceback.print_exc()
             else:
@@ -101,6 +106,19 @@ def reports_errors(function: _F) -> _F:
 
     # The wrapper takes what the function takes, and --debug, which click passes by name.
     return wrapper  # type: ignore[return-value] # see above
+
+
+def _is_full(error: Exception) -> bool:
+    """No room below standard output, or for what is kept aside meanwhile."""
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+def _no_room(error: Exception) -> OutputError:
+    reason = getattr(error, "strerror", "") or str(error)
+    return OutputError(
+        f"output cannot be written: {reason.lower()}",
+        advice="free some space for the output, and for temporary files ($TMPDIR)",
+    )
 
 
 def _is_interrupt(error: Exception) -> bool:
