@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubeledger.errors import BadQuestionError
+from kubeledger.clock import parse_time
+from kubeledger.errors import BadInputError, BadQuestionError
+from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.machine import Record
-from kubeledger.units import parse_ts
 
 if TYPE_CHECKING:
-    from kubeledger.ledger.batch import Draft
+    from kubeledger.ledger.writer import LedgerWriter
     from kubeledger.node.state import NodeState
     from kubeledger.query.api import Queryable, Rows
     from kubeledger.verify import Outcome
 
 __all__ = ["OpenLedger", "open_ledger"]
 
+_BATCH = 1000
+
 
 def open_ledger(path: str | Path) -> OpenLedger:
-    """Open the ledger at ``path``, or make one if nothing is there.
+    """Open the ledger at ``path``; where nothing is there, the first append makes one.
 
     Raises:
         BadQuestionError: something else is there.
         DamagedLedgerError: it was written by a newer version.
     """
-    return OpenLedger(Ledger.open_or_create(path))
+    there = Path(path)
+    if there.exists() and not (there.is_dir() and not any(there.iterdir())):
+        Ledger.open(there)
+    return OpenLedger(there)
 
 
 class OpenLedger:
     """A ledger: append, read, replay and query it. Use it as a context manager to close it.
 
     Attributes:
-        ledger: the storage behind it, for what has no short form here.
+        path: its directory.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._queryable: Queryable | None = None
 
     def __enter__(self) -> OpenLedger:
@@ -56,22 +63,65 @@ class OpenLedger:
             self._queryable = None
 
     @property
+    def ledger(self) -> Ledger:
+        """The storage behind it, for what has no short form here.
+
+        Raises:
+            BadQuestionError: nothing was appended yet, so there is none.
+        """
+        return Ledger.open(self.path)
+
+    @property
     def nodes(self) -> list[str]:
         """Names of the nodes with records, sorted."""
         return self.ledger.nodes()
 
-    def append(self, node: str, drafts: Iterable[Draft]) -> list[int]:
-        """Append drafts of records of one node as one durable batch.
+    def append(self, records: Iterable[Record | Draft], *, node: str | None = None) -> list[int]:
+        """Append records; they are on disk when this returns.
+
+        A thousand records of one node in succession are one batch: if one of them cannot be
+        stored, none of its batch is, and all before it are.
+
+        Args:
+            records: records as another ledger or recording gave them, each with the number
+                that its node has next, so that causes still hold; or drafts, which have none.
+            node: whose, for drafts.
 
         Returns:
-            (n,) their sequence numbers; they are on disk when this returns.
-        """
-        with self.ledger.writer() as writer:
-            return writer.append(node, drafts)
+            (n,) their numbers.
 
-    def records(self, node: str | None = None, after_seq: int = 0) -> Iterator[Record]:
-        """Records in the order of their numbers, one node after the other."""
-        return self.ledger.records(node, after_seq)
+        Raises:
+            BadInputError: a record cannot be stored, or has another number than the next.
+            BadQuestionError: drafts without a node.
+            LedgerBusyError: another writer is at work.
+            LedgerUnavailableError: disk full and the like.
+        """
+        seqs: list[int] = []
+        with Ledger.open_or_create(self.path).writer() as writer:
+            for name, run in groupby(records, lambda record: _node_of(record, node)):
+                for batch in writer.append_batches(name, _batches(writer, name, run)):
+                    seqs += batch
+        return seqs
+
+    def records(
+        self,
+        node: str | None = None,
+        after_seq: int = 0,
+        *,
+        kinds: Collection[str] | None = None,
+    ) -> Iterator[Record]:
+        """Records in the order of their numbers, one node after the other, each proved.
+
+        Args:
+            node: whose; None: all nodes'.
+            after_seq: only those with a higher number.
+            kinds: only those of these kinds.
+
+        Raises:
+            BadQuestionError: no such node.
+            DamagedLedgerError: a record is not what was written; all before it were.
+        """
+        return self.ledger.records(node, after_seq, kinds=kinds)
 
     def state(
         self, at: str | int | None = None, *, node: str | None = None, seq: int | None = None
@@ -79,38 +129,61 @@ class OpenLedger:
         """State of a node at an instant.
 
         Args:
-            at: RFC 3339 text or nanoseconds since the epoch; None for the latest.
+            at: a time as the command line takes it (RFC 3339, ``now``, ``-2h``), or nanoseconds
+                since the epoch; None for the latest record.
             node: whose; may be left out where the ledger holds only one.
             seq: the state after this record instead of at a time.
+
+        Raises:
+            BadQuestionError: no such time, node or record, or several nodes and none named.
         """
         from kubeledger.replay import state_at
 
-        ts_ns = parse_ts(at) if isinstance(at, str) else at
-        return state_at(self.ledger, self._chosen(node), ts_ns=ts_ns, seq=seq)
-
-    def _chosen(self, node: str | None) -> str:
-        nodes = self.nodes if node is None else [node]
-        if len(nodes) != 1:
-            raise BadQuestionError(
-                f"the ledger holds {len(nodes)} nodes", advice="say which with node=NAME"
-            )
-        return nodes[0]
+        ts_ns = parse_time(at) if isinstance(at, str) else at
+        return state_at(self.ledger, node, ts_ns=ts_ns, seq=seq)
 
     def verify(self, *, node: str | None = None) -> Iterator[Outcome]:
         """Decide every recorded decision again, one node after the other.
 
-        Yields:
+        Returns:
             findings, one a decision, and contradictions; see :mod:`kubeledger.verify`.
+
+        Raises:
+            BadQuestionError: no such node, or no record at all.
         """
         from kubeledger.replay.histories import histories_of_ledger
 
-        for history in histories_of_ledger(self.ledger, node):
-            yield from history.verify()
+        histories = histories_of_ledger(self.ledger, node)
+        return chain.from_iterable(history.verify() for history in histories)
 
     def sql(self, query: str, params: Mapping[str, Any] | None = None) -> Rows:
         """Run one read-only query over the views."""
         if self._queryable is None:
             from kubeledger.query.api import connect
 
-            self._queryable = connect(self.ledger.path)
+            self._queryable = connect(self.path)
         return self._queryable.sql(query, params)
+
+
+def _node_of(record: Record | Draft, node: str | None) -> str:
+    name = record.node if isinstance(record, Record) else node
+    if name is None:
+        raise BadQuestionError("drafts do not say whose they are", advice="say so with node=NAME")
+    return name
+
+
+def _batches(
+    writer: LedgerWriter, node: str, records: Iterator[Record | Draft]
+) -> Iterator[list[Draft]]:
+    seq = writer.next_seq(node)
+    while batch := list(islice(records, _BATCH)):
+        yield [_draft(record, number) for number, record in enumerate(batch, seq)]
+        seq += len(batch)
+
+
+def _draft(record: Record | Draft, seq: int) -> Draft:
+    if isinstance(record, Draft):
+        return record
+    if record.seq != seq:
+        raise BadInputError(f"record {record.seq} of {record.node}: the next one is {seq}")
+    return Draft(record.ts_ns, record.body, record.evidence, record.cause)
