@@ -62,7 +62,8 @@ def imported(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.module and not node.level, "a relative import"
+            assert node.module is not None, "a relative import"
+            assert not node.level, "a relative import"
             if node.module == PACKAGE.name:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
             else:

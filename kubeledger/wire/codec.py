@@ -20,7 +20,6 @@ import msgspec
 
 from kubeledger.machine import Body, Evidence, Record, Role
 from kubeledger.wire.catalogue import BODY_TYPES
-from kubeledger.wire.instants import YEARS, is_storable
 from kubeledger.wire.soundness import NOT_JSON, flaw_of_encoded
 from kubeledger.wire.upcast import UpcastError, upcast
 
@@ -86,7 +85,6 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     crc: str
 
 
-_BODY_KEY = b'"body":'  # no text holds it: its quotes would be escaped
 _KIND_KEY = b'"kind":"'  # nor this
 _encode_json = msgspec.json.Encoder(order="deterministic").encode
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
@@ -119,14 +117,13 @@ def encode_parts(record: Record, previous: bytes) -> tuple[bytes, bytes, bytes]:
             not of its field's type or nothing that JSON can hold, a time is out of range.
     """
     try:
-        payload = _encode_json(record)[:-1]
+        encoded = _encode_json(record)
     except NOT_JSON as error:
         raise BadLineError(f"{record.kind} cannot be written as JSON: {error}") from error
-    if not is_storable(record.ts_ns):
-        raise BadLineError(f"{record.kind} could not be shown: its time is not in {YEARS}")
-    flaw = flaw_of_encoded(record.body, payload[payload.find(_BODY_KEY) + len(_BODY_KEY) :])
+    flaw = flaw_of_encoded(record, encoded)
     if flaw is not None:
         raise BadLineError(flaw)
+    payload = encoded[:-1]
     frame, digest = chained(payload, previous)
     return payload, frame, digest
 

@@ -1,4 +1,4 @@
-"""Whether a body can be read back: the check before anything is written.
+"""Whether a record can be read back: the check before anything is written.
 
 Types are hints to Python: a body made from foreign JSON may hold anything. The sure way to
 know is to decode what was encoded, and msgspec does that faster than Python looks at values.
@@ -6,11 +6,12 @@ know is to decode what was encoded, and msgspec does that faster than Python loo
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from kubeledger.machine import Body
+from kubeledger.machine import Body, Record
 from kubeledger.wire.catalogue import BODY_TYPES
 from kubeledger.wire.instants import YEARS, is_storable
 
@@ -24,19 +25,28 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class _Check:
-    """What is checked of one kind.
+    """What is checked of records of one kind.
 
     Attributes:
-        decode: JSON of a body of this kind into the body.
-        numbers: fields that hold integers, at any depth; free-form JSON is not among them.
+        decode: JSON of such a record into the record.
+        numbers: fields of the body that hold integers, at any depth; free-form JSON is not
+            among them.
         times: fields that hold nanoseconds since the epoch.
     """
 
     __slots__ = ("decode", "numbers", "times")
 
     def __init__(self, body: type[Body]) -> None:
+        of_kind = msgspec.defstruct(
+            f"{body.__name__}Record",
+            [("body", body)],
+            bases=(Record,),
+            frozen=True,
+            kw_only=True,
+            forbid_unknown_fields=True,
+        )
+        self.decode = msgspec.json.Decoder(of_kind).decode
         hints = get_type_hints(body)
-        self.decode = msgspec.json.Decoder(body).decode
         names = body.__struct_fields__
         self.numbers = tuple(name for name in names if _holds_numbers(hints[name]))
         self.times = tuple(name for name in names if name.endswith("ts_ns"))
@@ -59,31 +69,51 @@ def _fits(value: object) -> bool:
     return not isinstance(value, msgspec.Struct) or _fits(msgspec.structs.astuple(value))
 
 
-_CHECKS = {kind: _Check(body) for kind, body in BODY_TYPES.items()}
+@cache
+def _check_of(kind: str) -> _Check | None:
+    body = BODY_TYPES.get(kind)
+    return None if body is None else _Check(body)
 
 
 def body_flaw(body: Body) -> str | None:
-    """Why a body could not be read back from a ledger; None when it could."""
+    """Why a record of this body could not be read back from a ledger; None when it could."""
+    record = Record(
+        node="",
+        seq=1,
+        ts_ns=0,
+        role=body.role,
+        kind=body.kind,
+        v=body.v,
+        cause=None,
+        evidence=(),
+        body=body,
+    )
     try:
-        return flaw_of_encoded(body, _encode(body))
+        return flaw_of_encoded(record, _encode(record))
     except NOT_JSON as error:
         return f"{body.kind} cannot be written as JSON: {error}"
 
 
-def flaw_of_encoded(body: Body, encoded: bytes) -> str | None:
-    """The same of a body whose JSON this is."""
-    check = _CHECKS.get(body.kind)
+def flaw_of_encoded(record: Record, encoded: bytes) -> str | None:
+    """Why a record could not be read back, whose JSON this is; None when it could."""
+    kind, body = record.kind, record.body
+    check = _check_of(kind)
     if check is None:
-        return f"unknown kind {body.kind!r}"
+        return f"unknown kind {kind!r}"
     try:
         check.decode(encoded)
     except (msgspec.MsgspecError, RecursionError) as error:
-        return f"{body.kind} could not be read back: {error}"
+        return f"{kind} could not be read back: {error}"
+    if not is_storable(record.ts_ns):
+        return f"{kind} could not be shown: its time is not in {YEARS}"
+    for place in record.evidence:
+        if not (_fits(place.line) and _fits(place.offset)):
+            return f"{kind} could not be shown: its evidence does not fit into 64 bits"
     for name in check.numbers:
         if not _fits(getattr(body, name)):
-            return f"{body.kind} could not be shown: {name} does not fit into 64 bits"
+            return f"{kind} could not be shown: {name} does not fit into 64 bits"
     for name in check.times:
         ts_ns = getattr(body, name)
         if ts_ns is not None and not is_storable(ts_ns):
-            return f"{body.kind} could not be shown: {name} is not in the years {YEARS}"
+            return f"{kind} could not be shown: {name} is not in the years {YEARS}"
     return None

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from kubeledger.images.records import ImageDeleted
 from kubeledger.lifecycle.records import PodListed
-from kubeledger.machine import Body, Record
+from kubeledger.machine import Body, Evidence, Record
 from kubeledger.node.records import ClockStepped, NodeObserved
 from kubeledger.wire.codec import BadLineError, encode_line
 from kubeledger.wire.instants import TS_NS_MAX, TS_NS_MIN
@@ -32,7 +32,7 @@ def listed(**fields: Any) -> PodListed:  # noqa: ANN401 - any field
     return PodListed(**{**plain, **fields})
 
 
-def line(body: Body, ts_ns: int = 0) -> bytes:
+def line(body: Body, ts_ns: int = 0, evidence: tuple[Evidence, ...] = ()) -> bytes:
     """The record's line."""
     record = Record(
         node="n",
@@ -42,7 +42,7 @@ def line(body: Body, ts_ns: int = 0) -> bytes:
         kind=body.kind,
         v=body.v,
         cause=None,
-        evidence=(),
+        evidence=evidence,
         body=body,
     )
     return encode_line(record)[0]
@@ -91,3 +91,19 @@ def test_a_time_that_cannot_be_shown_is_refused(ts_ns: int) -> None:
     assert line(DELETED, TS_NS_MAX)
     with pytest.raises(BadLineError, match="1678 to 2261"):
         line(DELETED, ts_ns)
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        Evidence(file=7),  # type: ignore[arg-type]  # what foreign JSON may hold
+        Evidence(file="kubelet.log", line="1"),  # type: ignore[arg-type]  # as above
+        Evidence(file="kubelet.log", line=2**63),
+        Evidence(file="kubelet.log", line=1, offset=-(2**63) - 1),
+        Evidence(file="kubelet.log", line=1, offset=0, text="\ud800"),
+    ],
+)
+def test_evidence_that_could_not_be_read_back_is_refused(evidence: Evidence) -> None:
+    """SQL would call the whole ledger damaged."""
+    with pytest.raises(BadLineError):
+        line(DELETED, evidence=(evidence,))
