@@ -121,7 +121,7 @@ class EventPart:
     def _set(self, body: SettingsObserved) -> None:
         def value(name: str) -> Any:  # noqa: ANN401 # any JSON value
             setting = body.settings.get(name)
-            return msgspec.json.decode(setting.value) if setting is not None else None
+            return setting.decoded() if setting is not None else None
 
         qps, burst = value("eventRecordQPS"), value("eventBurst")
         self._settings = (

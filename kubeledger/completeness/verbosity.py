@@ -167,7 +167,7 @@ def _configured(seq: int, settings: dict[str, Setting]) -> Configured:
         setting = settings.get(name)
         if setting is None:
             continue
-        value: Any = msgspec.json.decode(setting.value)
+        value: Any = setting.decoded()
         if isinstance(value, dict):
             value = value.get("verbosity")
         verbosity = _number(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -63,6 +63,11 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             msgspec.json.decode(self.value)
         except (msgspec.DecodeError, RecursionError) as error:
             raise ValueError(f"a setting's value is no JSON: {error}") from None
+
+    def decoded(self) -> Any:  # noqa: ANN401 - any JSON value
+        """The value. A whole number beyond 64 bits, which no setting can have, stays a text."""
+        value = msgspec.json.decode(self.value)
+        return value if not isinstance(value, int) or abs(value) < 1 << 63 else self.value
 
 
 class SettingsObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):

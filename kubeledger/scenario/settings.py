@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from kubeledger.errors import BadQuestionError
 from kubeledger.importers.settings import SettingsSources, Statement, effective_settings
 from kubeledger.importers.settings_flags import FLAGS, minor_version
@@ -76,7 +74,7 @@ def effective(fields: dict[str, Any], minor: int | None) -> dict[str, Any]:
     files = [Statement(value=fields, evidence=evidence)]
     observed = effective_settings(SettingsSources(minor=minor, files=files, flags=flags))
     found = {
-        name: msgspec.json.decode(setting.value)
+        name: setting.decoded()
         for name, setting in observed.settings.items()
         if not name.startswith("--")
     }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from kubeledger.node.records import SettingsObserved
 from kubeledger.verify.variant import Variant
 
@@ -41,7 +39,7 @@ class Settings:
 
     def observe(self, seq: int, body: SettingsObserved) -> None:
         """Take in what a kubelet process runs with."""
-        recorded = {name: msgspec.json.decode(s.value) for name, s in body.settings.items()}
+        recorded = {name: setting.decoded() for name, setting in body.settings.items()}
         self.seq = seq
         self.disputed = frozenset(conflict.partition(":")[0] for conflict in body.conflicts)
         self._values = {**recorded, **self.variant.settings}

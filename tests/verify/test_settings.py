@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.verify import Contradiction, Finding, Variant, Verdict
+from kubeledger.verify.admission.nodes import count_cpus
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.settings import UNKNOWN, Settings
 from kubeledger.verify.tally import Tally
@@ -32,6 +34,35 @@ def test_what_no_source_tells_is_unknown() -> None:
     assert [settings.seq] == [7]
     assert settings.get("podsPerCore") is UNKNOWN
     assert repr(UNKNOWN) == "UNKNOWN"
+
+
+def test_a_number_that_no_setting_can_have_is_none() -> None:
+    """It stays a text, so that nobody reckons with it; a wide one that fits is a number."""
+    settings = Settings(Variant())
+    settings.observe(1, observed(maxPods=2**63, podPidsLimit=-(2**63), podsPerCore=2**63 - 1))
+    assert settings.get("maxPods") == "9223372036854775808"
+    assert settings.get("podPidsLimit") == str(-(2**63))
+    assert settings.get("podsPerCore") == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("cpus", "count"),
+    [
+        ("", 0),
+        ("0-1,4", 3),
+        ("3", 1),
+        ("1-0", 0),
+        ("0-", 0),
+        ("-1", 0),
+        ("0-99999999999", 0),
+        ("9" * 5000, 0),
+        ("\u0662", 0),
+        (7, 0),
+    ],
+)
+def test_sets_of_cpus(cpus: object, count: int) -> None:
+    """What is none counts as not set."""
+    assert count_cpus(cpus) == count
 
 
 def test_a_variant_goes_over_what_is_recorded() -> None:

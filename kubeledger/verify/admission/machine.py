@@ -87,4 +87,4 @@ def _reserved_milli(settings: dict[str, Setting]) -> int | None:
 
 
 def _value(settings: dict[str, Setting], name: str) -> Any:  # noqa: ANN401 # any JSON value
-    return msgspec.json.decode(settings[name].value) if name in settings else None
+    return settings[name].decoded() if name in settings else None

@@ -25,14 +25,16 @@ from kubeledger.machine import Record
 from kubeledger.node.records import NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.units import whole_number
 from kubeledger.verify.admission.machine import Clues, clues
 from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.settings import UNKNOWN, Settings
 
-__all__ = ["Allocatable", "Nodes", "node_of"]
+__all__ = ["Allocatable", "Nodes", "count_cpus", "node_of"]
 
 _STORAGE: Final = "ephemeral-storage"
 _RESERVING: Final = ("systemReserved", "kubeReserved", "evictionHard")
+_CPU_MAX: Final = 1 << 31
 _DEFAULT_THRESHOLDS: Final = {
     "memory.available": "100Mi",
     "nodefs.available": "10%",
@@ -256,7 +258,7 @@ def _reservation(settings: Settings) -> ReservationSettings | tuple[str, ...]:
     if missing:
         return tuple(missing)
     system, kube = ({n: q for n, q in amounts.items() if q is not None} for amounts in quantities)
-    own_cpus = _count_cpus(settings.get("reservedSystemCPUs"))
+    own_cpus = count_cpus(settings.get("reservedSystemCPUs"))
     if own_cpus:
         kube.pop("cpu", None)
         system["cpu"] = Quantity.of(own_cpus)
@@ -285,12 +287,13 @@ def _quantity(written: object) -> Quantity | None:
         return None
 
 
-def _count_cpus(value: object) -> int:
+def count_cpus(value: object) -> int:
     """How many CPUs a set like ``0-1,4`` names; 0 for none."""
     count = 0
     for part in value.split(",") if isinstance(value, str) and value else ():
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        low, high = whole_number(first), whole_number(last if dash else first)
+        if low is None or high is None or not 0 <= low <= high <= _CPU_MAX:
             return 0
-        count += int(last) - int(first) + 1 if dash else 1
+        count += high - low + 1
     return count
