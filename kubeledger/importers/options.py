@@ -8,10 +8,10 @@ from kubeledger.errors import BadQuestionError
 from kubeledger.importers.detect import FORMATS
 from kubeledger.profile.facts import parse_version
 
-__all__ = ["ImportOptions"]
-
+__all__ = ["YEAR_MAX", "YEAR_MIN", "ImportOptions"]
 
 YEAR_MIN, YEAR_MAX = 2014, 2200
+"""Of a kubelet's log."""
 """The first kubelet is of 2014; later years leave room for logs that go on."""
 
 NODE_LENGTH_MAX = 253

@@ -19,7 +19,7 @@ from kubeledger.importers.bundle import Bundle, Finding, FoundFile
 from kubeledger.importers.documents import Document, read_document
 from kubeledger.importers.klog_time import stamp_ns
 from kubeledger.importers.log_survey import LogSurvey
-from kubeledger.importers.options import ImportOptions
+from kubeledger.importers.options import YEAR_MAX, YEAR_MIN, ImportOptions
 from kubeledger.importers.snapshot_time import time_in_name
 from kubeledger.importers.told_time import told_time
 from kubeledger.units import NS_PER_S, format_ts
@@ -55,7 +55,11 @@ class Timing(msgspec.Struct):
 
 
 def timing_of(bundle: Bundle, options: ImportOptions) -> tuple[Timing, list[Finding]]:
-    """Times of a bundle, and what a reader must know about them."""
+    """Times of a bundle, and what a reader must know about them.
+
+    Raises:
+        BadInputError: nothing tells the year of a log, not even the file's own time.
+    """
     findings: list[Finding] = []
     told = {file.source.name: _told_time(file) for file in bundle.files if file.survey is None}
     offset_ns = _offset(bundle.logs)
@@ -160,7 +164,14 @@ def _year(
     known = sorted(others + jsons)
     if known:
         return _nearest_year(first.first_stamp, known[0], offset_ns), "bundle"
-    return _year_before(first.first_stamp, first.source.mtime_ns, offset_ns), "guessed"
+    year = _year_before(first.first_stamp, first.source.mtime_ns, offset_ns)
+    if not YEAR_MIN <= year <= YEAR_MAX:  # archives made to be the same anywhere have no times
+        raise BadInputError(
+            "no source tells the year of its lines, and the file's own time is none of a kubelet's",
+            file=first.source.name,
+            advice="say it with --year",
+        )
+    return year, "guessed"
 
 
 def _year_before(stamp: bytes, written_ns: int, offset_ns: int) -> int:

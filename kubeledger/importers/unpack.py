@@ -216,10 +216,12 @@ class _Unpacker:
         with target.open("wb") as out:
             while chunk := stream.read(CHUNK):
                 out.write(chunk)
-        # A time that is none leaves that of unpacking.
-        with suppress(ValueError, OverflowError, OSError, TypeError):
+        os.utime(target, (0, 0))  # the time of unpacking is nobody's, and another each time
+        with suppress(ValueError, OverflowError, OSError, TypeError):  # a time that is none
             os.utime(target, (member.mtime, member.mtime))
         self.skipped.pop(name, None)
+        if name in self.files:
+            self.skipped[f"{name} (an earlier one)"] = "the archive holds a later one of this name"
         self.files[name] = SourceFile(name, target)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 
@@ -197,12 +198,20 @@ def test_guessed_year_is_reported(tmp_path: Path) -> None:
     """Only the file's own time is left: not after it, and a finding."""
     path = write(tmp_path / "kubelet.log", log_text())
     written = 1_735_700_000  # 2025-01-01T02:53:20Z
-    import os
-
     os.utime(path, (written, written))
     plan = one(tmp_path, path)
     assert (plan.timing.year, plan.timing.year_source) == (2024, "guessed")
     assert [finding.finding for finding in plan.findings] == ["year_guessed"]
+
+
+def test_a_year_is_not_taken_from_a_time_that_is_none(tmp_path: Path) -> None:
+    """Members of archives that are made to be the same anywhere are of 1970."""
+    path = write(tmp_path / "kubelet.log", log_text())
+    os.utime(path, (0, 0))
+    with pytest.raises(BadInputError, match="tells the year") as caught:
+        one(tmp_path, path)
+    assert (caught.value.file, caught.value.advice) == ("kubelet.log", "say it with --year")
+    assert one(tmp_path, path, options=ImportOptions(year=2026)).timing.year == 2026
 
 
 def test_zone(tmp_path: Path) -> None:

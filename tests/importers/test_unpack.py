@@ -18,6 +18,7 @@ from kubeledger.errors import BadInputError
 from kubeledger.importers import unpack as unpacking
 from kubeledger.importers.collect import Collected, collect
 from kubeledger.importers.options import ImportOptions
+from kubeledger.importers.plan import Plan
 from kubeledger.importers.sources import SourceFile
 from kubeledger.importers.spool import spool_directory
 from kubeledger.importers.unpack import unpack
@@ -25,6 +26,9 @@ from tests.importers.node_files import log_text
 from tests.importers.test_bundle import one, write
 
 Member = tuple[str, bytes]
+
+WRITTEN = 1_795_230_000
+"""2026-11-21, as the log."""
 
 
 def tar(
@@ -34,7 +38,7 @@ def tar(
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
         for name, data in members:
             info = tarfile.TarInfo(name)
-            info.size = len(data)
+            info.size, info.mtime = len(data), WRITTEN
             if change is not None and name == members[-1][0]:
                 change(info)
             archive.addfile(info, io.BytesIO(data))
@@ -49,6 +53,11 @@ def collected(tmp_path: Path, path: Path) -> Collected:
 
 
 LOG: Member = ("n/kubelet.log", log_text().encode())
+
+
+def names_of(plan: Plan) -> list[str]:
+    """Of the files that an import reads."""
+    return [file.source.name for file in plan.bundle.files]
 
 
 def names(found: Collected) -> list[str]:
@@ -82,6 +91,18 @@ def test_a_time_that_is_none(tmp_path: Path, mtime: float) -> None:
 
     path = tar(tmp_path / "a.tar", LOG, ("n/pods.json", b"{}"), change=change)
     assert names(collected(tmp_path, path)) == ["kubelet.log", "pods.json"]
+
+
+def test_of_two_members_with_one_name_the_earlier_is_named(tmp_path: Path) -> None:
+    """As when files are added to an archive again; what is left out is said."""
+    path = tar(
+        tmp_path / "a.tar", ("n/kubelet.log", b"an older one\n"), LOG, ("n/pods.json", b"{}")
+    )
+    plan = one(tmp_path, path)
+    assert names_of(plan) == ["kubelet.log", "pods.json"]
+    assert plan.bundle.skipped == {
+        "n/kubelet.log (an earlier one)": "the archive holds a later one of this name"
+    }
 
 
 def sparse_tar(path: Path) -> Path:
@@ -131,7 +152,7 @@ def test_what_is_whole_in_a_damaged_archive_is_read(tmp_path: Path, damage: str)
         data[second] ^= 1
     path.write_bytes(data)
     plan = one(tmp_path, path)
-    assert [file.source.name for file in plan.bundle.files] == ["kubelet.log"]
+    assert names_of(plan) == ["kubelet.log"]
     assert "truncated" in {found.finding for found in plan.findings}
     assert ("n/pods.json" in plan.bundle.skipped) == (damage == "cut")
 
@@ -145,7 +166,7 @@ def test_a_damaged_extended_header_ends_an_archive(tmp_path: Path) -> None:
     path = tar(tmp_path / "a.tar", LOG, ("n/pods.json", b"{}"), change=other_charset)
     path.write_bytes(path.read_bytes().replace(b"hdrcharset=BINARY", b"hdrcharset=\xff" + b"INARY"))
     plan = one(tmp_path, path)
-    assert [file.source.name for file in plan.bundle.files] == ["kubelet.log"]
+    assert names_of(plan) == ["kubelet.log"]
     assert "truncated" in {found.finding for found in plan.findings}
 
 
@@ -176,7 +197,7 @@ def test_a_format_of_a_directory_is_that_of_some_files(tmp_path: Path) -> None:
     write(root / "kubelet.log", log_text())
     write(root / "node.json", '{"kind":"Node","metadata":{"name":"node-x"}}')
     plan = one(tmp_path, root, options=ImportOptions(format="klog-text"))
-    assert [file.source.name for file in plan.bundle.files] == ["kubelet.log"]
+    assert names_of(plan) == ["kubelet.log"]
     assert plan.bundle.skipped == {"node.json": "not klog-text: node"}
 
 
@@ -250,7 +271,7 @@ def test_an_unreadable_file_is_a_finding(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Path, "open", denied)
     plan = one(tmp_path, root)
-    assert [file.source.name for file in plan.bundle.files] == ["kubelet.log"]
+    assert names_of(plan) == ["kubelet.log"]
     unreadable = [found.file for found in plan.findings if found.finding == "unreadable"]
     assert unreadable == ["secret.log"]
     with pytest.raises(BadInputError, match="Permission denied") as caught:
