@@ -116,6 +116,21 @@ def _change(finding: Finding, doubt: int | None) -> Change:
         subject=finding.subject,
         recorded=finding.recorded,
         instead=finding.expected,
-        why=finding.why,
+        why=_conditional(finding.why),
         untrusted_since=doubt,
     )
+
+
+_MOODS = (
+    ("cannot have ", "would not have "),
+    ("had to be ", "would be "),
+    ("had to become ", "would become "),
+    ("had to begin", "would begin"),
+)
+"""What ``verify`` says of a decision that was taken -> what is said of one under a variant."""
+
+
+def _conditional(why: str) -> str:
+    for said, would in _MOODS:
+        why = why.replace(said, would)
+    return why

@@ -27,6 +27,12 @@ def test_images_that_would_have_stayed(nodes: Nodes) -> None:
     assert {change["kind"].partition(".")[0] for change in others} == {"images"}
     # The second run saw a disk from which nothing had been removed before.
     assert {c["untrusted_since"] for c in others} == {None, first["seq"]}
+    said = [change["why"] for change in found["changes"]]
+    assert not any("had to be" in why or "cannot have" in why for why in said)  # that is verify's
+    assert any("would not have been removed: there was no space to be freed" in why for why in said)
+    (end, *_) = [c for c in others if c["kind"] == "images.GarbageCollected"]
+    assert end["why"].startswith("its outcome would be 'below_threshold', not 'failed'")
+    assert end["why"].endswith("under the high threshold of 80 %, so no space pass begins")
 
 
 def test_the_recorded_settings_change_nothing(nodes: Nodes) -> None:

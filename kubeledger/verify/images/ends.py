@@ -17,7 +17,7 @@ from kubeledger.verify.images.collection import Case, amount_of
 from kubeledger.verify.images.deletions import short
 from kubeledger.verify.images.disk import Disk
 from kubeledger.verify.images.repeats import wrong_words
-from kubeledger.verify.images.starts import RULE_COLLECTION
+from kubeledger.verify.images.starts import RULE_COLLECTION, why_under
 
 __all__ = ["judge_end"]
 
@@ -195,8 +195,10 @@ def _is_sum(total: int, sizes: list[int]) -> bool:
 
 
 def _why_space(case: Case) -> str:
+    if case.strict and case.runs is False:
+        return why_under(case)
     body, answer = case.start_body, case.answer
-    wanted = amount_of(case) if body is None else body.bytes_to_free
+    wanted = amount_of(case) if body is None or case.strict else body.bytes_to_free
     removed = len(case.of.removals)
     sentence = (
         f"{removed} image{'' if removed == 1 else 's'} had been removed when {wanted} bytes were "

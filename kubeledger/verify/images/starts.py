@@ -14,7 +14,7 @@ from kubeledger.verify.images.collection import Case, amount_of
 from kubeledger.verify.images.disk import Disk
 from kubeledger.verify.images.policy import HIGH, LOW, Policy
 
-__all__ = ["RULE_COLLECTION", "judge_start"]
+__all__ = ["RULE_COLLECTION", "judge_start", "why_under"]
 
 RULE_COLLECTION = "pkg/kubelet/images realImageGCManager.GarbageCollect"
 
@@ -136,7 +136,7 @@ def _wrong(case: Case, disk: Disk, body: GarbageCollectionStarted, expected: Fie
         return f"no collection runs at all: {policy.disabled}"
     if policy.high is not None and body.high_threshold_percent != policy.high:
         if case.runs is False:
-            return _under(case)
+            return why_under(case)
         return (
             f"the high threshold is {policy.high} % by the settings, not "
             f"{body.high_threshold_percent} %"
@@ -147,7 +147,7 @@ def _wrong(case: Case, disk: Disk, body: GarbageCollectionStarted, expected: Fie
             f"{body.low_threshold_percent} %"
         )
     if case.runs is False:
-        return _under(case)
+        return why_under(case)
     if policy.high is not None and body.usage_percent < policy.high:
         return (
             f"{body.usage_percent} % is under the high threshold of {policy.high} %, so no space "
@@ -167,7 +167,8 @@ def _against_settings(policy: Policy, body: GarbageCollectionStarted) -> bool:
     )
 
 
-def _under(case: Case) -> str:
+def why_under(case: Case) -> str:
+    """Why no space pass begins, by the reading of the disk."""
     assert case.reading is not None
     usage = case.reading.usage
     return (
