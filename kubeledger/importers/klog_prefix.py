@@ -100,11 +100,6 @@ class Unwrapper:
         self._known: list[re.Pattern[bytes]] = []
         self._docker = False
 
-    @property
-    def learned(self) -> bool:
-        """A prefix form was seen in this log."""
-        return self._docker or bool(self._known)
-
     def unwrap(self, line: bytes) -> Unwrapped:
         """The line without its prefix; as it is when it has none that is known."""
         if line.startswith(b'{"log":'):
