@@ -26,6 +26,7 @@ from kubeledger.importers.klog_outputs import (
     LogOutput,
     NewProcess,
     PendingEntry,
+    WrongStamp,
 )
 from kubeledger.importers.klog_prefix import HEADER, JSON_START
 from kubeledger.importers.klog_time import Clock, exact_json_ns
@@ -147,14 +148,14 @@ class EntryReader:
         except ValueError:
             return False
         line = None
-        if not isinstance(verdict, Verdict) or verdict is _MIXED or self._clock.step:
+        if not isinstance(verdict, Verdict) or verdict is _MIXED or self._clock.has_news:
             line = json_line(place, ts_ns, self._source)
             if line is None:
                 return False
         self._flush()
         if self._clock.observe(ts_ns) == self._clock.last_ns:
             self._latest = json_stamp(body)
-        if line is None and self._clock.step is None:
+        if line is None and not self._clock.has_news:
             assert isinstance(verdict, Verdict)
             self._ts_ns, self._tail, self._in_block = ts_ns, body, False
             self._count(verdict)
@@ -192,6 +193,9 @@ class EntryReader:
         step = self._clock.take_step()
         if step is not None:
             self._out.append(ClockStep(line, *step))
+        doubt = self._clock.take_doubt()
+        if doubt is not None:
+            self._out.append(WrongStamp(doubt))
 
     def _learn(self, key: bytes, verdict: Route) -> None:
         if len(self._verdicts) >= VERDICTS_MAX:

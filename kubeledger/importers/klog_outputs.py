@@ -6,9 +6,19 @@ import msgspec
 
 from kubeledger.importers.facts import Fact
 from kubeledger.importers.items import LogLine
+from kubeledger.importers.klog_time import Doubt
 from kubeledger.importers.router import Call
 
-__all__ = ["JOINED_MAX", "ClockStep", "LogEntry", "LogOutput", "NewProcess", "PendingEntry"]
+__all__ = [
+    "JOINED_MAX",
+    "ClockStep",
+    "LogEntry",
+    "LogOutput",
+    "NewProcess",
+    "Ordered",
+    "PendingEntry",
+    "WrongStamp",
+]
 
 JOINED_MAX = 1 << 20
 """Bytes of continuation lines that an entry takes; more are counted but not kept."""
@@ -35,8 +45,16 @@ class ClockStep(msgspec.Struct):
     to_ts_ns: int
 
 
-LogOutput = LogEntry | NewProcess | ClockStep | Fact
-"""What the reader hands on; facts are those about lines that nobody understands."""
+class WrongStamp(msgspec.Struct):
+    """One of the lines above has a stamp that is not believed."""
+
+    doubt: Doubt
+
+
+Ordered = LogEntry | NewProcess | ClockStep | Fact
+"""What comes of a log in the end; facts are those about lines that nobody understands."""
+LogOutput = Ordered | WrongStamp
+"""What the reader hands on."""
 
 
 class PendingEntry(msgspec.Struct):

@@ -1,16 +1,33 @@
-"""klog's stamps (``1121 02:52:41.296376``) to nanoseconds: year, zone, steps of the clock."""
+"""klog's stamps (``1121 02:52:41.296376``) to nanoseconds: year, zone, steps of the clock.
+
+klog stamps a line before it waits for the lock under which lines are written. In logs of real
+nodes lines stand up to 23 ms behind later ones, in rows of a few. Beyond a second three things
+are told apart by the lines around:
+
+* the clock was set back: the lines that follow are earlier than the ones before;
+* a line is late: it fits before a pause that a line above ended, and time goes on from there;
+* a stamp is wrong: one line stands ahead of, or behind, all others that are in order without it.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from kubeledger.units import NS_PER_S
 from kubeledger.wire.instants import YEARS, is_storable
 
-__all__ = ["STEP_NS", "Clock", "exact_json_ns", "stamp_ns"]
+__all__ = ["STEP_NS", "Clock", "Doubt", "exact_json_ns", "stamp_ns"]
 
 STEP_NS = NS_PER_S
 """A log may be this much out of order (goroutines race for the lock); more is a step."""
+_RACE_NS = NS_PER_S // 10
+"""Far more than lines of goroutines that race are out of order."""
+_SURE = 4
+"""So many lines in a row behind one that is ahead of them: they did not all wait for the lock."""
+_ALONE = 4
+"""A stamp that is wrong is so many times farther off than its neighbours are apart; a pause
+that the clock was set back over just so is hardly ever."""
 
 _SECONDS_LIMIT = 100_000_000_000
 _JSON_STAMP_MAX = 40
@@ -35,6 +52,19 @@ def stamp_ns(stamp: bytes, year: int) -> int:
     return int(seconds) * NS_PER_S + int(stamp[14:20]) * 1000
 
 
+class Doubt(NamedTuple):
+    """The stamp of one line is wrong.
+
+    Attributes:
+        told_ns: what it says.
+        before_ns, after_ns: the stamps above and below it; the first one counts for it, too.
+    """
+
+    told_ns: int
+    before_ns: int
+    after_ns: int
+
+
 class Clock:
     """Stamps of one node's logs in the order they were written, to UTC.
 
@@ -43,6 +73,7 @@ class Clock:
         offset_ns: what the node's zone is ahead of UTC.
         last_ns: latest time seen since the clock last stepped back.
         step: (from, to) of a step back that has not been taken yet.
+        doubt: a wrong stamp that has not been taken yet.
     """
 
     def __init__(self, year: int, offset_ns: int = 0) -> None:
@@ -50,7 +81,9 @@ class Clock:
         self.offset_ns = offset_ns
         self.last_ns: int | None = None
         self.step: tuple[int, int] | None = None
-        self._suspect_ns: int | None = None
+        self.doubt: Doubt | None = None
+        self._before_ns: int | None = None
+        self._behind: list[int] = []
         self._minute = b""
         self._minute_ns = 0
         self._month = 0
@@ -72,36 +105,73 @@ class Clock:
     def observe(self, ts_ns: int) -> int:
         """Take down a time that is known whole (klog JSON); returns it."""
         last = self.last_ns
+        if last is not None and last - ts_ns > STEP_NS:
+            self._behind.append(ts_ns)
+            self._decide()
+            return ts_ns
+        if self._behind:
+            self._goes_on(ts_ns)
         if last is None or ts_ns >= last:
-            self.last_ns = ts_ns
-            self._suspect_ns = None
-        elif last - ts_ns > STEP_NS:
-            self._suspect(ts_ns)
-        else:
-            self._suspect_ns = None
+            self._before_ns, self.last_ns = last, ts_ns
         return ts_ns
 
-    def _suspect(self, ts_ns: int) -> None:
-        """A single line that came late is no step; the next line decides."""
-        if self._suspect_ns is None:
-            self._suspect_ns = ts_ns
+    def _decide(self) -> None:
+        """A single line that came late is no step; the next lines decide."""
+        behind = self._behind
+        if len(behind) == 1:
             return
+        if not self._is_ahead():
+            self._set_back()
+        elif len(behind) == _SURE:
+            assert self.last_ns is not None
+            assert self._before_ns is not None
+            self.doubt = Doubt(self.last_ns, self._before_ns, behind[0])
+            self._restart()
+
+    def _is_ahead(self) -> bool:
+        """Whether the latest line alone is out of order: those above and below it go together."""
+        last, before = self.last_ns, self._before_ns
+        if last is None or before is None or min(self._behind) < before - _RACE_NS:
+            return False
+        return last - self._behind[0] > _ALONE * (self._behind[0] - before)
+
+    def _goes_on(self, ts_ns: int) -> None:
+        """Time goes on from the latest: a line that stood behind it was late, or lies."""
+        last, before, behind = self.last_ns, self._before_ns, self._behind
+        self._behind = []
+        if last is None or before is None or len(behind) > 1 or behind[0] > before - STEP_NS:
+            return
+        self.doubt = Doubt(behind[0], last, ts_ns)
+
+    def _set_back(self) -> None:
         assert self.last_ns is not None
-        self.step = (self.last_ns, self._suspect_ns)
-        self.last_ns = max(ts_ns, self._suspect_ns)
-        self._suspect_ns = None
+        self.step = (self.last_ns, self._behind[0])
+        self._restart()
+
+    def _restart(self) -> None:
+        """Time goes on from the lines below the latest one."""
+        *_, self._before_ns, self.last_ns = (None, *sorted(self._behind))
+        self._behind = []
 
     def finish(self) -> None:
         """The log ends: a late line that is its last one counts as a step."""
-        if self._suspect_ns is not None and self.last_ns is not None:
-            self.step = (self.last_ns, self._suspect_ns)
-            self.last_ns = self._suspect_ns
-            self._suspect_ns = None
+        if self._behind:
+            self._set_back()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something waits to be taken."""
+        return self.step is not None or self.doubt is not None
 
     def take_step(self) -> tuple[int, int] | None:
         """The step back seen since the last call, if any."""
         step, self.step = self.step, None
         return step
+
+    def take_doubt(self) -> Doubt | None:
+        """The wrong stamp seen since the last call, if any."""
+        doubt, self.doubt = self.doubt, None
+        return doubt
 
     def _begin_minute(self, minute: bytes) -> None:
         self._roll_year(int(minute[0:2]), minute)

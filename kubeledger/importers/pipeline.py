@@ -16,7 +16,7 @@ from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.items import Item, LogLine, NodeObject, PodList
 from kubeledger.importers.klog import KlogReader
 from kubeledger.importers.klog_lines import LineStats
-from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput, NewProcess
+from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput, NewProcess, Ordered
 from kubeledger.importers.klog_time import Clock
 from kubeledger.importers.log_survey import LogSurvey
 from kubeledger.importers.plan import Plan
@@ -47,7 +47,7 @@ damaged line in a million must not keep the others out of the ledger."""
 Progress = Callable[[int, int], None]
 """Called now and then with the bytes read so far and the bytes there are."""
 
-Keyed = tuple[int, "LogOutput | Item | Fact"]
+Keyed = tuple[int, "Ordered | Item"]
 
 
 class Pipeline:

@@ -4,6 +4,8 @@ klog stamps a line before it waits for the lock under which lines are written, s
 several goroutines stand in a log a little out of order; shippers swap more. Those of one
 goroutine have stamps that never go back: ordered by their stamps, and by their place in
 the log where these are equal, they are in the order in which they were logged.
+
+A line whose stamp is wrong (``klog_time``) stays between the lines that it was written between.
 """
 
 from __future__ import annotations
@@ -12,13 +14,22 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from kubeledger.importers.facts import Fact
-from kubeledger.importers.klog_outputs import ClockStep, LogOutput
-from kubeledger.importers.klog_time import STEP_NS
+from kubeledger.importers.klog_outputs import ClockStep, LogOutput, Ordered, WrongStamp
+from kubeledger.importers.klog_time import STEP_NS, Doubt
+from kubeledger.ledger.records import FindingReported
+from kubeledger.lifecycle.disputes import LINES_DISAGREE, Dispute
+from kubeledger.machine import Evidence
+from kubeledger.units import format_ts
 
 __all__ = ["in_order"]
 
+_BEHIND_MAX = 32
+"""Far more entries than a clock needs to tell what lines behind the latest one are."""
 
-def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[tuple[int, LogOutput]]:
+Timed = tuple[int, Ordered]
+
+
+def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[Timed]:
     """What a reader gives with its time, which never goes back.
 
     The newest is always held, so that the line behind it may come before it whatever lies
@@ -28,43 +39,94 @@ def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[tuple[int,
         outputs: in the order of the log.
         first_ns: no time is before this one.
     """
-    waiting: deque[tuple[int, LogOutput]] = deque()
-    suspect: tuple[int, LogOutput] | None = None
+    waiting = _Waiting()
     key = first_ns
     for output in outputs:
+        for ts_ns, released in waiting.take(output):
+            key = max(key, ts_ns)
+            yield key, released
+    for ts_ns, released in waiting.drain():
+        key = max(key, ts_ns)
+        yield key, released
+
+
+class _Waiting:
+    """What was read and not given out yet."""
+
+    def __init__(self) -> None:
+        self._sorted: deque[Timed] = deque()
+        # Only what follows tells whether these are late, or the clock was set back before them,
+        # or the newest one is ahead of its time.
+        self._behind: list[Timed] = []
+
+    def take(self, output: LogOutput) -> Iterator[Timed]:
+        """Take in what is read next; gives out what nothing can come before any more."""
+        held = self._sorted
+        if isinstance(output, WrongStamp):
+            self._put_right(output.doubt)
+            return
         ts_ns = output.ts_ns if isinstance(output, Fact) else output.line.ts_ns
-        stepped = isinstance(output, ClockStep)
-        if suspect is not None:
-            # Only what follows tells whether it is late, or the clock was set back before it.
-            _insert(waiting, *((waiting[-1][0], suspect[1]) if stepped else suspect))
-            suspect = None
-        if stepped:
-            while waiting:
-                at_ns, held = waiting.popleft()
-                key = max(key, at_ns)
-                yield key, held
-        if waiting and ts_ns < waiting[-1][0] - STEP_NS:
-            suspect = (ts_ns, output)
-            continue
-        if waiting and ts_ns < waiting[-1][0]:
-            _insert(waiting, ts_ns, output)
-        else:
-            waiting.append((ts_ns, output))
-        upto_ns = waiting[-1][0] - STEP_NS
-        while waiting[0][0] <= upto_ns:
-            at_ns, held = waiting.popleft()
-            key = max(key, at_ns)
-            yield key, held
-    if suspect is not None:
-        _insert(waiting, *suspect)
-    for at_ns, held in waiting:
-        key = max(key, at_ns)
-        yield key, held
+        if isinstance(output, ClockStep):
+            self._behind = [(held[-1][0], each) for _, each in self._behind]
+            yield from self.drain()
+        elif held and ts_ns < held[-1][0] - STEP_NS and len(self._behind) < _BEHIND_MAX:
+            self._behind.append((ts_ns, output))
+            return
+        self._sort_in()
+        self._insert(ts_ns, output)
+        while held[0][0] <= held[-1][0] - STEP_NS:
+            yield held.popleft()
+
+    def drain(self) -> Iterator[Timed]:
+        """Give out all."""
+        self._sort_in()
+        while self._sorted:
+            yield self._sorted.popleft()
+
+    def _sort_in(self) -> None:
+        behind, self._behind = self._behind, []
+        for ts_ns, output in behind:
+            self._insert(ts_ns, output)
+
+    def _insert(self, ts_ns: int, output: Ordered) -> None:
+        later = []
+        while self._sorted and self._sorted[-1][0] > ts_ns:
+            later.append(self._sorted.pop())
+        self._sorted.append((ts_ns, output))
+        self._sorted.extend(reversed(later))
+
+    def _put_right(self, doubt: Doubt) -> None:
+        """The line with the wrong stamp gets the time of the lines around it."""
+        held = self._sorted
+        wrong: list[Timed] = []
+        while held and held[-1][0] == doubt.told_ns:
+            wrong.insert(0, held.pop())
+        if not wrong:
+            at = [n for n, (ts_ns, _) in enumerate(self._behind) if ts_ns == doubt.told_ns]
+            wrong = [self._behind.pop(n) for n in reversed(at)][::-1]
+        evidence = None
+        for _, output in wrong:
+            if isinstance(output, Fact):
+                output.ts_ns = doubt.before_ns
+            else:
+                output.line.ts_ns = doubt.before_ns
+                evidence = output.line.evidence
+            self._insert(doubt.before_ns, output)
+        if evidence is not None:
+            self._insert(doubt.before_ns, _finding(doubt, evidence))
+        self._sort_in()
 
 
-def _insert(waiting: deque[tuple[int, LogOutput]], ts_ns: int, output: LogOutput) -> None:
-    later = []
-    while waiting and waiting[-1][0] > ts_ns:
-        later.append(waiting.pop())
-    waiting.append((ts_ns, output))
-    waiting.extend(reversed(later))
+def _finding(doubt: Doubt, evidence: Evidence) -> Fact:
+    """What the reader of the ledger must know: the text of the evidence is not what counts."""
+    told, before, after = (
+        format_ts(each) for each in (doubt.told_ns, doubt.before_ns, doubt.after_ns)
+    )
+    dispute = Dispute(
+        "node",
+        "the stamp of one line does not go with those above and below it, and is not believed",
+        f"{evidence.file}:{evidence.line}: {told}",
+        f"{before} and {after}",
+    )
+    body = FindingReported(finding=LINES_DISAGREE, file=evidence.file, message=dispute.message)
+    return Fact(doubt.before_ns, body, (evidence,))

@@ -10,7 +10,9 @@ __all__ = ["LINES_DISAGREE", "Dispute", "dispute_of"]
 LINES_DISAGREE = "lines_disagree"
 """``finding`` of such a ``FindingReported``."""
 
-_MESSAGE = re.compile(r"(pod/[^/\s]+/[^/\s]+): (.*): this says (.*), others say (.*)", re.DOTALL)
+_MESSAGE = re.compile(
+    r"(node|pod/[^/\s]+/[^/\s]+): (.*): this says (.*), others say (.*)", re.DOTALL
+)
 
 
 class Dispute(NamedTuple):

@@ -16,7 +16,7 @@ from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.klog import KlogReader
 from kubeledger.importers.klog_lines import LINE_MAX
-from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput, NewProcess
+from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput, NewProcess, WrongStamp
 from kubeledger.importers.klog_time import Clock
 from kubeledger.importers.router import Router
 from kubeledger.ledger.records import LinesNotUnderstood
@@ -397,6 +397,38 @@ def test_a_line_that_was_sent_twice_counts_once(
     assert not [item for item in read.out if isinstance(item, ClockStep)]
     assert read.account.repeated == len(lines) - 3 - (0 if form == "json" else 1)
     assert read.counts[1] == 3
+
+
+@pytest.mark.parametrize("form", ["text", "json", "journal"])
+@pytest.mark.parametrize(("told", "ahead"), [("02:54:41", True), ("02:50:41", False)])
+def test_a_wrong_stamp_is_told(form: str, told: str, *, ahead: bool) -> None:
+    """Behind the lines that show it, also where these need no look."""
+    lines = [NOISE.replace(".296376", f".{296376 + n * 1000}") for n in range(20)]
+    lines[8] = PROBE.replace("02:52:41.296376", f"{told}.304376")
+    lines[13] = PROBE.replace(".296376", ".309376")
+    if form == "json":
+        lines = [_as_json(line) for line in lines]
+    elif form == "journal":
+        lines = [f"Nov 21 02:52:41 n kubelet[8337]: {line}" for line in lines]
+    read = Log("\n".join(lines) + "\n", whole)
+    (wrong,) = [item for item in read.out if isinstance(item, WrongStamp)]
+    assert not [item for item in read.out if isinstance(item, ClockStep)]
+    first, second = read.lines
+    assert wrong.doubt.told_ns == first.ts_ns
+    before_ns = second.ts_ns - 6_000_000
+    assert wrong.doubt.before_ns == before_ns
+    assert wrong.doubt.after_ns == (before_ns + 2_000_000 if ahead else wrong.doubt.after_ns)
+
+
+def _as_json(line: str) -> str:
+    """The line as klog's JSON form has it."""
+    stamp, rest = line[6:21], line.partition("] ")[2]
+    seconds = 1795229561 + (int(stamp[3:5]) - 52) * 60
+    message = rest.split('"')[1]
+    return json.dumps(
+        {"ts": float(f"{seconds}{stamp[9:12]}.{stamp[12:15]}"), "caller": "a/b.go:1",
+         "msg": message, "v": 1, "output": "no"}, separators=(",", ":"),
+    )  # fmt: skip
 
 
 def test_lines_of_an_entry_that_was_sent_twice() -> None:

@@ -61,6 +61,69 @@ def test_steps_back(stamps: list[str], step: tuple[str, str] | None) -> None:
     assert clock.take_step() is None
 
 
+def stamps_of(*seconds: float) -> list[str]:
+    """Stamps so many seconds after ten o'clock."""
+    return [f"0102 10:{int(s) // 60:02}:{s % 60:09.6f}" for s in seconds]
+
+
+def doubts(*seconds: float) -> tuple[list[list[float]], bool]:
+    """What is said of each wrong stamp, and whether the clock was set back."""
+    clock, found = Clock(2026), []
+    ten = parse_ts("2026-01-02T10:00:00Z")
+    for stamp in stamps_of(*seconds):
+        read(clock, stamp)
+        doubt = clock.take_doubt()
+        if doubt is not None:
+            found.append([round((ns - ten) / 1e9, 3) for ns in doubt])
+    clock.finish()
+    return found, clock.take_step() is not None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "doubt"),
+    [
+        ([10, 10.1, 15, 10.2, 10.3, 10.4, 10.5, 10.6], [15, 10.1, 10.2]),
+        ([10, 10.1, 900, 10.2, 10.19, 10.21, 10.4], [900, 10.1, 10.2]),
+        ([10, 10.1, 12, 10.09, 10.2, 10.3, 10.4], [12, 10.1, 10.09]),
+        ([10, 10.1, 5, 10.2, 10.3], [5, 10.1, 10.2]),
+        ([10, 10.1, 8.5, 10.2], [8.5, 10.1, 10.2]),
+        ([20, 80, 900, 95, 100, 105, 110], [900, 80, 95]),
+    ],
+)
+def test_one_stamp_that_is_wrong(seconds: list[float], doubt: list[float]) -> None:
+    """It stands ahead of or behind all others, which are in order; said once."""
+    assert doubts(*seconds) == ([doubt], False)
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        [10, 10.1, 10.9, 10.2, 10.3, 10.4, 10.5],  # goroutines race for the lock
+        [10, 10.1, 15, 10.2, 15.1, 15.2],  # late: it waited while the log stood still
+        [10, 10.1, 15, 10.2, 10.3, 10.4, 15.1],  # several waited
+        [10, 15, 11, 16],  # neighbours swapped by who sends them
+        [5, 10, 11],
+    ],
+)
+def test_lines_that_are_late(seconds: list[float]) -> None:
+    """Their stamps are right."""
+    assert doubts(*seconds) == ([], False)
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        [10, 10.1, 5, 5.1, 5.2, 5.3, 5.4],
+        [10, 10.1, 8.9, 9.0, 9.1, 9.2],
+        [10, 70, 50, 51, 52, 53, 54],  # in the middle of a pause
+        [15, 10.2, 10.3, 10.4, 10.5],  # nothing is known of before
+    ],
+)
+def test_a_clock_that_was_set_back(seconds: list[float]) -> None:
+    """All that follows is earlier, and all before was in order."""
+    assert doubts(*seconds) == ([], True)
+
+
 @pytest.mark.parametrize("stamp", ["1332 00:00:00.000000", "0229 00:00:00.000000"])
 def test_impossible_days(stamp: str) -> None:
     """A stamp that is no time is refused."""

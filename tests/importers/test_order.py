@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from kubeledger.importers.facts import Fact
 from kubeledger.importers.items import LogLine
-from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput
+from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput, WrongStamp
+from kubeledger.importers.klog_time import Doubt
 from kubeledger.importers.reorder import in_order
 from kubeledger.importers.sequencer import Sequencer
+from kubeledger.ledger.records import FindingReported
+from kubeledger.lifecycle.disputes import LINES_DISAGREE, dispute_of
 from kubeledger.node.records import ClockStepped
 from kubeledger.units import NS_PER_S
 
@@ -68,6 +71,59 @@ def test_a_step_of_the_clock_is_passed_by_nothing() -> None:
     step = ClockStep(line(after, 2), before, after)
     outputs = [*entries(before, before + 1), step, LogEntry(line(after, 3), ())]
     assert [n for _, n in numbers(outputs)] == [0, 1, 2, 3]
+
+
+def in_seconds(*outputs: LogOutput) -> list[tuple[float, float, str]]:
+    """Time of release, own time, and line or finding."""
+    found = []
+    for key, out in in_order(outputs, 0):
+        if isinstance(out, Fact):
+            assert isinstance(out.body, FindingReported)
+            found.append((key / NS_PER_S, out.ts_ns / NS_PER_S, out.body.finding))
+        else:
+            found.append((key / NS_PER_S, out.line.ts_ns / NS_PER_S, str(out.line.line)))
+    return found
+
+
+def test_a_line_ahead_of_its_time() -> None:
+    """It stays between those that it stands between, with the time of the one above."""
+    times = [round(s * NS_PER_S) for s in (1, 2, 60, 3, 3.1, 3.2, 3.3, 4)]
+    wrong = WrongStamp(Doubt(times[2], times[1], times[3]))
+    outputs = entries(*times)
+    found = in_seconds(*outputs[:6], wrong, *outputs[6:])
+    assert [what for *_, what in found] == ["0", "1", "2", LINES_DISAGREE, "3", "4", "5", "6", "7"]
+    assert found[2][:2] == found[3][:2] == (2, 2)
+
+
+def test_a_line_behind_its_time() -> None:
+    """The same: nothing before it was given out late, and nothing waits for it."""
+    times = [round(s * NS_PER_S) for s in (30, 31, 5, 31.1, 40)]
+    wrong = WrongStamp(Doubt(times[2], times[1], times[3]))
+    outputs = entries(*times)
+    found = in_seconds(*outputs[:3], wrong, *outputs[3:])
+    assert [what for *_, what in found] == ["0", "1", "2", LINES_DISAGREE, "3", "4"]
+    assert found[2][:2] == (31, 31)
+
+
+def test_the_finding_about_a_wrong_stamp() -> None:
+    """Verification shows both sides."""
+    times = [n * NS_PER_S for n in (30, 31, 5)]
+    wrong = WrongStamp(Doubt(times[2], times[1], 32 * NS_PER_S))
+    (fact,) = [out for _, out in in_order([*entries(*times), wrong], 0) if isinstance(out, Fact)]
+    assert isinstance(fact.body, FindingReported)
+    dispute = dispute_of(fact.body.message)
+    assert dispute is not None
+    assert dispute.subject == "node"
+    assert dispute.here == "kubelet.log:2: 1970-01-01T00:00:05Z"
+    assert dispute.elsewhere == "1970-01-01T00:00:31Z and 1970-01-01T00:00:32Z"
+    assert fact.evidence[0].line == 2
+
+
+def test_a_wrong_stamp_of_a_line_that_nobody_asked_for() -> None:
+    """Nothing rests on it."""
+    wrong = WrongStamp(Doubt(60 * NS_PER_S, 2 * NS_PER_S, 3 * NS_PER_S))
+    found = in_seconds(*entries(NS_PER_S, 2 * NS_PER_S), wrong, *entries(3 * NS_PER_S))
+    assert [what for *_, what in found] == ["0", "1", "0"]
 
 
 @given(st.lists(st.integers(0, 5 * NS_PER_S)))
