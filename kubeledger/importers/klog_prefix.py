@@ -98,7 +98,6 @@ class Unwrapper:
 
     def __init__(self) -> None:
         self._known: list[re.Pattern[bytes]] = []
-        self._docker = False
 
     def unwrap(self, line: bytes) -> Unwrapped:
         """The line without its prefix; as it is when it has none that is known."""
@@ -124,7 +123,6 @@ class Unwrapper:
             entry = _DOCKER.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return Unwrapped(line)
-        self._docker = True
         body = entry.log.encode("utf-8", "replace")
         time = entry.time.encode("utf-8", "replace")
         ended = body.endswith(b"\n")
