@@ -17,7 +17,7 @@ _CHUNK = 1 << 20
 _BAD_INPUT = 3
 
 _subsystem = click.argument("subsystem")
-_file = click.argument("file", type=click.File("rb"), default="-")
+_file = click.argument("file", default="-")
 _keep_going = click.option(
     "--keep-going", is_flag=True, help="Report a bad line and go on with the next."
 )
@@ -28,12 +28,13 @@ _keep_going = click.option(
 @_file
 @_keep_going
 @reports_errors
-def decide(subsystem: str, file: BinaryIO, keep_going: bool) -> None:
+def decide(subsystem: str, file: str, keep_going: bool) -> None:
     """Decide cases as the kubelet of their version would.
 
     SUBSYSTEM is admission, cgroup, cgroupv2, devices, imagegc, nodeallocatable, podstatus,
     prober, qos, topologyhints or topologymerge. A case is one line {"id", "kubelet", "input"};
-    an outcome {"id", "outcome"} comes out for each, in the same order.
+    an outcome {"id", "outcome"} comes out for each, in the same order. Without FILE, or with -,
+    cases are read from standard input.
     """
     from kubeledger.cases.registry import decider_of
 
@@ -45,7 +46,7 @@ def decide(subsystem: str, file: BinaryIO, keep_going: bool) -> None:
 @_file
 @_keep_going
 @reports_errors
-def judge(subsystem: str, file: BinaryIO, keep_going: bool) -> None:
+def judge(subsystem: str, file: str, keep_going: bool) -> None:
     """Judge claimed outcomes: match, admissible or impossible, and why.
 
     A claim is a case with an "outcome"; {"id", "verdict", "why"} comes out. "match" is what
@@ -56,17 +57,29 @@ def judge(subsystem: str, file: BinaryIO, keep_going: bool) -> None:
     _stream(judge_of(subsystem), file, keep_going=keep_going)
 
 
-def _stream(answer: Callable[[bytes], bytes], file: BinaryIO, *, keep_going: bool) -> None:
+def _stream(answer: Callable[[bytes], bytes], name: str, *, keep_going: bool) -> None:
     """Answer line by line; what came before a bad line is written in any case.
 
     Raises:
-        BadInputError: naming file, line and field, unless it is to go on.
+        BadInputError: naming file, line and field, unless it is to go on; or the file cannot
+            be read.
     """
+    from kubeledger.cli.files import STANDARD_INPUT, is_standard, open_input
+
+    shown = STANDARD_INPUT if is_standard(name) else name
+    with open_input(name) as file:
+        bad = _answer_all(answer, file, shown, keep_going=keep_going)
+    if bad:
+        sys.exit(_BAD_INPUT)
+
+
+def _answer_all(
+    answer: Callable[[bytes], bytes], file: BinaryIO, name: str, *, keep_going: bool
+) -> bool:
+    """Whether a line was bad; see :func:`_stream`."""
     from kubeledger.errors import BadInputError
 
     out = sys.stdout.buffer
-    name = getattr(file, "name", "-")
-    name = "standard input" if name in ("-", "<stdin>", 0) else str(name)
     bad = False
     for number, block in _blocks(file):
         for offset, line in enumerate(block):
@@ -85,8 +98,7 @@ def _stream(answer: Callable[[bytes], bytes], file: BinaryIO, *, keep_going: boo
                 bad = True
         # Whoever feeds a pipe line by line gets its answers without waiting for more.
         out.flush()
-    if bad:
-        sys.exit(_BAD_INPUT)
+    return bad
 
 
 def _blocks(file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,9 +30,11 @@ __all__ = ["export"]
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    default="-",
     metavar="FILE",
-    help="Write this file, all of it or nothing; compressed if it ends with .zst.",
+    help="Write this file, all of it or nothing; compressed if it ends with .zst. "
+    "Default: -, standard output.",
 )
 @ledger_option
 @node_option
@@ -61,7 +62,7 @@ __all__ = ["export"]
 @reports_errors
 def export(
     format_: str,
-    out: Path | None,
+    out: Path,
     ledger: Path,
     node: str | None,
     pod: str | None,
@@ -82,8 +83,8 @@ def export(
     With --redact the records are for other eyes: they verify as before, but whose they are only
     the owner of the key can tell. Resources, numbers and times stay.
     """
+    from kubeledger.cli.files import is_standard, write_recording_to
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.ledger.standalone import write_lines
     from kubeledger.query.excerpt import lines_of_excerpt
     from kubeledger.query.listing import Filter
 
@@ -102,11 +103,9 @@ def export(
         from kubeledger.query.redaction import redacted
 
         lines = redacted(lambda: records_of_excerpt(opened, wanted), _key(redact_key))
-    if out is None:
-        sys.stdout.buffer.writelines(lines)
-        return
-    count = write_lines(out, lines)
-    click.echo(f"{count} records in {out}", err=True)
+    count = write_recording_to(out, lines)
+    if not is_standard(out):
+        click.echo(f"{count} records in {out}", err=True)
 
 
 def _tell_of_drops(ledger: Ledger, node: str | None) -> None:

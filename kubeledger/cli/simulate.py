@@ -31,9 +31,10 @@ _BAD_INPUT = 3
 @ledger_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="Write this *.ledger.jsonl[.zst] (in place of a ledger, unless --ledger is given too).",
+    help="Write this *.ledger.jsonl[.zst] (in place of a ledger, unless --ledger is given too); "
+    "- is standard output.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Another seed.")
 @click.option("--duration", metavar="D", help="Another duration, e.g. 30m or 24h.")
@@ -67,11 +68,16 @@ def simulate(
 ) -> None:
     """Run a scenario, and write what its node does as records like a real node's.
 
+    SCENARIO is a file, or `-` for standard input; what it refers to is looked for beside it.
     The same scenario and seed give the same records on any machine. A run that was killed is
     continued: what the ledger holds already is compared and not written again.
     """
+    from kubeledger.cli.files import STANDARD_OUTPUT, is_standard
+    from kubeledger.errors import BadQuestionError
     from kubeledger.scenario.plan import to_plan
 
+    if is_standard(out) and output != "table":
+        raise BadQuestionError(f"records and totals cannot both go to {STANDARD_OUTPUT}")
     duration_ns = _duration(duration)
     loaded = _loaded(scenario, openb, node)
     plan = to_plan(
@@ -87,12 +93,15 @@ def simulate(
     given = context.get_parameter_source("ledger") is ParameterSource.COMMANDLINE
     directory = ledger if given or out is None else None
     counts, added = _run(plan, directory, out)
-    _print(plan, counts, added, quiet=quiet, output=output)
-    for place in (directory, out):
-        if place is not None and output == "table":
-            held = sum(counts.values())
-            what = f"{added:,} records added to" if place is directory else f"{held:,} records in"
-            click.echo(f"{what} {place}")
+    if not is_standard(out):
+        _print(plan, counts, added, quiet=quiet, output=output)
+    if output != "table":
+        return
+    if directory is not None:
+        click.echo(f"{added:,} records added to {directory}", err=is_standard(out))
+    if out is not None:
+        where = STANDARD_OUTPUT if is_standard(out) else out
+        click.echo(f"{counts.total():,} records in {where}", err=is_standard(out))
 
 
 def _duration(text: str | None) -> int | None:
@@ -111,7 +120,9 @@ def _duration(text: str | None) -> int | None:
 
 
 def _loaded(scenario: Path | None, openb: tuple[Path, Path] | None, node: str | None) -> Loaded:
+    from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
     from kubeledger.errors import BadQuestionError
+    from kubeledger.scenario.document import BYTES_MAX
     from kubeledger.scenario.load import load_scenario
     from kubeledger.scenario.openb import load_openb
     from kubeledger.scenario.problems import ScenarioError
@@ -122,6 +133,8 @@ def _loaded(scenario: Path | None, openb: tuple[Path, Path] | None, node: str | 
         if openb is not None:
             return load_openb(*openb, node)
         assert scenario is not None
+        if is_standard(scenario):
+            return load_scenario(STANDARD_INPUT, read_input("-", BYTES_MAX))
         return load_scenario(scenario)
     except ScenarioError as error:
         _show(error)
@@ -157,8 +170,9 @@ def _contents(plan: Plan) -> str:
 
 def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[str], int]:
     """Records by kind, and how many were new to the ledger."""
+    from kubeledger.cli.files import write_recording_to
     from kubeledger.cli.simulate_ledger import into_ledger
-    from kubeledger.ledger.standalone import write_recording
+    from kubeledger.ledger.standalone import encode_recording
     from kubeledger.simulate.sim import Sim
 
     counts: Counter[str] = Counter()
@@ -168,7 +182,7 @@ def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[
         if directory is not None:
             records = into_ledger(records, directory, plan.node.name, added)
         if out is not None:
-            write_recording(out, records)
+            write_recording_to(out, encode_recording(records))
         else:
             for _ in records:
                 pass

@@ -35,9 +35,9 @@ _UNVERIFIED = 5
 )
 @click.option(
     "--junit",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="Also write the findings as JUnit XML.",
+    help="Also write the findings as JUnit XML; - writes it to standard output, and nothing else.",
 )
 @click.option("--all", "all_", is_flag=True, help="List every decision, not only what is wrong.")
 @output_option("table", "json", "jsonl")
@@ -58,13 +58,16 @@ def verify(
     *.ledger.jsonl file, or a node's files, which are imported for the while; without one the
     ledger is verified. Exits with 1 when a decision is impossible.
     """
+    from kubeledger.cli.files import is_standard
     from kubeledger.cli.verify_output import junit_writer, writer_of
     from kubeledger.verify.tally import Tally
 
     tally = Tally()
     with ExitStack() as stack:
         histories = stack.enter_context(histories_for(sources, ledger, node))
-        writers = [stack.enter_context(writer_of(output, all_))]
+        writers = []
+        if not is_standard(junit):
+            writers.append(stack.enter_context(writer_of(output, all_)))
         if junit is not None:
             writers.append(stack.enter_context(junit_writer(junit)))
         for history in histories:
@@ -89,10 +92,11 @@ def histories_for(
     """Histories of the sources, or of the ledger when there are none.
 
     Raises:
-        BadQuestionError: there are none, or none of ``node``.
+        BadInputError: the sources hold no record.
+        BadQuestionError: the ledger holds none, or there is none of ``node``.
         KubeledgerError: as ``open_histories``.
     """
-    from kubeledger.errors import BadQuestionError
+    from kubeledger.errors import BadInputError, BadQuestionError
     from kubeledger.importers.histories import open_histories
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay.histories import histories_of_ledger
@@ -101,7 +105,8 @@ def histories_for(
         yield histories_of_ledger(Ledger.open(ledger), node)
         return
     with open_histories(sources, node=node) as histories:
+        if not histories and node is None:
+            raise BadInputError("no source holds a record", advice="name other files")
         if not histories:
-            whose = "" if node is None else f" of node {node!r}"
-            raise BadQuestionError(f"no source holds a record{whose}")
+            raise BadQuestionError(f"no source holds a record of node {node!r}")
         yield histories

@@ -15,8 +15,8 @@ from xml.sax.saxutils import escape, quoteattr
 import click
 import msgspec
 
+from kubeledger.cli.files import new_output, output_errors
 from kubeledger.cli.output import printable, write_rows
-from kubeledger.errors import BadQuestionError
 from kubeledger.verify import Contradiction, Finding, Outcome, Verdict
 from kubeledger.verify.tally import VERDICTS, Tally
 
@@ -148,27 +148,14 @@ def junit_writer(path: Path) -> Iterator[Writer]:
     """Writes JUnit XML, all of it or nothing: a test suite a node and kind, a case a decision.
 
     Raises:
-        BadQuestionError: the file cannot be written.
+        OutputError: the file cannot be written.
     """
-    temporary = path.with_name(f"{path.name}.part")
-    try:
+    with output_errors(path), new_output(path) as file, _spool() as body:
+        junit = _Junit(file, body)
         try:
-            with temporary.open("wb") as file, _spool() as body:
-                junit = _Junit(file, body)
-                try:
-                    yield junit
-                finally:
-                    junit.close()
-            temporary.replace(path)
+            yield junit
         finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        if error.filename not in {str(temporary), str(path)}:
-            raise
-        reason = (error.strerror or str(error)).lower()
-        raise BadQuestionError(
-            f"cannot be written: {reason}", advice="name another file", file=str(path)
-        ) from error
+            junit.close()
 
 
 class _Junit(Writer):

@@ -40,9 +40,9 @@ __all__ = ["whatif"]
     "--config",
     "configs",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A KubeletConfiguration in place of the node's; several make several variants.",
+    help="A KubeletConfiguration in place of the node's, or - for standard input; several make "
+    "several variants.",
 )
 @output_option("table", "json")
 @reports_errors
@@ -52,7 +52,7 @@ def whatif(
     node: str | None,
     settings: tuple[str, ...],
     versions: tuple[str, ...],
-    configs: tuple[Path, ...],
+    configs: tuple[str, ...],
     output: str,
 ) -> None:
     """Replay a node's observations under other settings, and list the decisions that change.
@@ -61,13 +61,14 @@ def whatif(
     decision had been taken: it is marked as untrusted, not passed off as a prediction.
     """
     from kubeledger.cli.verify import histories_for
-    from kubeledger.cli.whatif_variants import variants_for
+    from kubeledger.cli.whatif_variants import read_configs, variants_for
     from kubeledger.whatif import Outlook, outlook
 
+    documents = read_configs(configs)
     with histories_for(sources, ledger, node) as histories:
         found = []
         for history in histories:
-            for variant in variants_for(history, settings, versions, configs):
+            for variant in variants_for(history, settings, versions, documents):
                 result = Outlook(variant=variant.name)
                 changes = list(outlook(history.read, variant, result))
                 found.append((history.node, result, changes))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeledger.errors import BadInputError
+from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
+from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.importers.plain import plain
 from kubeledger.importers.settings import SettingsSources, Statement, effective_settings
 from kubeledger.importers.settings_flags import FLAGS, minor_version
 from kubeledger.importers.sources import DOCUMENT_MAX
 from kubeledger.importers.yaml_text import load_yaml
-from kubeledger.ledger.regular import read_regular
 from kubeledger.machine import Evidence
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.replay.histories import History
@@ -22,22 +23,63 @@ from kubeledger.verify.settings import UNKNOWN
 from kubeledger.whatif.refusals import refusal
 from kubeledger.whatif.variants import parse_setting, parse_variants
 
-__all__ = ["variants_for"]
+__all__ = ["ConfigFile", "read_configs", "variants_for"]
 
 _Recorded = dict[str, Setting]
+
+
+class ConfigFile(NamedTuple):
+    """A KubeletConfiguration as it is written.
+
+    Attributes:
+        name: as the user gave it.
+        fields: of the document.
+    """
+
+    name: str
+    fields: dict[str, Any]
+
+
+def read_configs(names: Sequence[str]) -> list[ConfigFile]:
+    """The configurations in files, or on standard input (``-``).
+
+    Raises:
+        BadInputError: one cannot be read, or is none.
+        BadQuestionError: standard input is named twice.
+    """
+    if sum(map(is_standard, names)) > 1:
+        raise BadQuestionError(f"{STANDARD_INPUT} can be read once, and is named twice")
+    return [_read_config(name) for name in names]
+
+
+def _read_config(name: str) -> ConfigFile:
+    data = read_input(name, DOCUMENT_MAX)
+    name = STANDARD_INPUT if is_standard(name) else name
+    flaws: list[str] = []
+    try:
+        documents = load_yaml(data)
+        document = plain(documents[0], flaws) if documents else None
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise BadInputError(f"cannot be read as YAML: {reason}", file=name) from error
+    if flaws:
+        raise BadInputError(f"holds what no configuration can: {flaws[0]}", file=name)
+    if not isinstance(document, dict) or document.get("kind") != "KubeletConfiguration":
+        raise BadInputError("is no KubeletConfiguration", advice="its kind says so", file=name)
+    return ConfigFile(name, {str(key): value for key, value in document.items()})
 
 
 def variants_for(
     history: History,
     settings: tuple[str, ...],
     versions: tuple[str, ...],
-    configs: tuple[Path, ...],
+    configs: Sequence[ConfigFile],
 ) -> list[Variant]:
     """All combinations that the options ask for.
 
     Raises:
         BadQuestionError: as ``parse_setting`` and ``parse_variants``.
-        BadInputError: a configuration file is none, or one that no kubelet takes.
+        BadInputError: a configuration file is one that no kubelet takes.
     """
     recorded, version = _recorded(history)
     values = _values(recorded)
@@ -46,7 +88,7 @@ def variants_for(
     return parse_variants(
         [parse_setting(text, values.keys()) for text in settings],
         versions,
-        [(path.name, _config(path, reading, recorded)) for path in configs],
+        [(Path(file.name).name, _config(file, reading, recorded)) for file in configs],
         values,
     )
 
@@ -67,13 +109,13 @@ def _values(settings: _Recorded) -> dict[str, Any]:
     return {name: msgspec.json.decode(setting.value) for name, setting in settings.items()}
 
 
-def _config(path: Path, version: str | None, recorded: _Recorded) -> dict[str, Any]:
+def _config(file: ConfigFile, version: str | None, recorded: _Recorded) -> dict[str, Any]:
     """Settings of a node that is given another configuration file.
 
     What the file leaves out has its default, and not the value of the file before. The
     command line stays, and goes over the file; so does what the kubelet learned elsewhere.
     """
-    statement = Statement(value=_document(path), evidence=Evidence(file=str(path)))
+    statement = Statement(value=file.fields, evidence=Evidence(file=file.name))
     minor = minor_version(version)
     flags = {
         row.flag: Statement(value=row.default(minor or 0), evidence=statement.evidence)
@@ -83,7 +125,7 @@ def _config(path: Path, version: str | None, recorded: _Recorded) -> dict[str, A
     observed = effective_settings(SettingsSources(minor=minor, files=[statement], flags=flags))
     fields = {n: v for n, v in _values(observed.settings).items() if not n.startswith("--")}
     if reason := refusal(fields, {}):
-        raise BadInputError(reason, advice="no kubelet starts with it", file=str(path))
+        raise BadInputError(reason, advice="no kubelet starts with it", file=file.name)
     values = _values(recorded)
     for name, setting in recorded.items():
         if name.startswith("--"):
@@ -100,20 +142,3 @@ def _was_learned(name: str, setting: Setting, fields: dict[str, Any]) -> bool:
     if setting.source != "log":
         return False
     return name == "cgroupDriver" or (name == "cgroupRoot" and not fields.get(name))
-
-
-def _document(path: Path) -> dict[str, Any]:
-    flaws: list[str] = []
-    try:
-        documents = load_yaml(read_regular(path, DOCUMENT_MAX, links=True))
-        document = plain(documents[0], flaws) if documents else None
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else "") or " ".join(
-            str(error).split()
-        )
-        raise BadInputError(f"cannot be read as YAML: {reason}", file=str(path)) from error
-    if flaws:
-        raise BadInputError(f"holds what no configuration can: {flaws[0]}", file=str(path))
-    if not isinstance(document, dict) or document.get("kind") != "KubeletConfiguration":
-        raise BadInputError("is no KubeletConfiguration", advice="its kind says so", file=str(path))
-    return {str(name): value for name, value in document.items()}

@@ -13,9 +13,11 @@ from kubeledger.importers.yaml_text import compose_yaml, scalar_of
 from kubeledger.ledger.regular import read_regular
 from kubeledger.scenario.problems import Path, Place, Problem, ScenarioError, dotted
 
-__all__ = ["Document", "read_documents"]
+__all__ = ["BYTES_MAX", "Document", "parse_documents", "read_documents"]
 
-_BYTES_MAX = 64 << 20
+BYTES_MAX = 64 << 20
+"""No scenario, manifest or configuration is larger."""
+
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -43,10 +45,19 @@ def read_documents(file: FilePath) -> list[Document]:
     """
     name = str(file)
     try:
-        data = read_regular(file, _BYTES_MAX, links=True)
+        data = read_regular(file, BYTES_MAX, links=True)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL byte
         reason = ((error.strerror if isinstance(error, OSError) else "") or str(error)).lower()
         raise _error(Place(name), f"cannot be read: {reason}", "check the path") from error
+    return parse_documents(name, data)
+
+
+def parse_documents(name: str, data: bytes) -> list[Document]:
+    """The documents of a text; ``name`` is what problems call it.
+
+    Raises:
+        ScenarioError: it is no YAML.
+    """
     if data.lstrip()[:1] == b"{":
         data = data.replace(b"\t", b" ")  # JSON may be indented with tabs, YAML not
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.scenario.check import check
-from kubeledger.scenario.document import Document, read_documents
+from kubeledger.scenario.document import Document, parse_documents, read_documents
 from kubeledger.scenario.models import Scenario
 from kubeledger.scenario.models_pods import Pods
 from kubeledger.scenario.problems import Path, Place, Problems, ScenarioError
@@ -41,14 +41,18 @@ class Loaded(msgspec.Struct, kw_only=True):
     settings: dict[str, Any]
 
 
-def load_scenario(file: FilePath | str) -> Loaded:
+def load_scenario(file: FilePath | str, data: bytes | None = None) -> Loaded:
     """Read a scenario and check all of it.
+
+    Args:
+        file: where it is; what it refers to stands beside it.
+        data: its content, where that was read already.
 
     Raises:
         ScenarioError: it cannot be run; everything that is wrong is told.
     """
     path = FilePath(file)
-    documents = read_documents(path)
+    documents = read_documents(path) if data is None else parse_documents(str(path), data)
     place = Place(str(path), 1)
     problems = Problems({(): place}, place)
     if len(documents) != 1:

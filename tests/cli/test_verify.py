@@ -174,7 +174,7 @@ def test_junit(tmp_path: Path, nodes: Nodes) -> None:
             assert int(str(element.get(count))) == len(list(element.iter(tag)))
     (failure,) = root.iter("failure")
     assert '"bytes_to_free":1,' in str(failure.text)
-    assert list(tmp_path.glob("*.part")) == []
+    assert list(tmp_path.glob("*.tmp")) == []
 
 
 def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
@@ -186,7 +186,7 @@ def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
     bad.write_bytes(text[: len(text) // 2])
     assert run("verify", str(bad), "--junit", str(out)).exit_code == 3
     assert out.read_text() == "before"
-    assert list(tmp_path.glob("*.part")) == []
+    assert list(tmp_path.glob("*.tmp")) == []
     result = run("verify", nodes.ledger("node-a"), "--junit", str(tmp_path / "no" / "out.xml"))
     assert result.exit_code == 2
     assert "cannot be written: no such file or directory" in result.stderr
@@ -226,7 +226,7 @@ def test_nothing_to_verify(tmp_path: Path) -> None:
     assert run("verify", "--ledger", str(tmp_path / "empty")).exit_code == 2
     (tmp_path / "empty.ledger.jsonl").touch()
     result = run("verify", str(tmp_path / "empty.ledger.jsonl"))
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert "no source holds a record" in result.stderr
     Scene("1.36.2").save(tmp_path / "start.ledger.jsonl")
     found = answer("verify", str(tmp_path / "start.ledger.jsonl"))

@@ -1,0 +1,225 @@
+"""What commands read and write besides the ledger: ``-``, and one exit code for one fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kubeledger.cli.main import cli
+from kubeledger.ledger.standalone import read_recording
+from tests.cli.nodes import Nodes, answer, run
+
+ROOT = Path(__file__).parents[2]
+FIRST = ROOT / "recordings" / "scenarios" / "first.yaml"
+CONFIG = "kind: KubeletConfiguration\nimageGCLowThresholdPercent: 50\n"
+SHORT = ("--duration", "3m", "--seed", "1")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def fed(data: bytes, *arguments: str) -> Result:
+    """A command with something on standard input."""
+    return CliRunner().invoke(cli, list(arguments), input=data)
+
+
+def test_a_scenario_on_standard_input(tmp_path: Path) -> None:
+    """It is read there, also where a file of that name is."""
+    (tmp_path / "-").write_text("no: scenario\n")
+    result = fed(FIRST.read_bytes(), "simulate", "-", "--check")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "the scenario is sound" in result.stdout
+    fed(FIRST.read_bytes(), "simulate", "-", "--out", "a.ledger.jsonl", *SHORT)
+    run("simulate", str(FIRST), "--out", "b.ledger.jsonl", *SHORT)
+    assert Path("a.ledger.jsonl").read_bytes() == Path("b.ledger.jsonl").read_bytes()
+
+
+def test_problems_of_a_scenario_on_standard_input(tmp_path: Path) -> None:
+    """Named so; what it refers to is looked for in the present directory."""
+    result = fed(b"kubeletVersion: 1.2.3\nduration: 10m\n", "simulate", "-")
+    assert result.exit_code == 3
+    assert "error: standard input:1:1: kubeletVersion" in result.stderr
+    (tmp_path / "kubelet.yaml").write_text("kind: KubeletConfiguration\nmaxPods: -1\n")
+    result = fed(
+        b"kubeletVersion: 1.20.2\nduration: 10m\nconfigFile: kubelet.yaml\n", "simulate", "-"
+    )
+    assert "maxPods" in result.stderr
+
+
+def test_a_configuration_on_standard_input(nodes: Nodes) -> None:
+    """As from a file, once, for every node."""
+    Path("small.yaml").write_text(CONFIG)
+    of_file = answer("whatif", "--config", "small.yaml", nodes.ledger("node-a"))["variants"]
+    sources = (nodes.ledger("node-a"), nodes.ledger("node-b"))
+    result = fed(CONFIG.encode(), "whatif", "--config", "-", "-o", "json", *sources)
+    assert result.exit_code == 0, result.stderr
+    of_a, of_b = json.loads(result.stdout)["variants"]
+    assert of_a["changes"] == of_file[0]["changes"]
+    assert (of_a["variant"], of_b["variant"]) == ("standard input",) * 2
+    result = fed(CONFIG.encode(), "whatif", "--config", "-", "--config", "-", *sources)
+    assert result.exit_code == 2
+    assert "standard input can be read once" in result.stderr
+
+
+def test_records_on_standard_output(nodes: Nodes, tmp_path: Path) -> None:
+    """``--out -`` makes no file, and nothing else comes out there."""
+    ledger = nodes.ledger("node-a")
+    assert (
+        run("export", "--ledger", ledger, "--out", "-").stdout_bytes
+        == run("export", "--ledger", ledger).stdout_bytes
+    )
+    result = run("simulate", str(FIRST), "--out", "-", *SHORT)
+    assert result.exit_code == 0
+    Path("x.ledger.jsonl").write_bytes(result.stdout_bytes)
+    records = list(read_recording("x.ledger.jsonl"))
+    assert result.stderr == f"{len(records):,} records in standard output\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.ledger.jsonl"]
+    result = run("simulate", str(FIRST), "--out", "-", "--ledger", "l", *SHORT)
+    assert f"{len(records):,} records added to l\n" in result.stderr
+    assert result.stdout_bytes == Path("x.ledger.jsonl").read_bytes()
+    result = run("simulate", str(FIRST), "--out", "-", "-o", "json")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+
+
+def test_junit_on_standard_output(nodes: Nodes, tmp_path: Path) -> None:
+    """In place of the other form."""
+    result = run("verify", nodes.ledger("node-b"), "--junit", "-")
+    assert result.exit_code == 0
+    assert len(list(ET.fromstring(result.stdout).iter("testcase"))) == 213  # our own output
+    assert list(tmp_path.iterdir()) == []
+
+
+MISSING: tuple[tuple[str, ...], ...] = (
+    ("decide", "qos", "none.x"),
+    ("judge", "qos", "none.x"),
+    ("whatif", "--config", "none.x", "--ledger", "A"),
+    ("simulate", "none.x"),
+    ("simulate", "--openb", "none.x", "none.x", "--node", "n"),
+    ("import", "none.x"),
+    ("import", "none.tar"),
+    ("verify", "none.x"),
+    ("verify", "none.ledger.jsonl"),
+    ("whatif", "none.x", "--set", "maxPods=1"),
+    ("why", "pod/a/b", "none.x"),
+    ("completeness", "none.x"),
+    ("diff", "none.x", "none.x"),
+)
+
+
+@pytest.mark.parametrize("command", MISSING, ids=" ".join)
+def test_an_input_that_is_not_there(nodes: Nodes, command: tuple[str, ...]) -> None:
+    """Bad input, wherever it is asked for."""
+    result = run(*(nodes.ledger("node-a") if word == "A" else word for word in command))
+    assert result.exit_code == 3, result.output
+    assert result.stderr.startswith("error: none.")
+    assert "no such file" in result.stderr
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("command", MISSING, ids=" ".join)
+def test_an_input_that_is_no_file(nodes: Nodes, command: tuple[str, ...], tmp_path: Path) -> None:
+    """A directory is no document; a pipe that nobody writes to would never answer."""
+    (name,) = {word for word in command if word.startswith("none.")}
+    takes_pipes = command[0] in {"decide", "judge"} or name == "none.ledger.jsonl"
+    if takes_pipes:
+        (tmp_path / name).mkdir()
+    else:
+        os.mkfifo(tmp_path / name)
+    result = run(*(nodes.ledger("node-a") if word == "A" else word for word in command))
+    assert result.exit_code == 3, result.output
+    assert "Traceback" not in result.output
+
+
+def test_the_subsystem_is_looked_at_first() -> None:
+    """The first wrong word is the one that is told."""
+    result = run("judge", "foo", "x")
+    assert result.exit_code == 2
+    assert "unknown subsystem 'foo'" in result.stderr
+
+
+def test_a_file_that_is_named_with_a_dot(nodes: Nodes) -> None:
+    """``./x`` is the same file as ``x`` and is told as it was given."""
+    result = run("decide", "qos", "./none.x")
+    assert result.stderr.startswith("error: ./none.x: cannot be read: no such file")
+    assert result.exit_code == 3
+
+
+@pytest.mark.parametrize("name", ["t.ledger.jsonl", "t.ledger.jsonl.zst"])
+@pytest.mark.parametrize("command", ["verify", "completeness", "whatif"])
+def test_an_empty_recording(command: str, name: str) -> None:
+    """Bad input: it holds no record."""
+    Path(name).touch()
+    more = ("--set", "maxPods=1") if command == "whatif" else ()
+    result = run(command, name, *more)
+    assert result.exit_code == 3, result.output
+    assert "no source holds a record" in result.stderr
+
+
+UNWRITABLE: tuple[tuple[str, ...], ...] = (
+    ("export", "--ledger", "A", "--out"),
+    ("simulate", str(FIRST), *SHORT, "--out"),
+    ("verify", "A", "--junit"),
+)
+
+
+@pytest.mark.parametrize("command", UNWRITABLE, ids=lambda words: words[0])
+def test_an_output_that_cannot_be_written(nodes: Nodes, command: tuple[str, ...]) -> None:
+    """A wrong call, and no damage of a ledger; the hint is about the file."""
+    words = [nodes.ledger("node-a") if word == "A" else word for word in command]
+    result = run(*words, "no/such/place.ledger.jsonl")
+    assert result.exit_code == 2, result.output
+    assert result.stderr == (
+        "error: no/such/place.ledger.jsonl: cannot be written: no such file or directory\n"
+        "hint: make the directory first\n"
+    )
+    Path("file").touch()
+    result = run(*words, "file/x.ledger.jsonl")
+    assert result.exit_code == 2
+    assert "file/x.ledger.jsonl: cannot be written: not a directory" in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+@pytest.mark.parametrize("command", UNWRITABLE, ids=lambda words: words[0])
+def test_an_output_that_is_forbidden(
+    nodes: Nodes, command: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Nothing is said about rights to a ledger."""
+    (tmp_path / "closed").mkdir(mode=0o555)
+    words = [nodes.ledger("node-a") if word == "A" else word for word in command]
+    result = run(*words, "closed/x.ledger.jsonl")
+    assert result.exit_code == 2
+    assert "closed/x.ledger.jsonl: cannot be written: permission denied" in result.stderr
+    assert "ledger" not in result.stderr.partition("hint: ")[2]
+
+
+@pytest.mark.parametrize("command", UNWRITABLE, ids=lambda words: words[0])
+def test_an_output_without_room(nodes: Nodes, command: tuple[str, ...], tmp_path: Path) -> None:
+    """A real limit of the kernel's: the same code, and no half of a file stays."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    words = [nodes.ledger("node-a") if word == "A" else word for word in command]
+    done = subprocess.run(
+        [sys.executable, "-m", "kubeledger", *words, "x.ledger.jsonl"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        preexec_fn=limit,
+        timeout=120,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "cannot be written: file too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []
