@@ -37,6 +37,41 @@ class _Early(NamedTuple):
     judged: Judged | None
 
 
+class _Grant(NamedTuple):
+    """A grant, and what is known of its moment.
+
+    Attributes:
+        holder: to whom the record gives the devices.
+        devices: that it gives.
+        caused: the request that the record names as its cause.
+        listed: the pod, as lists show it.
+        set_up: what the allocation saw.
+        judged: by that; None where it is not known.
+        early: judged before the record came.
+        stranded: pods that had ended and held what was granted.
+        entry: the checkpoint entry that agrees with the grant.
+        disputed: the one that does not.
+    """
+
+    record: Record
+    body: DevicesAllocated
+    holder: Holder
+    devices: frozenset[str]
+    caused: Request | None
+    listed: ListedPod | None
+    set_up: SetUp
+    judged: Judged | None
+    early: bool
+    stranded: list[str]
+    entry: Entry | None
+    disputed: Entry | None
+
+    @property
+    def asked_by_another(self) -> bool:
+        """Another container asked than the one that the record names."""
+        return self.caused is not None and self.caused.holder != self.holder
+
+
 class _Verdict(NamedTuple):
     verdict: Verdict
     why: str
@@ -53,50 +88,72 @@ class Grants:
 
     def allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> None:
         """A grant: judge it, then let the container hold what it got."""
+        grant = self._gather(record, body, state)
+        found = self._verdict(grant)
+        if grant.disputed is not None and not grant.asked_by_another:
+            self._contradict(record, body, grant.disputed, state)
+        self._tell(grant, state, found)
+        self._hand_over(grant, found)
+        if grant.caused is not None:
+            self._desk.requests.pop(grant.caused.seq, None)
+
+    def _gather(self, record: Record, body: DevicesAllocated, state: NodeState) -> _Grant:
         desk, when = self._desk, when_of(record)
-        holder = (
-            desk.key(state, body.pod_uid, body.namespace, body.pod),
-            body.container,
-            body.resource,
-        )
+        pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
+        holder = (pod, body.container, body.resource)
         devices = frozenset(body.device_ids)
         stranded: list[str] = []
         early = self._early.pop((holder, record.seq), None)
         caused = desk.requests.get(record.cause or 0)
-        request = caused if caused and caused.holder == holder else desk.request_of(holder)
         listed = desk.pod(when, body.pod_uid, body.namespace, body.pod)
         if early is not None:
             set_up, judged = early
         else:
             if body.told_by == "call":
                 desk.holdings.restore_failed(holder)
+            is_its = caused is not None and caused.holder == holder
+            request = caused if is_its else desk.request_of(holder)
             set_up = desk.set_up(state, when, holder, listed, request)
             judged = judge(set_up.evidence, devices) if set_up.evidence is not None else None
             if judged is not None and (judged.fits == "none" or judged.lost):
                 stranded = self._stranded(set_up, devices, state)
-        entry, disputed = (None, None)
+        entry, disputed = None, None
         if body.told_by != "checkpoint":
             entry, disputed = self._checkpointed(holder, devices, when)
-        found = self._foreign(body, holder, listed, caused, set_up)
-        found = found or self._told_twice(body, holder, set_up, entry, disputed)
-        if found is None and body.told_by != "call" and early is None:
-            found = _Verdict("unverifiable", "", None, (_when_missing(body),))
-        if found is None and stranded:
-            whose = joined(sorted(stranded))
-            found = _Verdict("unverifiable", "", None, (f"the release of the devices of {whose}",))
-        found = found or self._by_rule(body, set_up, judged, devices, entry)
-        if disputed is not None and (caused is None or caused.holder == holder):
-            self._contradict(record, body, disputed, state)
-        self._tell(record, body, holder, state, found, set_up, entry or disputed)
-        if caused is not None and caused.holder != holder:
-            holder, disputed = caused.holder, None
-            entry, disputed = self._checkpointed(holder, devices, when)
+        return _Grant(
+            record,
+            body,
+            holder,
+            devices,
+            caused,
+            listed,
+            set_up,
+            judged,
+            early is not None,
+            stranded,
+            entry,
+            disputed,
+        )
+
+    def _verdict(self, grant: _Grant) -> _Verdict:
+        """By the first that has something to say: who got it, other sources, the rule."""
+        return (
+            self._foreign(grant)
+            or self._told_twice(grant)
+            or _untold(grant)
+            or self._by_rule(grant)
+        )
+
+    def _hand_over(self, grant: _Grant, found: _Verdict) -> None:
+        """To the container that asked, if that was another."""
+        holder, entry, disputed = grant.holder, grant.entry, grant.disputed
+        if grant.caused is not None and grant.asked_by_another:
+            holder = grant.caused.holder
+            entry, disputed = self._checkpointed(holder, grant.devices, when_of(grant.record))
             found = found._replace(verdict="match")  # what is wrong is not the devices
         if entry is not None:
             found = found._replace(verdict="match")  # a checkpoint holds the same devices
-        self._hold(holder, devices, record.seq, found, disputed, was_early=early is not None)
-        if caused is not None:
-            desk.requests.pop(caused.seq, None)
+        self._hold(holder, grant, found, disputed)
 
     def _stranded(self, set_up: SetUp, devices: frozenset[str], state: NodeState) -> list[str]:
         """Pods that had ended and held what was granted: that they were let go of is not told.
@@ -119,24 +176,18 @@ class Grants:
             return []
         return [self._desk.name(state, pod) for pod in pods]
 
-    def _foreign(
-        self,
-        body: DevicesAllocated,
-        holder: Holder,
-        listed: ListedPod | None,
-        caused: Request | None,
-        set_up: SetUp,
-    ) -> _Verdict | None:
+    def _foreign(self, grant: _Grant) -> _Verdict | None:
         """Is it the container that asked, of the pod that is named?"""
-        if caused is not None and caused.holder != holder:
-            pod, container, resource = caused.holder
+        body, set_up = grant.body, grant.set_up
+        if grant.caused is not None and grant.asked_by_another:
+            pod, container, resource = grant.caused.holder
             expected = {"pod_uid": pod, "container": container, "resource": resource}
             why = (
                 f"container {container} of pod {pod} asked for {resource}, and nobody else, "
                 f"so container {body.container} cannot have got {body.resource}"
             )
             return _Verdict("impossible", why, expected)
-        named = self._desk.misnamed(listed, body.pod_uid, body.namespace, body.pod)
+        named = self._desk.misnamed(grant.listed, body.pod_uid, body.namespace, body.pod)
         if named is not None:
             why = f"pod {body.pod_uid} is {named['namespace']}/{named['pod']} in the pod list"
             return _Verdict("impossible", why, named)
@@ -148,16 +199,10 @@ class Grants:
             return _Verdict("impossible", f"{has}, so nothing is allocated to it", None)
         return None
 
-    def _told_twice(
-        self,
-        body: DevicesAllocated,
-        holder: Holder,
-        set_up: SetUp,
-        entry: Entry | None,
-        disputed: Entry | None,
-    ) -> _Verdict | None:
+    def _told_twice(self, grant: _Grant) -> _Verdict | None:
         """Do other sources tell the same of it?"""
-        request, limit = set_up.request, set_up.limit
+        body, entry, disputed = grant.body, grant.entry, grant.disputed
+        request, limit = grant.set_up.request, grant.set_up.limit
         if request is not None and limit is not None and request.needed != limit:
             why = (
                 f"the log says that container {body.container} needs "
@@ -179,24 +224,18 @@ class Grants:
         if entry is not None and "" not in entry.numa and entry.numa != body.numa:
             why = "the checkpoint has the devices under other NUMA nodes"
             return _Verdict("impossible", why, {"numa": _plain(entry.numa)})
-        if (elsewhere := misplaced(self._desk, holder, body.numa)) is not None:
+        if (elsewhere := misplaced(self._desk, grant.holder, body.numa)) is not None:
             why = "the checkpoint has the devices under other NUMA nodes when others hold them"
             return _Verdict("impossible", why, {"numa": elsewhere})
         return None
 
-    def _by_rule(
-        self,
-        body: DevicesAllocated,
-        set_up: SetUp,
-        judged: Judged | None,
-        devices: frozenset[str],
-        entry: Entry | None,
-    ) -> _Verdict:
+    def _by_rule(self, grant: _Grant) -> _Verdict:
+        body, devices, judged, entry = grant.body, grant.devices, grant.judged, grant.entry
         if len(body.device_ids) != len(devices):
             return _Verdict("impossible", "a device is granted twice in one grant", None)
-        evidence = set_up.evidence
+        evidence = grant.set_up.evidence
         if evidence is None or judged is None:
-            return _Verdict("unverifiable", "", None, set_up.missing)
+            return _Verdict("unverifiable", "", None, grant.set_up.missing)
         expected: dict[str, Any] = {"device_ids": sorted(judged.choice or ())}
         if judged.fits == "none":
             why = f"{judged.why}: {surroundings(evidence, self._desk)}"
@@ -209,17 +248,9 @@ class Grants:
         why = taken(evidence, devices, self._desk)
         return _Verdict("match" if same else "admissible", why, expected)
 
-    def _tell(
-        self,
-        record: Record,
-        body: DevicesAllocated,
-        holder: Holder,
-        state: NodeState,
-        found: _Verdict,
-        set_up: SetUp,
-        entry: Entry | None,
-    ) -> None:
-        subject = f"container/{self._desk.name(state, holder[0])}/{body.container}"
+    def _tell(self, grant: _Grant, state: NodeState, found: _Verdict) -> None:
+        record, body, entry = grant.record, grant.body, grant.entry or grant.disputed
+        subject = f"container/{self._desk.name(state, grant.holder[0])}/{body.container}"
         if body.namespace and body.pod:
             subject = f"container/{body.namespace}/{body.pod}/{body.container}"
         if found.verdict == "unverifiable":
@@ -236,27 +267,19 @@ class Grants:
             expected=found.expected,
             recorded=fields,
             rule=RULE,
-            inputs=(*set_up.seqs, *((entry.when[1],) if entry is not None else ())),
+            inputs=(*grant.set_up.seqs, *((entry.when[1],) if entry is not None else ())),
         )
 
-    def _hold(
-        self,
-        holder: Holder,
-        devices: frozenset[str],
-        seq: int,
-        found: _Verdict,
-        disputed: Entry | None,
-        *,
-        was_early: bool,
-    ) -> None:
+    def _hold(self, holder: Holder, grant: _Grant, found: _Verdict, disputed: Entry | None) -> None:
         """What the container holds from now on; a lie is not built upon."""
+        seq = grant.record.seq
         holdings = self._desk.holdings
         if disputed is not None:
             # Log or checkpoint lies: nobody else is blamed for what either says.
             holdings.take(holder, Held(all_ids(disputed.numa), seq, disputed=True))
         elif found.verdict != "impossible":
-            holdings.take(holder, Held(devices, seq))
-        elif holdings.get(holder) is None or was_early:
+            holdings.take(holder, Held(grant.devices, seq))
+        elif holdings.get(holder) is None or grant.early:
             holdings.take(holder, Held(None, seq))
 
     def _checkpointed(
@@ -321,6 +344,16 @@ class Grants:
             judged = judge(set_up.evidence, devices) if set_up.evidence is not None else None
             self._early[holder, seq] = _Early(set_up, judged)
             desk.holdings.take(holder, Held(devices, seq))
+
+
+def _untold(grant: _Grant) -> _Verdict | None:
+    """Is it told at all when it was granted, and that what ended pods held was let go of?"""
+    if grant.body.told_by != "call" and not grant.early:
+        return _Verdict("unverifiable", "", None, (_when_missing(grant.body),))
+    if grant.stranded:
+        whose = joined(sorted(grant.stranded))
+        return _Verdict("unverifiable", "", None, (f"the release of the devices of {whose}",))
+    return None
 
 
 def _split(pod: str) -> tuple[str | None, str | None]:
