@@ -25,7 +25,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"history", "replay"}),
     frozenset({"query"}),
     frozenset({"completeness", "diff", "explain", "importers", "whatif"}),
-    frozenset({"api", "scenario"}),
+    frozenset({"api", "audit", "scenario"}),
     frozenset({"testing"}),
     frozenset({"cli"}),
 )

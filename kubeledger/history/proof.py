@@ -29,7 +29,7 @@ from kubeledger.history.index import (
 )
 from kubeledger.history.lines import ROW_COLUMNS, quoted
 from kubeledger.history.parts import PartWriter, engine, file_crc, own_status, pieces_of
-from kubeledger.ledger.audit import Finding
+from kubeledger.ledger.audit_report import Finding
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import node_directory
 from kubeledger.ledger.storage import storage_errors

@@ -16,7 +16,7 @@ from kubeledger.importers.pipeline import Progress
 from kubeledger.importers.plan import Plan, make_plan
 from kubeledger.importers.spool import spool_directory
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.recovery import RecoveryReport
+from kubeledger.ledger.recovery import CountedAnew, RecoveryReport
 from kubeledger.ledger.writer import LedgerWriter
 
 __all__ = ["ImportOptions", "ImportReport", "NodeReport", "import_sources", "plan_sources"]
@@ -30,7 +30,7 @@ class ImportReport(msgspec.Struct):
     """
 
     bundles: list[NodeReport]
-    recovery: tuple[RecoveryReport, ...] = ()
+    recovery: tuple[RecoveryReport | CountedAnew, ...] = ()
 
     @property
     def added(self) -> int:

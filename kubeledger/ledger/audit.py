@@ -1,24 +1,32 @@
-"""Audit: every byte of a ledger is proved, and all that does not fit is listed.
+"""Audit of a ledger: every byte is proved, and all that does not fit is listed.
 
 Unlike a reader, an audit goes on behind damage, so that its list is complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
-import msgspec
-
 from kubeledger.errors import DamagedLedgerError
-from kubeledger.ledger.base import BASE, Base, Begin, base_of_line, begin_of, load_base
+from kubeledger.ledger.audit_report import (
+    AuditReport,
+    Finding,
+    NodeAudit,
+    Tail,
+    ToldLoss,
+    finding_of_loss,
+)
+from kubeledger.ledger.base import BASE, Begin, begin_of, load_base
 from kubeledger.ledger.base_content import load_content
+from kubeledger.ledger.chain_walk import ChainWalk
 from kubeledger.ledger.index import without_dropped
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
+from kubeledger.ledger.regular import NotRegularError
 from kubeledger.ledger.segments import (
     Segment,
     SegmentGoneError,
@@ -29,67 +37,20 @@ from kubeledger.ledger.segments import (
 )
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import storage_errors
-from kubeledger.wire.codec import (
-    BadLineError,
-    chain_of,
-    check_crc,
-    decode_envelope,
-    decode_line,
-    is_whole_but_for_its_end,
-    next_digest,
-)
+from kubeledger.wire.codec import is_whole_but_for_its_end
 
-__all__ = ["AuditReport", "Finding", "NodeAudit", "audit"]
+__all__ = ["audit"]
 
 
 _ATTEMPTS = 10  # each is taken back only by a drop that came between two system calls
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not as it was written.
-
-    Attributes:
-        node: whose; None for the ledger itself.
-        file: path; ``offset`` a byte offset in its (decompressed) lines, None for the whole.
-        seq: the record at fault, if it is one.
-        problem: one sentence.
-    """
-
-    node: str | None
-    file: str
-    offset: int | None
-    seq: int | None
-    problem: str
-
-
-class NodeAudit(msgspec.Struct, frozen=True, kw_only=True):
-    """What was proved of one node.
-
-    Attributes:
-        records: how many lines were read.
-        first_seq, last_seq: numbers of the first one there and of the last.
-        dropped: what was dropped before the first one, and by what; None when nothing was.
-        head: its chain digest, 64 hex digits: keep it elsewhere, and a later audit can be
-            held against it. Of no use when there are findings.
-    """
-
-    node: str
-    records: int
-    first_seq: int = 1
-    last_seq: int
-    head: str
-    dropped: Base | None = None
-
-
-class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an audit; a sound ledger has no findings."""
-
-    nodes: tuple[NodeAudit, ...]
-    findings: tuple[Finding, ...]
-
-
-def audit(ledger: Ledger) -> AuditReport:
+def audit(ledger: Ledger, wanted: Collection[str] = ()) -> AuditReport:
     """Read and check everything: frames, CRCs, chains, numbers, schemas, the manifest.
+
+    Args:
+        ledger: is read; nothing of it changes.
+        wanted: chain digests to look for, 64 hex digits each.
 
     Raises:
         KubeledgerError: no ledger, or one of a newer version, or it cannot be read.
@@ -101,9 +62,10 @@ def audit(ledger: Ledger) -> AuditReport:
             findings.append(_about(ledger.path / MANIFEST, "the manifest is damaged or lost"))
         audits = [
             _audit_node(
+                ledger.path,
                 node,
-                ledger.path / NODES / node_directory(node) / SEGMENTS,
                 manifest.nodes.get(node, NodeInfo()) if manifest else NodeInfo(),
+                wanted,
                 findings,
             )
             for node in ledger.nodes()
@@ -112,12 +74,12 @@ def audit(ledger: Ledger) -> AuditReport:
 
 
 def _audit_node(
-    node: str, directory: Path, counted: NodeInfo, findings: list[Finding]
+    ledger: Path, node: str, counted: NodeInfo, wanted: Collection[str], findings: list[Finding]
 ) -> NodeAudit:
     """Audit files that are held open: a drop may take their names meanwhile."""
     for _ in range(_ATTEMPTS):
-        auditor = _NodeAuditor(node, directory, counted, findings)
-        with suppress(SegmentGoneError), hold(auditor.segments) as held:
+        auditor = _NodeAuditor(ledger, node, counted, wanted, findings)
+        with suppress(SegmentGoneError), hold(auditor.segments, irregular=True) as held:
             auditor.segments = held
             return auditor.run()
     return auditor.run()
@@ -131,16 +93,25 @@ class _NodeAuditor:
     """One pass over a node; findings go to a list shared by all nodes."""
 
     def __init__(
-        self, node: str, directory: Path, counted: NodeInfo, findings: list[Finding]
+        self,
+        ledger: Path,
+        node: str,
+        counted: NodeInfo,
+        wanted: Collection[str],
+        findings: list[Finding],
     ) -> None:
+        self.ledger = ledger
         self.node = node
-        self.directory = directory
+        self.directory = ledger / NODES / node_directory(node) / SEGMENTS
         self.findings = findings
-        listed = list_segments(directory)
+        self.wanted = wanted
+        listed = list_segments(self.directory)
         self.begin = self._begin(listed)
         self.segments = [s for s in listed if s.first_seq > self.begin.seq]
         self.counted = counted = without_dropped(counted, self.begin)
-        self.told: Base | None = None
+        lost = {loss.head for loss in counted.losses}
+        self.walk = ChainWalk(node, self.begin.seq, self.begin.chain, lost.union(wanted))
+        self.tail: Tail | None = None
         self.heads = {
             segment.last_seq: segment.head
             for segment in counted.segments
@@ -149,59 +120,58 @@ class _NodeAuditor:
         self.counted_crcs = {
             segment.first_seq: segment.stored_crc for segment in counted.segments if segment.sealed
         }
-        self.snapshots = SnapshotStore(directory.parent, node)
+        self.snapshots = SnapshotStore(self.directory.parent, node)
         known = [seq for seq in self.snapshots.seqs() if seq > self.begin.seq]
         self.snapshot_chains: dict[int, str | None] = dict.fromkeys(known)
-        self.records = 0
-        self.seq = self.begin.seq
-        self.digest = self.begin.chain
-        self.previous = [self.digest]
 
     def run(self) -> NodeAudit:
-        for loss in self.counted.losses:
-            self._find(
-                str(self.directory),
-                None,
-                loss.last_seq,
-                f"records {loss.first_seq} to {loss.last_seq} (chain {loss.head}) were "
-                "acknowledged, and a recovery did not find them",
-            )
-        segments = self.segments
+        walk, segments = self.walk, self.segments
         for segment in segments:
-            if segment.first_seq != self.seq + 1:
-                problem = f"the segment begins with record {segment.first_seq}, not {self.seq + 1}"
-                self._find(str(segment.path), 0, self.seq + 1, problem)
-                self.seq = segment.first_seq - 1
+            if segment.first_seq != walk.seq + 1:
+                problem = f"the segment begins with record {segment.first_seq}, not {walk.seq + 1}"
+                self._find(str(segment.path), 0, walk.seq + 1, problem)
+                walk.leap(segment.first_seq - 1, self._counted_digest(segment.first_seq - 1))
             self._segment(segment)
-        if self.seq < self.counted.last_seq:
+        if walk.seq < self.counted.last_seq:
             self._find(
                 str(segments[-1].path if segments else self.directory),
                 None,
-                self.seq + 1,
-                f"records {self.seq + 1} to {self.counted.last_seq} were acknowledged and "
+                walk.seq + 1,
+                f"records {walk.seq + 1} to {self.counted.last_seq} were acknowledged and "
                 "are not there",
             )
         self._snapshots()
         self._base()
         return NodeAudit(
             node=self.node,
-            records=self.records,
+            source=str(self.ledger),
+            records=walk.records,
             first_seq=self.begin.seq + 1,
-            last_seq=self.seq,
-            head=self.digest.hex(),
+            last_seq=walk.seq,
+            head=walk.digest.hex(),
             dropped=self.begin.base,
+            holds=tuple(sorted((walk.held | self._ends_of_drops()).intersection(self.wanted))),
+            losses=tuple(self._losses()),
+            tail=self.tail,
         )
 
     def _begin(self, listed: list[Segment]) -> Begin:
         try:
             return begin_of(self.node, self.directory.parent, listed)
-        except DamagedLedgerError:
+        except (DamagedLedgerError, NotRegularError):
             return Begin()  # what is missing is found where the first segment begins
+
+    def _ends_of_drops(self) -> set[str]:
+        """Chain digests of records that are gone, and that the record of the last drop holds."""
+        if self.begin.base is None:
+            return set()
+        dropped = self.begin.base.dropped
+        return {dropped.chain, *(drop.chain for drop in dropped.earlier)}
 
     def _base(self) -> None:
         """What was dropped: do base, the drop's record, and what was kept tell the same?"""
         file = self.directory.parent / BASE
-        written, told, base = load_base(file.parent), self.told, self.begin.base
+        written, told, base = load_base(file.parent), self.walk.told, self.begin.base
         if written is None and (file.exists() or base is not None):
             self._find(str(file), None, None, "the base is damaged or lost; a record tells of it")
         if told is not None and told.dropped.last_seq > self.begin.seq:
@@ -225,15 +195,17 @@ class _NodeAuditor:
     def _segment(self, segment: Segment) -> None:
         file = str(segment.path)
         try:
-            for offset, line in _lines(segment):
+            for number, (offset, line) in enumerate(_lines(segment), 1):
                 if line.endswith(b"\n"):
-                    self._line(file, offset, line)
-                elif not segment.open:
-                    self._find(file, offset, self.seq + 1, "the segment ends inside a line")
-                elif is_whole_but_for_its_end(line):
-                    self._find(file, offset, self.seq + 1, "the newline of this record was changed")
+                    self._line(file, number, offset, line)
+                else:
+                    self._rest(segment, number, offset, line)
         except DamagedLedgerError as error:
-            self._find(file, error.offset, self.seq + 1, error.message)
+            self._find(file, error.offset, self.walk.seq + 1, error.message)
+        except NotRegularError as error:
+            self._find(file, None, segment.first_seq, f"it is not read: {error.strerror}")
+            self._leap_over(segment)
+            return
         counted = self.counted_crcs.get(segment.first_seq)
         if segment.sealed and counted and counted != _file_crc(segment):
             self._find(file, None, None, "the bytes of the compressed file were changed")
@@ -242,49 +214,53 @@ class _NodeAuditor:
             # A crash while sealing; the next writer tidies it up. Both must hold the same.
             self._twin(segment, twin)
 
-    def _line(self, file: str, offset: int, line: bytes) -> None:
-        self.records += 1
-        follows = [next_digest(line, previous) for previous in self.previous]
-        stands: bytes | None = None
-        try:
-            stands = chain_of(line)
-            check_crc(line)
-            problem = None if stands in follows else "its chain digest does not follow"
-        except BadLineError as error:
-            problem = str(error)
-        seq = self.seq + 1
-        if problem is None:
-            seq, problem = self._content(line)
-        if problem is not None:
-            self._find(file, offset, seq, problem)
-        else:
-            self.told = base_of_line(line) or self.told
-        self.seq = max(seq, self.seq + 1)
-        # Behind a bad line go on from what stands in it, or what should (it may be the chain
-        # digest that is damaged): one changed line is one finding, not one each.
-        bad = [stands or follows[0], follows[0]]
-        self.previous = bad if problem is not None or stands is None else [stands]
-        self.digest = stands or follows[0]
-        if self.seq in self.snapshot_chains:
-            self.snapshot_chains[self.seq] = self.digest.hex()
-        head = self.heads.get(self.seq)
-        if problem is None and head is not None and head != self.digest.hex():
-            self._find(file, offset, seq, "the manifest counts another chain digest here")
+    def _leap_over(self, segment: Segment) -> None:
+        """Go on behind a segment that cannot be read."""
+        behind = [s.first_seq - 1 for s in self.segments if s.first_seq > segment.first_seq]
+        last_seq = behind[0] if behind else max(self.counted.last_seq, segment.first_seq - 1)
+        self.walk.leap(last_seq, self._counted_digest(last_seq))
 
-    def _content(self, line: bytes) -> tuple[int, str | None]:
-        expected = self.seq + 1
-        try:
-            envelope = decode_envelope(line)
-            decode_line(line)
-        except BadLineError as error:
-            return expected, str(error)
-        if envelope.node != self.node:
-            return expected, f"it is a record of {envelope.node}"
-        if envelope.seq != expected:
-            return envelope.seq, f"it is record {envelope.seq}, and {expected} should be here"
-        if envelope.cause is not None and not 0 < envelope.cause < expected:
-            return expected, f"its cause, record {envelope.cause}, is not before it"
-        return expected, None
+    def _counted_digest(self, seq: int) -> bytes | None:
+        head = self.heads.get(seq)
+        return bytes.fromhex(head) if head else None
+
+    def _rest(self, segment: Segment, number: int, offset: int, text: bytes) -> None:
+        """What stands behind the last newline of a segment."""
+        problem = None
+        if not segment.open:
+            problem = "the segment ends inside a line"
+        elif is_whole_but_for_its_end(text):
+            problem = "the newline of this record was changed"
+        if problem is not None:
+            self._find(str(segment.path), offset, self.walk.seq + 1, problem, number)
+        else:
+            size = sum(len(block) for block in blocks_of(segment)) - offset
+            self.tail = Tail(file=str(segment.path), offset=offset, size_bytes=size)
+
+    def _line(self, file: str, number: int, offset: int, line: bytes) -> None:
+        walk = self.walk
+        fault = walk.take(line)
+        if fault is not None:
+            self._find(file, offset, fault.seq, fault.problem, number)
+        if walk.seq in self.snapshot_chains:
+            self.snapshot_chains[walk.seq] = walk.digest.hex()
+        head = self.heads.get(walk.seq)
+        if fault is None and head is not None and head != walk.digest.hex():
+            problem = "the manifest counts another chain digest here"
+            self._find(file, offset, walk.seq, problem, number)
+
+    def _losses(self) -> Iterator[ToldLoss]:
+        """Losses that records tell of, and those that the next writer will tell."""
+        walk = self.walk
+        untold = [
+            ToldLoss.of(self.node, None, loss.lost, healed=False)
+            for loss in self.counted.losses
+            if loss.lost not in walk.lost.values() and loss.head not in walk.held
+        ]
+        for loss in [*walk.losses(), *untold]:
+            if not loss.healed:
+                self.findings.append(finding_of_loss(self.node, str(self.directory), loss))
+            yield loss
 
     def _snapshots(self) -> None:
         for seq, chain in self.snapshot_chains.items():
@@ -297,15 +273,18 @@ class _NodeAuditor:
         other = Segment(twin, segment.first_seq, open=False)
         try:
             same = all(a == b for a, b in zip(_lines(segment), _lines(other), strict=True))
-        except (DamagedLedgerError, ValueError):
+        except (DamagedLedgerError, NotRegularError, ValueError):
             same = False
         if not same:
             self._find(str(twin), None, None, "both forms of this segment are there and differ")
 
-    def _find(self, file: str, offset: int | None, seq: int | None, problem: str) -> None:
-        self.findings.append(
-            Finding(node=self.node, file=file, offset=offset, seq=seq, problem=problem)
+    def _find(
+        self, file: str, offset: int | None, seq: int | None, problem: str, line: int | None = None
+    ) -> None:
+        found = Finding(
+            node=self.node, file=file, offset=offset, seq=seq, problem=problem, line=line
         )
+        self.findings.append(found)
 
 
 def _file_crc(segment: Segment) -> str:

@@ -16,7 +16,7 @@ import msgspec
 
 from kubeledger.errors import DamagedLedgerError, RecordsDroppedError
 from kubeledger.ledger.records import RecordsDropped
-from kubeledger.ledger.regular import read_regular
+from kubeledger.ledger.regular import NotRegularError, read_regular
 from kubeledger.ledger.sealed_json import save_sealed, unsealed
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of
 from kubeledger.units import format_ts
@@ -181,7 +181,7 @@ def told_bases(node: str, segments: Sequence[Segment]) -> Iterator[Base]:
                         base = msgspec.structs.replace(found, previous=previous)
                         yield base
                         previous = found
-        except DamagedLedgerError:
+        except (DamagedLedgerError, NotRegularError):
             continue
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeledger.ledger.base import Begin
-from kubeledger.ledger.manifest import NodeInfo, Run, SegmentInfo
-from kubeledger.ledger.records import ImportCompleted, ImportStarted
+from kubeledger.ledger.manifest import Loss, NodeInfo, Run, SegmentInfo
+from kubeledger.ledger.records import ImportCompleted, ImportStarted, RecordsLost
 from kubeledger.machine import Body
 
-__all__ = ["IMPORT_KINDS", "begin_segment", "note_records", "without_dropped"]
+__all__ = ["IMPORT_KINDS", "INDEXED_KINDS", "begin_segment", "note_records", "without_dropped"]
 
 IMPORT_KINDS = frozenset({ImportStarted.kind, ImportCompleted.kind})
+INDEXED_KINDS = IMPORT_KINDS | {RecordsLost.kind}
+"""Kinds whose bodies the counts need."""
 
 
 def begin_segment(info: NodeInfo, first_seq: int, head: bytes) -> SegmentInfo:
@@ -32,8 +34,8 @@ def note_records(
 
     Args:
         info: changed in place.
-        records: (n,) time of each new record, and its body if it begins or ends an import
-            (any other body may be given or left out).
+        records: (n,) time of each new record, and its body if that is of one of the indexed
+            kinds (any other body may be given or left out).
         size_bytes: of their lines.
         head: chain digest of the last one, or of the one before when n == 0.
         counted_seq: the runs count the records up to here already.
@@ -43,6 +45,9 @@ def note_records(
     segment.last_seq += len(records)
     times = [ts_ns for ts_ns, _ in records]
     _note_runs(info, records[max(0, counted_seq + 1 - first_seq) :], segment.last_seq)
+    for seq, (_, body) in enumerate(records, first_seq):
+        if isinstance(body, RecordsLost):
+            _note_loss(info, seq, body)
     known = [ts_ns for ts_ns in (segment.min_ts_ns, segment.max_ts_ns) if ts_ns is not None]
     segment.min_ts_ns = min(times + known, default=None)
     segment.max_ts_ns = max(times + known, default=None)
@@ -72,12 +77,13 @@ def without_dropped(info: NodeInfo, begin: Begin) -> NodeInfo:
             max_ts_ns=max([dropped.latest_ts_ns, *(run.max_ts_ns for run in across)]),
             digest=dropped.open_import,
             complete=dropped.open_import_complete or any(run.complete for run in across),
+            end_seq=max([run.end_seq for run in across if run.end_seq > begin.seq], default=0),
         )
         runs.insert(0, going_on)
     return NodeInfo(
         segments=[segment for segment in info.segments if segment.first_seq > begin.seq],
         runs=runs,
-        losses=info.losses,
+        losses=[loss for loss in info.losses if not 0 < loss.seq <= begin.seq],
         dropped_seq=begin.seq,
         dropped_head=dropped.chain,
     )
@@ -94,7 +100,17 @@ def _note_runs(info: NodeInfo, records: Sequence[tuple[int, Body | None]], last_
         if ts_ns > run.max_ts_ns:
             run.max_ts_ns = ts_ns
         if isinstance(body, ImportCompleted) and run.digest == body.digest:
-            run.complete = True
+            run.complete, run.end_seq = True, seq
+
+
+def _note_loss(info: NodeInfo, seq: int, body: RecordsLost) -> None:
+    """Count a record that tells of a loss, which may be known already."""
+    told = Loss.of(body, seq)
+    for index, loss in enumerate(info.losses):
+        if loss.lost == body:
+            info.losses[index] = told
+            return
+    info.losses.append(told)
 
 
 def _run(first_seq: int, ts_ns: int, digest: str | None) -> Run:

@@ -22,7 +22,8 @@ from kubeledger.ledger.names import (
 )
 from kubeledger.ledger.reader import RawLine, Verify
 from kubeledger.ledger.reading import Reading, reading
-from kubeledger.ledger.recovery import RecoveryReport, recover_node
+from kubeledger.ledger.recovery import CountedAnew, RecoveryReport, recover_node
+from kubeledger.ledger.regular import NotRegularError
 from kubeledger.ledger.segments import blocks_of, lines_of, list_segments
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import make_directory, storage_errors
@@ -34,6 +35,11 @@ __all__ = ["Ledger"]
 
 _UNFINISHED = {MANIFEST + TEMPORARY_SUFFIX}
 """What a crash leaves of a ledger that was being made; it may be made again there."""
+
+_LOST_MANIFEST = (
+    "it was lost or damaged, and was made again from the records that are there; "
+    "whether it counted more of them cannot be told"
+)
 
 
 class Ledger:
@@ -236,14 +242,17 @@ class Ledger:
                 manifest, reports = self._recover()
             writer = LedgerWriter(self.path, manifest, self.options, tuple(reports))
             try:
+                writer.tell_losses()
                 yield writer
             finally:
                 writer.close()
 
-    def _recover(self) -> tuple[Manifest, list[RecoveryReport]]:
+    def _recover(self) -> tuple[Manifest, list[RecoveryReport | CountedAnew]]:
         loaded = load_manifest(self.path)
         known = loaded or Manifest()
-        fresh, reports = Manifest(), list[RecoveryReport]()
+        fresh, reports = Manifest(), list[RecoveryReport | CountedAnew]()
+        if loaded is None:
+            reports.append(CountedAnew(file=str(self.path / MANIFEST), problem=_LOST_MANIFEST))
         for node, directory in sorted(self._node_directories(known).items()):
             info, found = recover_node(node, directory, known.nodes.get(node, NodeInfo()))
             fresh.nodes[node] = info
@@ -267,7 +276,9 @@ class Ledger:
     def _node_directories(self, manifest: Manifest) -> dict[str, Path]:
         """Node name -> directory of its segments; also of nodes that no manifest names yet."""
         found = {
-            node: self._segments(node) for node, info in manifest.nodes.items() if info.last_seq
+            node: self._segments(node)
+            for node, info in manifest.nodes.items()
+            if info.last_seq or info.losses
         }
         taken = set(found.values())
         nodes = self.path / NODES
@@ -289,10 +300,15 @@ def _differ(left: Manifest, right: Manifest) -> bool:
 def _name_of(directory: Path, segments: Path) -> str | None:
     """Node of a directory that no manifest names; None while it holds no record."""
     for segment in list_segments(segments)[:1]:
-        for piece in lines_of(blocks_of(segment)):
-            name = node_name(directory.name)
-            if name is None and piece.lines:
-                with suppress(BadLineError):
-                    name = decode_envelope(piece.lines[0]).node
-            return name if name and node_directory(name) == directory.name else None
+        name = node_name(directory.name)
+        try:
+            piece = next(lines_of(blocks_of(segment)), None)
+        except NotRegularError:  # whoever reads it is told so
+            return name
+        if piece is None:
+            return None
+        if name is None and piece.lines:
+            with suppress(BadLineError):
+                name = decode_envelope(piece.lines[0]).node
+        return name if name and node_directory(name) == directory.name else None
     return None

@@ -16,6 +16,7 @@ import msgspec
 from kubeledger.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.ledger.plausible import is_plausible
+from kubeledger.ledger.records import RecordsLost
 from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.sealed_json import save_sealed, unsealed
 from kubeledger.wire.codec import GENESIS
@@ -71,7 +72,7 @@ class Run(msgspec.Struct, kw_only=True):
         first_ts_ns: time of its first record.
         max_ts_ns: the latest time in it.
         digest: the import's identity; None when it is no import.
-        complete: its ``ImportCompleted`` is there.
+        complete: its ``ImportCompleted`` is there; ``end_seq`` is its number, 0 without one.
     """
 
     first_seq: int
@@ -80,25 +81,66 @@ class Run(msgspec.Struct, kw_only=True):
     max_ts_ns: int
     digest: str | None = None
     complete: bool = False
+    end_seq: int = 0
 
 
 class Loss(msgspec.Struct, kw_only=True):
-    """Acknowledged records that recovery did not find; kept so that audit still tells.
+    """Acknowledged records that recovery did not find.
+
+    It stands here before the record that tells of it can be written, and then as its index.
 
     Attributes:
-        first_seq, last_seq: the records that are gone. Their numbers were given out again.
-        head: chain digest of the last of them.
+        seq: number of that record; 0 while there is none.
+        head: chain digest of the last record lost.
+
+    The others are as in ``ledger.RecordsLost``.
     """
 
     first_seq: int
     last_seq: int
     head: str
+    first_ts_ns: int | None = None
+    last_ts_ns: int | None = None
+    imports: list[str] = []
+    others: bool = True
+    found_ts_ns: int = 0
+    seq: int = 0
+
+    @classmethod
+    def of(cls, lost: RecordsLost, seq: int) -> Loss:
+        """What record ``seq`` tells."""
+        return cls(
+            first_seq=lost.first_seq,
+            last_seq=lost.last_seq,
+            head=lost.chain,
+            first_ts_ns=lost.first_ts_ns,
+            last_ts_ns=lost.last_ts_ns,
+            imports=list(lost.imports),
+            others=lost.others,
+            found_ts_ns=lost.found_ts_ns,
+            seq=seq,
+        )
+
+    @property
+    def lost(self) -> RecordsLost:
+        """What its record tells, or will tell."""
+        return RecordsLost(
+            first_seq=self.first_seq,
+            last_seq=self.last_seq,
+            chain=self.head,
+            first_ts_ns=self.first_ts_ns,
+            last_ts_ns=self.last_ts_ns,
+            imports=tuple(self.imports),
+            others=self.others,
+            found_ts_ns=self.found_ts_ns,
+        )
 
 
 class NodeInfo(msgspec.Struct, kw_only=True):
     """One node of the ledger; lists are in the order of seq.
 
     Attributes:
+        losses: what recoveries did not find, but for losses that dropped records told of.
         dropped_seq: the records up to here were dropped and are not counted; mostly 0.
         dropped_head: chain digest of that record, 64 hex digits; empty when it is 0.
     """
@@ -119,6 +161,16 @@ class NodeInfo(msgspec.Struct, kw_only=True):
         """Chain digest of its last record, 32 raw bytes."""
         last = self.segments[-1].head if self.segments else self.dropped_head
         return bytes.fromhex(last) if last else GENESIS
+
+    @property
+    def missing(self) -> list[Loss]:
+        """Losses of records that were not all imported again since."""
+        return [loss for loss in self.losses if not loss.lost.is_healed_by(self._behind(loss.seq))]
+
+    def _behind(self, seq: int) -> set[str]:
+        """Digests of imports that were completed behind a record; none behind 0."""
+        ended = (run for run in self.runs if 0 < seq < run.end_seq)
+        return {run.digest for run in ended if run.digest is not None}
 
 
 class Manifest(msgspec.Struct, kw_only=True):

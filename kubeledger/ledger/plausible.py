@@ -28,6 +28,8 @@ def is_plausible(node: NodeInfo) -> bool:
         and all(0 < first <= last <= max(node.last_seq, 0) for first, last in runs)
         and all(later[0] > earlier[1] for earlier, later in pairwise(runs))
         and all(run.first_ts_ns <= run.max_ts_ns for run in node.runs)
+        and all(0 <= run.end_seq <= run.last_seq for run in node.runs)
+        and all(0 < loss.first_seq <= loss.last_seq for loss in node.losses)
         and (node.dropped_seq > 0) == bool(node.dropped_head)
         and _have_digests(node)
     )

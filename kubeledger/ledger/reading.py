@@ -14,7 +14,7 @@ from pathlib import Path
 from kubeledger.errors import DamagedLedgerError, LedgerUnavailableError
 from kubeledger.ledger.base import Begin, begin_of
 from kubeledger.ledger.base_content import BaseContent, load_content
-from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records, without_dropped
+from kubeledger.ledger.index import INDEXED_KINDS, begin_segment, note_records, without_dropped
 from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
 from kubeledger.ledger.reader import NodeReader, RawLine, Verify
@@ -193,7 +193,7 @@ def _count(info: NodeInfo, lines: list[RawLine], first_seqs: set[int]) -> None:
     facts: list[tuple[int, Body | None]] = []
     for raw in lines:
         envelope = decode_envelope(raw.line)
-        body = decode_line(raw.line).body if envelope.kind in IMPORT_KINDS else None
+        body = decode_line(raw.line).body if envelope.kind in INDEXED_KINDS else None
         facts.append((envelope.ts_ns, body))
     size_bytes = sum(len(raw.line) for raw in lines)
     note_records(info, facts, size_bytes, chain_of(lines[-1].line))

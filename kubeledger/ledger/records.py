@@ -6,6 +6,7 @@ machine that imports: the same sources give the same bytes anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar, Literal
 
 import msgspec
@@ -19,6 +20,7 @@ __all__ = [
     "ImportStarted",
     "LinesNotUnderstood",
     "RecordsDropped",
+    "RecordsLost",
     "RecordsRedacted",
     "Source",
     "SourceAccount",
@@ -184,3 +186,41 @@ class RecordsDropped(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     open_run: bool
     base_digest: str
     earlier: tuple[EarlierDrop, ...] = ()
+
+
+class RecordsLost(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Records had been acknowledged, and when the ledger was opened they were not there.
+
+    It stands where the first of them stood; their numbers are given out again.
+
+    Attributes:
+        first_seq, last_seq: the numbers that they had.
+        chain: chain digest of the last of them, 64 hex digits.
+        first_ts_ns, last_ts_ns: their times lie in this span; None where it is not known.
+        imports: digests of the imports that lost records, or all of them.
+        others: some of them may have been of no import, or came behind the end of one.
+        found_ts_ns: when they were missed, by the clock of the machine that did.
+    """
+
+    kind: ClassVar[str] = "ledger.RecordsLost"
+    first_seq: int
+    last_seq: int
+    chain: str
+    first_ts_ns: int | None
+    last_ts_ns: int | None
+    imports: tuple[str, ...]
+    others: bool
+    found_ts_ns: int
+
+    def is_healed_by(self, completed: Collection[str]) -> bool:
+        """Whether nothing is missing, as far as is known.
+
+        Args:
+            completed: digests of the imports that were completed behind this record.
+        """
+        return bool(self.imports) and not self.others and set(self.imports) <= set(completed)
+
+    def phrase(self, node: str) -> str:
+        """What was lost, as a clause."""
+        which = f"{self.first_seq} to {self.last_seq}"
+        return f"records {which} of {node} were acknowledged, and a recovery did not find them"

@@ -2,13 +2,15 @@
 
 A crash can leave: an unfinished line, or unfinished lines, at the end of the open segment;
 an empty new segment; a half-sealed segment; a manifest that is behind. All of these are
-put right and reported. Anything else is damage, which is never put right silently:
-docs/format.md holds the table.
+put right, and what is missing is reported. Anything else is damage, which is never put right
+silently: docs/format.md holds the table.
 """
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,11 +18,13 @@ import msgspec
 from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.base import begin_of
 from kubeledger.ledger.dropping import settle
-from kubeledger.ledger.index import IMPORT_KINDS, begin_segment, note_records, without_dropped
-from kubeledger.ledger.manifest import Loss, NodeInfo, SegmentInfo
+from kubeledger.ledger.index import INDEXED_KINDS, begin_segment, note_records, without_dropped
+from kubeledger.ledger.losses import loss_of
+from kubeledger.ledger.manifest import NodeInfo, SegmentInfo
 from kubeledger.ledger.sealing import file_crc, finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
-from kubeledger.ledger.storage import WRITE_OWN
+from kubeledger.ledger.snapshots import SnapshotStore
+from kubeledger.ledger.storage import WRITE_OWN, remove
 from kubeledger.machine import Body
 from kubeledger.wire.codec import (
     BadLineError,
@@ -31,8 +35,12 @@ from kubeledger.wire.codec import (
     is_whole_but_for_its_end,
 )
 
-__all__ = ["RecoveryReport", "recover_node"]
+__all__ = ["CountedAnew", "RecoveryReport", "recover_node"]
 
+_OTHERS = (
+    "the manifest counts another chain digest at record {}: these are not the records that it "
+    "was written for, and were counted anew"
+)
 _RESTORE = "nothing was changed; restore the file from a copy (`kubeledger audit` lists all damage)"
 
 
@@ -61,8 +69,25 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.node}: {cut}; record {self.last_seq} is the last"
         return (
             f"{self.node}: records {self.last_seq + 1} to {self.lost_seq} were acknowledged and "
-            f"are gone ({self.file} was cut); {cut}"
+            f"are gone ({self.file} was cut); {cut}; a record tells so from now on"
         )
+
+
+class CountedAnew(msgspec.Struct, frozen=True, kw_only=True):
+    """The manifest, or what it says of a node, was of no use.
+
+    Attributes:
+        file: what it is about.
+        problem: one sentence.
+    """
+
+    file: str
+    problem: str
+
+    @property
+    def message(self) -> str:
+        """One sentence for the user."""
+        return f"{self.file}: {self.problem}"
 
 
 class _Bad(msgspec.Struct):
@@ -82,7 +107,7 @@ class _Bad(msgspec.Struct):
 
 def recover_node(
     node: str, directory: Path, known: NodeInfo
-) -> tuple[NodeInfo, list[RecoveryReport]]:
+) -> tuple[NodeInfo, list[RecoveryReport | CountedAnew]]:
     """Bring a node's segments to a state that can be appended to.
 
     Args:
@@ -91,7 +116,8 @@ def recover_node(
         known: what the manifest counts; empty when there is no manifest.
 
     Returns:
-        what is there now, and what was dropped.
+        what is there now, and what was dropped or is lost. A new loss is among the counts,
+        without a record: the writer appends it once they are in the manifest.
 
     Raises:
         DamagedLedgerError: damage that no crash explains; nothing was changed.
@@ -102,14 +128,42 @@ def recover_node(
     listed = list_segments(directory)
     begin = begin_of(node, directory.parent, listed)
     if known.dropped_seq > begin.seq:  # its dropped segments were put back
-        known = NodeInfo(losses=known.losses)
+        known = _losses_of(known)
     known = without_dropped(known, begin)
     segments = [segment for segment in listed if segment.first_seq > begin.seq]
     _check_all_there(segments, known, directory)
+    info, report, same = _count(node, segments, known)
+    reports: list[RecoveryReport | CountedAnew] = [] if report is None else [report]
+    lost = report is not None and report.lost_seq is not None
+    if lost or not same:
+        # The manifest's counts hold what is gone: count again from the segments alone.
+        info, _, _ = _count(node, segments, without_dropped(_losses_of(known), begin))
+    if lost:
+        info.losses.append(loss_of(known, info, time.time_ns()))
+        _remove_snapshots(node, directory.parent, info.last_seq)
+    elif not same:
+        reports.append(CountedAnew(file=str(directory), problem=_OTHERS.format(known.last_seq)))
+    return settle(node, directory, begin, info), reports
+
+
+def _count(
+    node: str, segments: Sequence[Segment], known: NodeInfo
+) -> tuple[NodeInfo, RecoveryReport | None, bool]:
+    """Count what is there, and cut a torn tail off.
+
+    Returns:
+        the counts; what was cut off; whether the records are those that the manifest counts,
+        as far as they had to be read.
+    """
     info = msgspec.structs.replace(
-        known, segments=[], runs=[msgspec.structs.replace(run) for run in known.runs]
+        known,
+        segments=[],
+        runs=[msgspec.structs.replace(run) for run in known.runs],
+        losses=[msgspec.structs.replace(loss) for loss in known.losses],
     )
     by_first = {segment.first_seq: segment for segment in known.segments}
+    marks = dict.fromkeys([known.last_seq, *(loss.last_seq for loss in info.losses)], b"")
+    report = None
     for segment in segments:
         if segment.first_seq != info.last_seq + 1:
             raise _damaged(segment, 0, f"record {info.last_seq + 1} should come here")
@@ -117,19 +171,27 @@ def recover_node(
         if counted and counted.sealed and segment.sealed and _size(segment) == counted.stored_bytes:
             info.segments.append(msgspec.structs.replace(counted))
             continue
-        bad = _scan(node, segment, info, known.last_seq)
+        bad = _scan(node, segment, info, known.last_seq, marks)
         report = _settle_end(node, segment, info, counted, bad)
-        if report is not None and report.lost_seq is not None:
-            loss = Loss(
-                first_seq=report.last_seq + 1, last_seq=report.lost_seq, head=known.head.hex()
-            )
-            # The manifest's counts hold what is gone: count again from the segments alone.
-            losses = [*known.losses, loss]
-            counted_anew, _ = recover_node(node, directory, NodeInfo(losses=losses))
-            return counted_anew, [report]
-        if report is not None:
-            return settle(node, directory, begin, info), [report]
-    return settle(node, directory, begin, info), []
+    # Lost records that were put back are lost no more; unless a record tells that they were.
+    info.losses = [
+        loss for loss in info.losses if loss.seq or marks[loss.last_seq].hex() != loss.head
+    ]
+    return info, report, marks[known.last_seq] in (b"", known.head)
+
+
+def _losses_of(known: NodeInfo) -> NodeInfo:
+    """Nothing but the losses, to be found in the records anew, or to be told anew."""
+    losses = [msgspec.structs.replace(loss, seq=0) for loss in known.losses]
+    return NodeInfo(losses=losses)
+
+
+def _remove_snapshots(node: str, place: Path, last_seq: int) -> None:
+    """States of records that are gone: nobody could use them."""
+    store = SnapshotStore(place, node)
+    for seq in store.seqs():
+        if seq > last_seq:
+            remove(store.path(seq))
 
 
 def _check_all_there(segments: list[Segment], known: NodeInfo, directory: Path) -> None:
@@ -143,10 +205,17 @@ def _check_all_there(segments: list[Segment], known: NodeInfo, directory: Path) 
             )
 
 
-def _scan(node: str, segment: Segment, info: NodeInfo, counted_seq: int) -> _Bad | None:
-    """Check a segment's lines and count the good ones into ``info``, up to the first bad one."""
+def _scan(
+    node: str, segment: Segment, info: NodeInfo, counted_seq: int, marks: dict[int, bytes]
+) -> _Bad | None:
+    """Check a segment's lines and count the good ones into ``info``, up to the first bad one.
+
+    The chain digests of the records named in ``marks`` are put there.
+    """
     digest = info.head
     begin_segment(info, segment.first_seq, digest)
+    for loss in info.losses:  # told by records of this segment, if these are still there
+        loss.seq = loss.seq if loss.seq < segment.first_seq else 0
     bad: _Bad | None = None
     for piece in lines_of(blocks_of(segment)):
         offset, noted = piece.offset, list[tuple[int, Body | None]]()
@@ -155,11 +224,14 @@ def _scan(node: str, segment: Segment, info: NodeInfo, counted_seq: int) -> _Bad
                 bad.sound_behind = bad.sound_behind or _sound(line)
                 continue
             try:
-                digest, fact = _read(node, line, digest, info.last_seq + len(noted) + 1)
+                seq = info.last_seq + len(noted) + 1
+                digest, fact = _read(node, line, digest, seq)
             except BadLineError as error:
                 bad = _Bad(offset, str(error), whole=True)
                 continue
             noted.append(fact)
+            if seq in marks:
+                marks[seq] = digest
             offset += len(line)
         note_records(info, noted, offset - piece.offset, digest, counted_seq)
         if piece.rest and bad is None:
@@ -179,7 +251,7 @@ def _read(
     envelope = decode_envelope(line)
     if envelope.node != node or envelope.seq != seq:
         raise BadLineError(f"it is record {envelope.seq} of {envelope.node}, not {seq} of {node}")
-    body = decode_line(line).body if envelope.kind in IMPORT_KINDS else None
+    body = decode_line(line).body if envelope.kind in INDEXED_KINDS else None
     return digest, (envelope.ts_ns, body)
 
 

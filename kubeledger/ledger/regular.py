@@ -12,7 +12,11 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["open_regular", "read_regular"]
+__all__ = ["NotRegularError", "open_regular", "read_regular"]
+
+
+class NotRegularError(OSError):
+    """A link, a pipe, a device, a directory where a file should be; its name is told."""
 
 
 def open_regular(path: Path, *, links: bool = False, buffering: int = -1) -> BinaryIO:
@@ -31,11 +35,11 @@ def open_regular(path: Path, *, links: bool = False, buffering: int = -1) -> Bin
         descriptor = os.open(path, flags)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "a link, and no regular file", str(path)) from None
+            raise NotRegularError(errno.ELOOP, "a link, and no regular file", str(path)) from None
         raise
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "no regular file", str(path))
+            raise NotRegularError(errno.EINVAL, "no regular file", str(path))
         return os.fdopen(descriptor, "rb", buffering)
     except BaseException:
         os.close(descriptor)

@@ -19,7 +19,7 @@ import zstandard
 from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.compression import decompress, seek_table
 from kubeledger.ledger.names import SEALED_SUFFIX, segment_file, segment_first_seq
-from kubeledger.ledger.regular import open_regular
+from kubeledger.ledger.regular import NotRegularError, open_regular
 
 __all__ = [
     "LINE_BYTES_MAX",
@@ -108,25 +108,36 @@ class _Held(RawIOBase):
 
 
 @contextmanager
-def hold(segments: Sequence[Segment], count: int = _HELD_MAX) -> Iterator[list[Segment]]:
+def hold(
+    segments: Sequence[Segment], count: int = _HELD_MAX, *, irregular: bool = False
+) -> Iterator[list[Segment]]:
     """Hold the first ``count`` files open: they can be read to the end, whatever is dropped.
+
+    Args:
+        segments: of one node.
+        count: how many at most.
+        irregular: pass over what is no regular file; who reads it is told then.
 
     Raises:
         SegmentGoneError: one of them is gone already; nothing was read.
         OSError: it cannot be opened.
     """
     with ExitStack() as files:
-        held = [_held(segment, files) for segment in segments[:count]]
+        held = [_held(segment, files, irregular=irregular) for segment in segments[:count]]
         yield [*held, *segments[count:]]
 
 
-def _held(segment: Segment, files: ExitStack) -> Segment:
+def _held(segment: Segment, files: ExitStack, *, irregular: bool) -> Segment:
     sealed = segment._replace(path=segment.sealed_path, open=False)
     for form in (segment, sealed):  # it may have been sealed since it was listed
         try:
             file = files.enter_context(open_regular(form.path, buffering=0))
         except FileNotFoundError:
             continue
+        except NotRegularError:
+            if not irregular:
+                raise
+            return form
         return form._replace(descriptor=file.fileno())
     raise _gone(segment)
 

@@ -25,7 +25,13 @@ from kubeledger.wire.codec import (
     encode_line,
 )
 
-__all__ = ["encode_recording", "read_recording", "write_lines", "write_recording"]
+__all__ = [
+    "blocks_of_recording",
+    "encode_recording",
+    "read_recording",
+    "write_lines",
+    "write_recording",
+]
 
 _BLOCK_BYTES = 256 << 10
 
@@ -49,7 +55,7 @@ def read_recording(path: str | Path, *, proved: bool = True) -> Iterator[Record]
     number = offset = 0
     try:
         with place.open("rb") as file:
-            for piece in lines_of(_blocks(file)):
+            for piece in lines_of(blocks_of_recording(file)):
                 for line in piece.lines:
                     number += 1
                     yield _checked(line, ends, proved=proved)
@@ -128,7 +134,13 @@ def _compressed(path: Path, file: BinaryIO) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, sink)
 
 
-def _blocks(file: BinaryIO) -> Iterator[bytes]:
+def blocks_of_recording(file: BinaryIO) -> Iterator[bytes]:
+    """Lines of a recording, decompressed if need be, in blocks.
+
+    Raises:
+        EOFError: the file ends inside a compressed frame.
+        zstandard.ZstdError: it is damaged.
+    """
     magic = file.read(4)
     file.seek(0)
     if magic == zstandard.FRAME_HEADER:

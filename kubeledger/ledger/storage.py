@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kubeledger.errors import LedgerUnavailableError
 from kubeledger.ledger.names import TEMPORARY_SUFFIX
+from kubeledger.ledger.regular import NotRegularError
 
 __all__ = [
     "WRITE_OWN",
@@ -36,6 +37,8 @@ _ADVICE = {
     errno.ELOOP: _NOT_ITS_OWN,
     errno.ENXIO: _NOT_ITS_OWN,
 }
+_OF_ONE_FILE = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO})
+"""What another file beside it may not suffer from, so that it has to be named."""
 
 
 @contextmanager
@@ -50,10 +53,12 @@ def storage_errors(doing: str, path: Path) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         advice, file = _ADVICE.get(error.errno or 0, ""), str(path)
-        if error.errno in (errno.EACCES, errno.EPERM):
+        if error.errno in _OF_ONE_FILE or isinstance(error, NotRegularError):
             file = error.filename if isinstance(error.filename, str) else file
-            if doing.startswith(("read ", "prove ")):
-                advice = "give this user read access to it"
+        if isinstance(error, NotRegularError):
+            advice = _NOT_ITS_OWN
+        elif error.errno in (errno.EACCES, errno.EPERM) and doing.startswith(("read ", "prove ")):
+            advice = "give this user read access to it"
         raise LedgerUnavailableError(
             f"cannot {doing}: {reason}", advice=advice, file=file
         ) from error

@@ -12,11 +12,12 @@ import msgspec
 from kubeledger.ledger.base import Begin, begin_of
 from kubeledger.ledger.batch import Batch, Draft, encode_batch
 from kubeledger.ledger.dropping import finish_drop, prepare_drop
-from kubeledger.ledger.index import IMPORT_KINDS, without_dropped
+from kubeledger.ledger.index import INDEXED_KINDS, without_dropped
+from kubeledger.ledger.losses import drafts_of_losses
 from kubeledger.ledger.manifest import Manifest, NodeInfo, SegmentInfo, save_manifest
 from kubeledger.ledger.names import NODES, SEGMENTS, node_directory, segment_file
 from kubeledger.ledger.records import RecordsDropped
-from kubeledger.ledger.recovery import RecoveryReport
+from kubeledger.ledger.recovery import CountedAnew, RecoveryReport
 from kubeledger.ledger.sealing import seal
 from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import storage_errors
@@ -51,7 +52,7 @@ class LedgerWriter:
         directory: Path,
         manifest: Manifest,
         options: WriterOptions,
-        recovery: tuple[RecoveryReport, ...],
+        recovery: tuple[RecoveryReport | CountedAnew, ...],
     ) -> None:
         self.recovery = recovery
         self._directory = directory
@@ -65,6 +66,20 @@ class LedgerWriter:
         self._seals: list[tuple[SegmentInfo, Future[tuple[int, str]]]] = []
         for node, info in manifest.nodes.items():
             self._seal_left_open(node, info)
+
+    def tell_losses(self) -> None:
+        """Append the records of losses that have none yet: the first thing after recovery.
+
+        The manifest holds these losses until then. If this is cut off, the next writer finds
+        the record or appends it.
+
+        Raises:
+            KubeledgerError: as :meth:`append`.
+        """
+        for node, info in self._manifest.nodes.items():
+            drafts = drafts_of_losses(info)
+            if drafts:
+                self.append(node, drafts)
 
     def next_seq(self, node: str) -> int:
         """The number that the node's next record will get."""
@@ -228,8 +243,8 @@ class LedgerWriter:
         if full:
             segment = tail.info.segments[-1]
             self._seal(segment, tail.leave_segment())
-        imports = any(body is not None and body.kind in IMPORT_KINDS for _, body in batch.facts)
-        if full or imports or self._bytes_uncounted >= _MANIFEST_EVERY_BYTES:
+        indexed = any(body is not None and body.kind in INDEXED_KINDS for _, body in batch.facts)
+        if full or indexed or self._bytes_uncounted >= _MANIFEST_EVERY_BYTES:
             # The batch is on disk, and the manifest is only advice: a failure to write it
             # must not look like a failure to append. Closing the writer tries again.
             with suppress(OSError):

@@ -42,6 +42,7 @@ TEMPLATES: Mapping[str, str] = {
     "ledger.ImportStarted": "import started, {sources#} sources",
     "ledger.LinesNotUnderstood": "{count} lines not understood: {shape}",
     "ledger.RecordsDropped": "records {first_seq} to {last_seq} were dropped: {policy}",
+    "ledger.RecordsLost": "records {first_seq} to {last_seq} had been acknowledged and are lost",
     "ledger.RecordsRedacted": "{records} records before this one hold pseudonyms",
     "lifecycle.ContainerDied": "container died[, exit code {exit_code}]",
     "lifecycle.ContainerKilled": "container killed[ ({reason})][: {message}]",

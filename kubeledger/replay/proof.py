@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kubeledger.errors import DamagedLedgerError
-from kubeledger.ledger.audit import Finding
+from kubeledger.ledger.audit_report import Finding
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.snapshots import SnapshotStore

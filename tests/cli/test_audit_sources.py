@@ -82,14 +82,92 @@ def test_a_checkpoint_whose_checksum_does_not_fit(node: Path) -> None:
 
 
 def test_a_recording(node: Path, tmp_path: Path) -> None:
-    """Its chain is proved by reading it; a damaged one is bad input."""
+    """As a ledger: the same digest, which a later audit accepts; plain and compressed."""
+    ledger = tmp_path / "l"
+    run("import", node, "--ledger", ledger)
+    (digest,) = re.findall(r"digest (\S+)", run("audit", ledger, "--chain-only").stdout)
+    for name in ("r.ledger.jsonl", "r.ledger.jsonl.zst"):
+        recording = tmp_path / name
+        run("export", "--ledger", ledger, "--out", recording)
+        result = run("audit", recording, "--expect", digest)
+        assert result.exit_code == 0, result.output
+        assert f"digest {digest}\n" in result.stdout
+        assert run("audit", recording, "--expect", "0" * 64).exit_code == 1
+        (told,) = json.loads(run("audit", recording, "-o", "json").stdout)["nodes"]
+        assert (told["source"], told["head"]) == (str(recording), digest.partition("=")[2])
+    assert run("audit", ledger, recording).stdout.count(f"digest {digest}") == 2
+
+
+def test_a_cut_recording_is_not_what_was_noted(node: Path, tmp_path: Path) -> None:
+    """Sound in itself, but the digest of the whole is not in it."""
     ledger, recording = tmp_path / "l", tmp_path / "r.ledger.jsonl"
     run("import", node, "--ledger", ledger)
     run("export", "--ledger", ledger, "--out", recording)
-    assert run("audit", recording).exit_code == 0
-    assert run("audit", ledger, recording).stdout.count("digest") == 1
-    recording.write_bytes(recording.read_bytes().replace(b'"seq":7,', b'"seq":8,', 1))
-    assert run("audit", recording).exit_code == 3
+    (digest,) = re.findall(r"digest (\S+)", run("audit", recording, "--chain-only").stdout)
+    lines = recording.read_bytes().splitlines(keepends=True)
+    recording.write_bytes(b"".join(lines[:50]))
+    assert run("audit", recording, "--chain-only").exit_code == 0
+    assert run("audit", recording, "--chain-only", "--expect", digest).exit_code == 1
+
+
+def test_a_damaged_recording(node: Path, tmp_path: Path) -> None:
+    """All faults, each with file, offset, record and line; exit code 1, as a ledger's."""
+    ledger, recording = tmp_path / "l", tmp_path / "r.ledger.jsonl"
+    run("import", node, "--ledger", ledger)
+    run("export", "--ledger", ledger, "--out", recording)
+    lines = recording.read_bytes().splitlines(keepends=True)
+    lines[6] = lines[6].replace(b'"seq":7,', b'"seq":8,')
+    del lines[20]
+    recording.write_bytes(b"".join(lines) + b"half")
+    result = run("audit", recording)
+    assert result.exit_code == 1, result.output
+    at = [sum(map(len, lines[:count])) for count in (6, 20, len(lines))]
+    assert f"{recording}@{at[0]} (record 7, line 7): its CRC" in result.stdout
+    assert f"{recording}@{at[1]} (record 22, line 21): it is record 22, and 21" in result.stdout
+    assert f"{recording}@{at[2]} (record {len(lines) + 2}, line" in result.stdout
+    assert result.stdout.endswith("3 findings\n")
+
+
+@pytest.mark.parametrize("data", [b"", b"hello\n", b"\x28\xb5\x2f\xfd junk"])
+def test_a_recording_without_a_record(tmp_path: Path, data: bytes) -> None:
+    """Bad input, and no traceback."""
+    (tmp_path / "r.ledger.jsonl").write_bytes(data)
+    result = run("audit", tmp_path / "r.ledger.jsonl")
+    assert result.exit_code == 3, result.output
+    assert "no record is in it" in result.stderr
+    assert run("audit", tmp_path / "none.ledger.jsonl").exit_code == 3
+
+
+def test_a_torn_tail_is_named(node: Path, tmp_path: Path) -> None:
+    """It is what a crash leaves, and no damage; but it is said."""
+    ledger = tmp_path / "l"
+    run("import", node, "--ledger", ledger)
+    (segment,) = ledger.glob("nodes/*/segments/*.jsonl")
+    size = segment.stat().st_size
+    with segment.open("ab") as file:
+        file.write(b"garbage")
+    result = run("audit", "--ledger", ledger, "--chain-only")
+    assert result.exit_code == 0, result.output
+    assert f"7 bytes of an unfinished write ({segment}@{size}): no damage" in result.stdout
+    (told,) = json.loads(run("audit", ledger, "--chain-only", "-o", "json").stdout)["nodes"]
+    assert told["tail"] == {"file": str(segment), "offset": size, "size_bytes": 7}
+
+
+def test_a_segment_that_is_a_link(node: Path, tmp_path: Path) -> None:
+    """Named by file everywhere; audit goes on with the others."""
+    ledger, elsewhere = tmp_path / "l", tmp_path / "elsewhere"
+    run("import", node, "--ledger", ledger)
+    (segment,) = ledger.glob("nodes/*/segments/*.jsonl")
+    segment.rename(elsewhere)
+    segment.symlink_to(elsewhere)
+    for command in (("ls", "--ledger", ledger), ("import", node, "--ledger", ledger)):
+        refused = run(*command)
+        assert refused.exit_code == 4, refused.output
+        assert f"error: {segment}: cannot " in refused.stderr
+        assert "put a copy in its place" in refused.stderr
+    result = run("audit", "--ledger", ledger)
+    assert result.exit_code == 1, result.output
+    assert f"{segment} (record 1): it is not read: a link" in result.stdout
 
 
 def test_expecting_a_digest_of_one_of_several(node: Path, tmp_path: Path) -> None:

@@ -145,4 +145,4 @@ def test_a_damaged_record_is_the_only_finding(ledger: Ledger) -> None:
     forge_line(ledger, 20)
     found = run("audit", "--ledger", ledger.path)
     assert found.exit_code == 1
-    assert found.stdout.endswith("1 findings\n")
+    assert found.stdout.endswith("\n1 finding\n")

@@ -18,7 +18,7 @@ from kubeledger.history.index import HISTORY, INDEX, Index, Part, load_index, sa
 from kubeledger.history.lines import quoted
 from kubeledger.history.parts import file_crc
 from kubeledger.history.proof import check_history, prove_history
-from kubeledger.ledger.audit import Finding
+from kubeledger.ledger.audit_report import Finding
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.writer import WriterOptions

@@ -17,6 +17,7 @@ from kubeledger.errors import LedgerBusyError
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import MANIFEST
+from kubeledger.ledger.recovery import RecoveryReport
 from kubeledger.ledger.writer import WriterOptions
 from tests.ledger.making import NODE, append, batch, ledger_of, segment_paths, seqs, sizes
 
@@ -127,7 +128,8 @@ def killed(ledger: Ledger, nursery: Nursery, seen: int, moments: random.Random) 
     acknowledged = max([first, *nursery.kill(pid)])
     with ledger.writer() as writer:  # the lock of the dead one does not count
         seen = writer.next_seq(NODE) - 1
-        assert all(report.lost_seq is None for report in writer.recovery)
+        assert all(isinstance(one, RecoveryReport) for one in writer.recovery)
+        assert writer.info(NODE).losses == []
     assert seen >= acknowledged
     assert sizes(ledger) == list(range(seen))
     assert audit(ledger).findings == ()

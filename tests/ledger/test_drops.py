@@ -16,7 +16,8 @@ from kubeledger.errors import (
     LedgerUnavailableError,
     RecordsDroppedError,
 )
-from kubeledger.ledger.audit import AuditReport, audit
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.audit_report import AuditReport
 from kubeledger.ledger.base import BASE, Base, load_base, save_base
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import MANIFEST

@@ -14,6 +14,7 @@ from kubeledger.importers.api import import_sources
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.index import IMPORT_KINDS
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.recovery import RecoveryReport
 from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.ledger.writer import WriterOptions
 from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
@@ -57,7 +58,8 @@ def check(path: Path, acknowledged: int) -> None:
     with ledger.writer() as writer:
         following = writer.next_seq(NODE)
         assert acknowledged < following <= 13
-        assert all(report.lost_seq is None for report in writer.recovery)
+        assert all(isinstance(one, RecoveryReport) for one in writer.recovery)
+        assert writer.info(NODE).losses == []
         assert writer.append(NODE, batch(following - 1, 1)) == [following]
     assert sizes(ledger) == list(range(following))
     report = audit(ledger)

@@ -69,9 +69,12 @@ def test_runs_are_counted_with_and_without_a_manifest(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path / "l", import_of([5, 9, 7], "d1"), segment_bytes=900)
     append(ledger, import_of([2, 3], "d2", complete=False)[:2])
     expected = [
-        Run(first_seq=1, last_seq=5, first_ts_ns=5, max_ts_ns=9, digest="d1", complete=True),
+        Run(
+            first_seq=1, last_seq=5, first_ts_ns=5, max_ts_ns=9, digest="d1",
+            complete=True, end_seq=5,
+        ),
         Run(first_seq=6, last_seq=7, first_ts_ns=2, max_ts_ns=2, digest="d2"),
-    ]
+    ]  # fmt: skip
     assert ledger.info(NODE).runs == ledger.manifest().nodes[NODE].runs == expected
     with Ledger.open(ledger.path).writer() as writer:
         writer.append(NODE, batch(40, 3))

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kubeledger.ledger.audit import Finding
+    from kubeledger.ledger.audit_report import Finding
     from kubeledger.ledger.ledger import Ledger
 
 __all__ = ["check_caches", "prove_caches"]

@@ -1,0 +1,102 @@
+"""The audit of whatever holds records: ledgers, recordings, and a node's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from kubeledger.audit.caches import check_caches, prove_caches
+from kubeledger.audit.contents import Contents, contents_of
+from kubeledger.importers.histories import is_ledger, is_recording, open_histories
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.audit_recording import audit_recording
+from kubeledger.ledger.audit_report import Finding, NodeAudit
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.replay.histories import History, histories_of_ledger
+
+__all__ = ["SourcesAudit", "audit_sources"]
+
+
+class SourcesAudit(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of an audit.
+
+    Attributes:
+        nodes: of each ledger and recording.
+        findings: what is not as it was written, caches included.
+        missing_digests: digests that were expected, and that no proved record has.
+        contents: checkpoints and cgroups; None where they were not looked at.
+    """
+
+    nodes: tuple[NodeAudit, ...]
+    findings: tuple[Finding, ...]
+    missing_digests: tuple[str, ...]
+    contents: Contents | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found."""
+        fits = self.contents is None or self.contents.sound
+        return fits and not self.findings and not self.missing_digests
+
+
+def audit_sources(
+    sources: Sequence[str], ledger: Path, expected: Sequence[str] = (), *, chain_only: bool = False
+) -> SourcesAudit:
+    """Prove records, caches, and what is recorded.
+
+    Args:
+        sources: ledgers, recordings, or a node's files, which are imported for the while.
+        ledger: is audited when there are no sources.
+        expected: ``[NODE=]DIGEST`` each: chain digests that some record must have.
+        chain_only: leave out checkpoints, cgroups and what the caches hold.
+
+    Raises:
+        KubeledgerError: as the ledger, ``audit_recording`` and ``open_histories``.
+    """
+    wanted = {_digest_of(text) for text in expected}
+    places = [Path(source) for source in sources] if sources else [ledger]
+    ledgers = [Ledger.open(path) for path in places if not sources or is_ledger(path)]
+    files = [path for path in places if sources and not is_ledger(path) and is_recording(path)]
+    reports = [
+        *(audit(opened, wanted) for opened in ledgers),
+        *(audit_recording(path, wanted) for path in files),
+    ]
+    nodes = tuple(node for report in reports for node in report.nodes)
+    findings = [finding for report in reports for finding in report.findings]
+    # Records that are not as they were written prove nothing: no cache, and not the kubelet.
+    in_depth = not chain_only and all(finding.is_loss for finding in findings)
+    findings += check_caches(ledgers)
+    if in_depth:
+        findings += prove_caches(ledgers)
+    contents = None
+    if in_depth and (sources or nodes):
+        with _histories(sources, ledgers) as histories:
+            contents = contents_of(histories)
+    return SourcesAudit(
+        nodes=nodes,
+        findings=tuple(findings),
+        missing_digests=tuple(text for text in expected if not _is_held(text, nodes)),
+        contents=contents,
+    )
+
+
+@contextmanager
+def _histories(sources: Sequence[str], ledgers: Sequence[Ledger]) -> Iterator[list[History]]:
+    if sources:
+        with open_histories(sources) as histories:
+            yield histories
+    else:
+        yield [history for opened in ledgers for history in histories_of_ledger(opened)]
+
+
+def _digest_of(text: str) -> str:
+    return text.rpartition("=")[2].lower()
+
+
+def _is_held(text: str, nodes: Sequence[NodeAudit]) -> bool:
+    """Whether a node (that of the text, or any) has a record with this digest."""
+    name = text.rpartition("=")[0]
+    return any(_digest_of(text) in node.holds for node in nodes if name in {"", node.node})

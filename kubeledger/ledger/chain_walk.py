@@ -1,0 +1,148 @@
+"""The walk of an audit along one node's lines: each is proved, and damage does not end it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from kubeledger.ledger.audit_report import ToldLoss
+from kubeledger.ledger.base import Base
+from kubeledger.ledger.records import ImportCompleted, RecordsDropped, RecordsLost
+from kubeledger.machine import Record
+from kubeledger.wire.codec import (
+    BadLineError,
+    chain_of,
+    check_crc,
+    decode_envelope,
+    decode_line,
+    next_digest,
+)
+
+__all__ = ["ChainWalk", "Fault"]
+
+
+class Fault(NamedTuple):
+    """What is wrong with a line, and the number of the record at fault."""
+
+    seq: int
+    problem: str
+
+
+class _Line(NamedTuple):
+    """What can be read of a line.
+
+    Attributes:
+        digest: the chain digest that stands in it; None when none does.
+        seq: the number that stands in it; None when its bytes are damaged.
+        record: None when anything is wrong.
+    """
+
+    digest: bytes | None
+    seq: int | None
+    record: Record | None
+    problem: str = ""
+
+
+class ChainWalk:
+    """Lines of one node, one after the other.
+
+    Attributes:
+        node: whose lines these should be.
+        first_seq: of the first record; None before it.
+        seq: of the last line.
+        digest: the chain digest behind it, 32 raw bytes; empty where it is not known.
+        records: lines taken.
+        held: those of the digests looked for that stand in a line, with all before it sound.
+        told: what the newest record of a drop tells.
+        lost: seq of a record that tells of lost ones -> what it tells.
+        completed: digest of an import -> seq of its newest completion.
+    """
+
+    def __init__(
+        self, node: str, seq: int, digest: bytes | None, wanted: Collection[str] = ()
+    ) -> None:
+        """Begin behind a record.
+
+        Args:
+            node: whose.
+            seq: its number.
+            digest: its chain digest; None where nobody knows it: then the chain is proved
+                from the next record on.
+            wanted: chain digests to look for, 64 hex digits each.
+        """
+        self.node = node
+        self.first_seq: int | None = None
+        self.records = 0
+        self.held: set[str] = set()
+        self.told: Base | None = None
+        self.lost: dict[int, RecordsLost] = {}
+        self.completed: dict[str, int] = {}
+        self.seq, self.digest = seq, digest or b""
+        self._previous = [digest] if digest is not None else []
+        self._wanted = frozenset(wanted)
+        self._sound = True
+
+    def leap(self, seq: int, digest: bytes | None) -> None:
+        """Go on behind another record: those between are not there, which is told elsewhere."""
+        self.seq, self.digest = seq, digest or b""
+        self._previous = [digest] if digest is not None else []
+        self._sound = False
+
+    def take(self, line: bytes) -> Fault | None:
+        """Prove the next line; what is wrong with it, if anything."""
+        self.records += 1
+        expected = self.seq + 1
+        follows = [next_digest(line, previous) for previous in self._previous]
+        read = self._read(line, follows)
+        self.seq = read.seq or expected
+        if self.first_seq is None:
+            self.first_seq = self.seq
+        self.digest = read.digest or b"".join(follows[:1])
+        if read.record is None:
+            self._sound = False
+            # Behind a bad line go on from what stands in it, or what should (it may be the
+            # chain digest that is damaged): one changed line is one finding, not one each.
+            self._previous = [digest for digest in (self.digest, *follows[:1]) if digest]
+            return Fault(self.seq, read.problem)
+        self._previous = [self.digest]
+        # The first line of an excerpt is not proved by the chain, but by nothing.
+        if self._sound and follows and self.digest.hex() in self._wanted:
+            self.held.add(self.digest.hex())
+        self._note(read.record)
+        return None
+
+    def losses(self) -> Iterator[ToldLoss]:
+        """What records tell to be lost; imported again completely since, or not."""
+        for seq, lost in self.lost.items():
+            behind = {digest for digest, at in self.completed.items() if at > seq}
+            yield ToldLoss.of(self.node, seq, lost, healed=lost.is_healed_by(behind))
+
+    def _read(self, line: bytes, follows: list[bytes]) -> _Line:
+        digest = seq = None
+        expected = self.seq + 1
+        try:
+            digest = chain_of(line)
+            check_crc(line)
+            envelope = decode_envelope(line)
+            seq = envelope.seq
+            if seq != expected:
+                raise BadLineError(f"it is record {seq}, and {expected} should be here")
+            if follows and digest not in follows:
+                raise BadLineError("its chain digest does not follow from the lines before it")
+            record = decode_line(line)
+            if record.node != self.node:
+                raise BadLineError(f"it is a record of {record.node}")
+            if record.cause is not None and not 0 < record.cause < seq:
+                raise BadLineError(f"its cause, record {record.cause}, is not before it")
+        except BadLineError as error:
+            return _Line(digest, seq, None, str(error))
+        return _Line(digest, seq, record)
+
+    def _note(self, record: Record) -> None:
+        match record.body:
+            case RecordsDropped() as body:
+                self.told = Base(node=record.node, record_seq=record.seq, dropped=body)
+            case RecordsLost() as body:
+                self.lost[record.seq] = body
+            case ImportCompleted() as body:
+                self.completed[body.digest] = record.seq

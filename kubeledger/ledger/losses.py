@@ -1,0 +1,56 @@
+"""Losses of acknowledged records: what is known of them, as a record will tell it."""
+
+from __future__ import annotations
+
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.manifest import Loss, NodeInfo, Run
+
+__all__ = ["drafts_of_losses", "loss_of"]
+
+
+def loss_of(counted: NodeInfo, left: NodeInfo, found_ts_ns: int) -> Loss:
+    """What is lost between what the manifest counts and what is there.
+
+    Args:
+        counted: by the manifest.
+        left: counted from the segments alone; fewer records.
+        found_ts_ns: when it was found.
+    """
+    kept = {run.first_seq: run for run in left.runs}
+    runs = [run for run in counted.runs if run.last_seq > left.last_seq]
+    begins = [_rest_begins(run, kept.get(run.first_seq)) for run in runs]
+    open_ = [run for run in runs if not _is_complete(kept.get(run.first_seq))]
+    return Loss(
+        first_seq=left.last_seq + 1,
+        last_seq=counted.last_seq,
+        head=counted.head.hex(),
+        first_ts_ns=min(begins, default=None),
+        last_ts_ns=max((run.max_ts_ns for run in runs), default=None),
+        imports=[run.digest for run in open_ if run.digest is not None],
+        others=len(open_) < len(runs) or not runs or any(map(_holds_others, open_)),
+        found_ts_ns=found_ts_ns,
+    )
+
+
+def drafts_of_losses(info: NodeInfo) -> list[Draft]:
+    """The records that losses without one still need, at a time that changes no order."""
+    latest = info.runs[-1].max_ts_ns if info.runs else None
+    return [
+        Draft((loss.first_ts_ns or 0) if latest is None else latest, loss.lost)
+        for loss in info.losses
+        if not loss.seq
+    ]
+
+
+def _rest_begins(run: Run, kept: Run | None) -> int:
+    """No lost record of a run stands before this time in the order of replay."""
+    return run.first_ts_ns if kept is None else kept.max_ts_ns
+
+
+def _is_complete(kept: Run | None) -> bool:
+    return kept is not None and kept.complete
+
+
+def _holds_others(run: Run) -> bool:
+    """Whether there are records in it that are not the import's."""
+    return run.digest is None or (run.complete and run.end_seq != run.last_seq)
