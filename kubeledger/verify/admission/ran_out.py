@@ -46,27 +46,39 @@ def ran_out(
         return
     spec = _spec_of(listed)
     policy = pod.restart_policy if spec is None else spec.restart_policy
-    inits = _inits(spec)
-    own, failed_init = [], []
-    for name, container in pod.containers.items():
-        if name not in inits and not container.init:
-            own.append(container)
-        elif name in inits and inits[name].restart_policy == "Always":
-            continue  # a sidecar: it starts again, and ends with the pod
-        elif _failed(container):
-            failed_init.append(container)
+    own, failed_init = _parts(pod, _inits(spec))
     if policy == "Never" and failed_init:
-        last = max(c.finished_ts_ns or 0 for c in failed_init)
+        last = _last_ns(failed_init)
         yield last, None if workers and pod.runs() else last + SETTLING_NS
     if not own or any(c.running or c.finished_ts_ns is None for c in own):
         return
     if policy == "OnFailure" and any(_failed(c) for c in own):
         return
-    last = max(c.finished_ts_ns or 0 for c in own)
     known = policy == "Never" or (policy == "OnFailure" and all(c.exit_code == 0 for c in own))
     unseen = spec is not None and any(c.name not in pod.containers for c in spec.containers or ())
+    last = _last_ns(own)
     # One that nobody saw start may still be to start, or its lines are lost.
     yield last, last + SETTLING_NS if known and not unseen else None
+
+
+def _parts(
+    pod: PodState, inits: dict[str, _Container]
+) -> tuple[list[ContainerState], list[ContainerState]]:
+    """Its own containers, and those of the initialization that failed; sidecars are neither.
+
+    A sidecar starts again, and ends with the pod.
+    """
+    own, failed_init = [], []
+    for name, container in pod.containers.items():
+        if name not in inits and not container.init:
+            own.append(container)
+        elif (name not in inits or inits[name].restart_policy != "Always") and _failed(container):
+            failed_init.append(container)
+    return own, failed_init
+
+
+def _last_ns(ended: list[ContainerState]) -> int:
+    return max(container.finished_ts_ns or 0 for container in ended)
 
 
 def ends_by_itself(pod: PodState, listed: ListedPod | None) -> bool:
