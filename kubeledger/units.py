@@ -1,4 +1,4 @@
-"""Texts as integers: RFC 3339, Go's layouts and durations to nanoseconds and back; numbers."""
+"""Texts as integers: RFC 3339, Go's layouts, durations to nanoseconds and back; sizes, numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ __all__ = [
     "parse_api_ts",
     "parse_go_duration",
     "parse_go_time",
+    "parse_size",
     "parse_ts",
     "whole_number",
 ]
@@ -27,6 +28,8 @@ _API_TIME = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
 )
 _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,6})?) ?(?:([KMGT])(I?))?B?", re.ASCII | re.IGNORECASE)
+_SIZE_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _DURATION_LENGTH_MAX = 256
 _WHOLE = re.compile(r"-?0*\d{1,19}", re.ASCII)
 _DURATION_NS = {
@@ -143,6 +146,19 @@ def _decimal(number: int, unit: int) -> str:
     whole, fraction = divmod(number, unit)
     digits = str(fraction).rjust(len(str(unit)) - 1, "0").rstrip("0")
     return f"{whole}.{digits}" if digits else str(whole)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size as users write it: ``500MB`` (millions), ``20GiB``, ``1000``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no size")
+    number, unit, binary = match.groups(default="")
+    return int(float(number) * (1024 if binary else 1000) ** _SIZE_POWERS[unit.upper()])
 
 
 def whole_number(text: object) -> int | None:

@@ -12,6 +12,7 @@ from kubeledger.units import (
     format_ts,
     parse_go_duration,
     parse_go_time,
+    parse_size,
     parse_ts,
     whole_number,
 )
@@ -119,3 +120,27 @@ def test_format_go_duration(duration_ns: int, text: str) -> None:
 def test_whole_number(text: object, number: int | None) -> None:
     """Plain digits only, and no more than Python reads at once."""
     assert whole_number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1000", 1000),
+        ("500MB", 500_000_000),
+        ("20GiB", 20 << 30),
+        (" 1.5 gib ", 3 << 29),
+        ("0.25k", 250),
+        ("1.T", 10**12),
+        ("7b", 7),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    """As users write them."""
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-1GB", "1e3", "1 000", "1GB2", "1PB", "٣MB", "9" * 16])
+def test_what_is_no_size(text: str) -> None:
+    """Refused, whatever it looks like."""
+    with pytest.raises(ValueError, match="is no size"):
+        parse_size(text)

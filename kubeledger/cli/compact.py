@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from kubeledger.replay.dropping import Dropped
 
 __all__ = ["compact"]
-
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?(?:([KMGTkmgt])(i?))?[Bb]?")
-_POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
 
 
 @click.command(epilog="Example: kubeledger compact --ledger /var/lib/kubeledger --keep 90d")
@@ -116,19 +112,18 @@ def _span_ago(text: str) -> int:
 
 
 def _size(text: str) -> int:
-    """Bytes of a size as users write it: ``500MB`` (millions), ``20GiB``, ``1000``.
+    """As ``parse_size``.
 
     Raises:
         BadQuestionError: it is none.
     """
     from kubeledger.errors import BadQuestionError
+    from kubeledger.units import parse_size
 
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise BadQuestionError(f"{text!r} is no size", advice="write it as 500MB or 20GiB")
-    number, unit, binary = match.groups()
-    base = 1024 if binary else 1000
-    return int(float(number) * base ** _POWERS[unit.upper()]) if unit else int(float(number))
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise BadQuestionError(str(error), advice="write it as 500MB or 20GiB") from None
 
 
 def _seal(opened: Ledger) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from kubeledger.cli.options import ledger_option, node_option, parse_time, reports_errors
 from kubeledger.cli.output import printable
+from kubeledger.errors import BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
@@ -59,8 +61,10 @@ __all__ = ["export"]
     metavar="SECRET",
     help="Same secret, same pseudonyms (better as $KUBELEDGER_REDACT_KEY). Default: a random one.",
 )
+@click.pass_context
 @reports_errors
 def export(
+    context: click.Context,
     format_: str,
     out: Path,
     ledger: Path,
@@ -88,6 +92,10 @@ def export(
     from kubeledger.query.excerpt import lines_of_excerpt
     from kubeledger.query.listing import Filter
 
+    if not redact and context.get_parameter_source("redact_key") is ParameterSource.COMMANDLINE:
+        raise BadQuestionError(
+            "--redact-key is given, and nothing is to be redacted", advice="give --redact, too"
+        )
     wanted = Filter(
         node=node,
         pod=pod,

@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
-import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["bounded"]
+from kubeledger.errors import BadQuestionError
+from kubeledger.units import parse_size
 
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
-_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+__all__ = ["bounded", "size_of_memory"]
+
+_BYTES_MAX: Final = 1 << 50
+"""More than any machine has."""
+
 _BESIDE_BYTES: Final = 512 << 20
 """For the interpreter's, the libraries' and the threads' own."""
 
 
+def size_of_memory(text: str) -> int:
+    """Bytes of ``--memory``.
+
+    Raises:
+        BadQuestionError: it is no size, none at all, or more than there can be.
+    """
+    try:
+        size = parse_size(text)
+    except ValueError:
+        size = 0
+    if not 0 < size <= _BYTES_MAX:
+        raise BadQuestionError(
+            f"{text!r} is no size of memory", advice="write --memory as 500MB or 2GiB"
+        )
+    return size
+
+
 @contextmanager
-def bounded(memory: str | None) -> Iterator[None]:
+def bounded(memory_bytes: int | None) -> Iterator[None]:
     """Let the process grow by twice that memory and a bit meanwhile, and by no more.
 
     A single call of a function inside a query may take memory that DuckDB does not count; it
     ends with DuckDB's error for a lack of memory then.
 
     Args:
-        memory: as DuckDB writes it (``2GB``); None is no bound, and anything else is left for
-            DuckDB to refuse.
+        memory_bytes: positive; None is no bound.
     """
-    size = None if memory is None else _SIZE.fullmatch(memory)
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    if size is not None:
-        base = 1024 if size[3] else 1000
-        grows = 2 * int(float(size[1]) * base ** _POWERS[size[2].lower()]) + _BESIDE_BYTES
+    if memory_bytes is not None:
+        grows = 2 * memory_bytes + _BESIDE_BYTES
         limits = [limit for limit in before if limit != resource.RLIM_INFINITY]
         _limit(min([_data_bytes() + grows, *limits]), before[1])
     try:

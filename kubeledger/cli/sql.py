@@ -66,7 +66,7 @@ def sql(
     QUERY is one SELECT over the views (`SHOW TABLES` lists them); `-` reads it from standard
     input. Without QUERY it is an interactive shell.
     """
-    from kubeledger.cli.memory import bounded
+    from kubeledger.cli.memory import bounded, size_of_memory
     from kubeledger.query.api import connect
 
     if sum([query is not None, run_ is not None, list_]) > 1:
@@ -75,9 +75,11 @@ def sql(
         _show_library(output)
         return
     given = named(params)
+    size = None if memory is None else size_of_memory(memory)
+    limit = None if size is None else f"{size}B"
     with (
-        bounded(memory),
-        connect(ledger, timeout_s=timeout_s, memory_limit=memory) as database,
+        bounded(size),
+        connect(ledger, timeout_s=timeout_s, memory_limit=limit) as database,
     ):
         if run_ is not None:
             from kubeledger.query.library import find_query

@@ -147,12 +147,15 @@ class Queryable:
             self._history = History(Ledger.open(self._ledger), Path(self._spill))
         if self._database is None or self._loaded != wanted:
             # A locked connection loads nothing more, so a wider question makes a new one.
-            self._database = load(
-                self._history,
-                self._needs,
-                memory_limit=self._memory_limit,
-                spill=Path(self._spill),
-            )
+            try:
+                self._database = load(
+                    self._history,
+                    self._needs,
+                    memory_limit=self._memory_limit,
+                    spill=Path(self._spill),
+                )
+            except duckdb.OutOfMemoryException as error:
+                raise _refusal(error) from error
             self._loaded = wanted
         return self._database
 
@@ -213,7 +216,7 @@ class _TimeLimit:
         finally:
             self._left_s -= time.monotonic() - started
         if isinstance(answer, duckdb.Error):
-            raise BadQuestionError(one_line(str(answer)), advice=_advice(str(answer))) from answer
+            raise _refusal(answer) from answer
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -243,6 +246,15 @@ def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) ->
         answers.put(work())
     except BaseException as error:
         answers.put(error)
+
+
+def _refusal(error: duckdb.Error) -> BadQuestionError:
+    """DuckDB's words in one line, and what the user can do."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        advice = "give it more with --memory, or ask for less"
+    else:
+        advice = _advice(str(error))
+    return BadQuestionError(one_line(str(error)), advice=advice)
 
 
 def _advice(message: str) -> str:

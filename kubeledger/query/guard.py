@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_query", "one_line"]
 
+_BEHIND_MESSAGE = re.compile(r"\n\s*LINE \d+:|\s*Possible solutions:")
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
 
 _QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
@@ -65,8 +66,8 @@ def check_query(connection: duckdb.DuckDBPyConnection, query: str) -> frozenset[
 
 
 def one_line(message: str) -> str:
-    """DuckDB's message without its drawing of the place, on one line."""
-    head = re.split(r"\n\s*LINE \d+:", message, maxsplit=1)[0]
+    """DuckDB's message without its drawing of the place and its advice, on one line."""
+    head = _BEHIND_MESSAGE.split(message, maxsplit=1)[0]
     return re.sub(r"\s*\n\s*", "; ", head.strip())
 
 

@@ -48,6 +48,7 @@ def load(
 
     Raises:
         BadQuestionError: there is no ledger, or the memory limit is no size.
+        duckdb.OutOfMemoryException: it does not suffice.
         DamagedLedgerError: a segment holds what is no record, or records of a newer version.
     """
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -59,6 +60,8 @@ def load(
         config["memory_limit"] = memory_limit
     try:
         connection = duckdb.connect(":memory:", config=config)
+    except duckdb.OutOfMemoryException:
+        raise
     except duckdb.Error as error:
         raise BadQuestionError(
             f"{memory_limit!r} is no size of memory: {one_line(str(error))}",

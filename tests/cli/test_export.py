@@ -103,6 +103,20 @@ def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
     assert message in result.stderr
 
 
+def test_a_key_that_nothing_is_redacted_with(
+    ask: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gives one believes the records redacted: none is written."""
+    out = tmp_path / "x.ledger.jsonl"
+    result = ask("export", "--redact-key", "secret", "--out", str(out))
+    assert result.exit_code == 2
+    assert "hint: give --redact, too" in result.stderr
+    assert (result.stdout, out.exists()) == ("", False)
+    monkeypatch.setenv("KUBELEDGER_REDACT_KEY", "secret")  # stands there for all exports
+    assert ask("export", "--out", str(out)).exit_code == 0
+    assert out.read_bytes() == ask("export").stdout_bytes
+
+
 def test_nothing_half_written(ask: Run, tmp_path: Path) -> None:
     """A damaged ledger leaves the file as it was; a place that is not there is an error."""
     ledger = ledger_of(tmp_path / "l", batch(0, 5))

@@ -77,7 +77,13 @@ def test_query_from_standard_input(ask: Run, args: tuple[str, ...]) -> None:
         (("--run", "settings", "--list"), "give one of"),
         (("SELECT 1", "--list"), "give one of"),
         (("-",), "empty"),
-        (("SELECT 1", "--memory", "lots"), "is no size of memory"),
+        (("SELECT 1", "--memory", "lots"), "'lots' is no size of memory"),
+        (("SELECT 1", "--memory", "0B"), "'0B' is no size of memory"),
+        (("SELECT 1", "--memory", "-1GB"), "'-1GB' is no size of memory"),
+        (("SELECT 1", "--memory", "99999999999999TB"), "TB' is no size of memory"),
+        (("SELECT 1", "--memory", "1B"), "hint: give it more with --memory"),
+        (("SELECT * FROM events", "--memory", "300kB"), "hint: give it more with --memory"),
+        (("SELECT * FROM events", "--memory", "3MB"), "error: Out of Memory Error: failed to"),
     ],
 )
 def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
@@ -207,5 +213,7 @@ def test_memory_bounds_the_process_too(ask: Run) -> None:
     result = ask("sql", "SELECT length(repeat('x', 4000000000))", "--memory", "200MB")
     assert result.exit_code == 2
     assert "Out of Memory" in result.stderr
+    assert "hint: give it more with --memory" in result.stderr
+    assert "SET memory_limit" not in result.stderr
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
     assert ask("sql", "SELECT 1", "--memory", "1.5 gib").exit_code == 0

@@ -90,6 +90,19 @@ def test_memory_limit(ledger: Path) -> None:
         database.sql(query).fetchall()
 
 
+def test_a_memory_limit_that_holds_no_ledger(ledger: Path) -> None:
+    """Told in the same way, whenever it is found out; the next question is answered as before."""
+    for limit in ("1kB", "300kB", "3MB"):
+        with (
+            connect(ledger, memory_limit=limit) as database,
+            pytest.raises(BadQuestionError, match="Out of Memory") as told,
+        ):
+            database.sql("SELECT * FROM events").fetchall()
+        assert "--memory" in told.value.advice
+        assert "\n" not in told.value.message
+        assert "SET " not in told.value.message
+
+
 def test_who_forgets_to_close_leaves_nothing_behind(
     ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
