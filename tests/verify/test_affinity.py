@@ -97,6 +97,15 @@ def test_under_other_settings() -> None:
     assert node.finding(seq, none).expected is None
 
 
+@pytest.mark.parametrize("node", [-1, 64, 10**12])
+def test_a_machine_that_cannot_be_is_none(node: int) -> None:
+    """No mask has such a bit: a recording that tells so tells nothing of the machine."""
+    world = Node(policy="best-effort", numa=(0, node))
+    world.plugin()
+    seq = world.affinity("a", "c", hint(0), world.hints("a", "c", gpu=(hint(0),)))
+    assert world.finding(seq).missing == ("the NUMA nodes of the machine",)
+
+
 def test_what_is_missing() -> None:
     """Policy, machine, hints, version."""
     node, seq = merged(numa=None)

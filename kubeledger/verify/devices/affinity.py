@@ -7,16 +7,16 @@ from typing import Any, NamedTuple, get_args
 
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
-from kubeledger.topologymanager.bitmask import BITS_MAX, bits_of, mask_of
+from kubeledger.topologymanager.bitmask import BITS_MAX, bits_of
 from kubeledger.topologymanager.decider import decide
 from kubeledger.topologymanager.hint import Hints, ProviderHints, TopologyHint
 from kubeledger.topologymanager.options import PREFER_CLOSEST
 from kubeledger.topologymanager.policies import Policy, PolicyName
 from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
 from kubeledger.verify.devices.desk import Affinity, Desk, when_of
+from kubeledger.verify.devices.hint_words import difference, hint_text, hints_text, mask, merged
 from kubeledger.verify.devices.hints import wrong_hints
-from kubeledger.verify.devices.words import joined, nodes_text
-from kubeledger.verify.finding import Verdict
+from kubeledger.verify.devices.words import joined
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.variant import RECORDED
 
@@ -50,6 +50,11 @@ class _Rules(NamedTuple):
     policy: Policy
     scope: Any
     prefers_closest: bool
+
+    def leaves_open(self, hint: TopologyHint) -> bool:
+        """Distances decide among hints of several nodes, and they are not known."""
+        size = (hint.affinity or 0).bit_count()
+        return self.prefers_closest and 2 <= size < len(self.policy.numa_nodes)
 
 
 class Affinities:
@@ -96,7 +101,7 @@ class Affinities:
                     record.ts_ns,
                     f"container/{body.namespace}/{body.pod}/{body.container}",
                     f"the hints for {resource} are not those of the devices that were there",
-                    (record.seq, f"hints for {resource}: {_hints_text(hints)}"),
+                    (record.seq, f"hints for {resource}: {hints_text(hints)}"),
                     (max(set_up.evidence.listed.seqs, default=record.seq), why),
                     by_absence=True,
                 )
@@ -114,7 +119,7 @@ class Affinities:
         rules, missing = self._rules(body, state, offer)
         if offer is None:
             missing = (*missing, "the hints of the providers")
-        masks = {_mask(body.hint)}
+        masks = {mask(body.hint)}
         if missing or rules is None or offer is None:
             desk.bench.unverifiable(record, subject=subject, missing=missing, rule=RULE)
         else:
@@ -172,65 +177,73 @@ class Affinities:
     ) -> set[int | None]:
         """Decide again; gives the masks that the topology manager may have stored."""
         bench = self._desk.bench
-        profile = bench.profile
-        assert profile is not None
+        assert bench.profile is not None
         inputs = (offer.seq, *(() if bench.settings.seq is None else (bench.settings.seq,)))
         policy = rules.policy
         if policy.name == "none":
-            why = "with policy none no hints are merged and no affinity is stored"
             bench.find(
                 record,
                 "impossible",
                 subject=subject,
-                why=why,
+                why="with policy none no hints are merged and no affinity is stored",
                 expected=None,
                 recorded=_recorded(body, ("hint", "policy")),
                 rule=RULE,
                 inputs=inputs,
             )
             return {None}
-        hint, admits = decide(policy, [_provider(offer.body)], profile.topology)
-        expected: dict[str, Any] = {"hint": _plain(hint)}
-        if body.admit is not None:
-            expected["admit"] = admits
-        if body.policy is not None and self._is_own(_POLICY):
-            expected["policy"] = policy.name
-        wrong = _foreign(body, offer, pod)
-        if _SCOPE in bench.variant.settings and rules.scope == "pod" and body.container:
-            wrong.setdefault("container", None)
+        hint, admits = decide(policy, [_provider(offer.body)], bench.profile.topology)
+        wrong = self._wrong_subject(body, rules, offer, pod)
         if not wrong:
             self._scope(record, body, subject, rules.scope)
-        expected |= wrong
+        expected = self._expected(body, policy, hint, admits=admits) | wrong
         recorded = _recorded(body, tuple(expected))
         if body.disputed is not None and recorded["hint"] == expected["hint"]:
             recorded["hint"] = _plain_hint(body.disputed)
             self._disputed(record, body, subject)
-        size = (hint.affinity or 0).bit_count()
-        open_distance = rules.prefers_closest and 2 <= size < len(policy.numa_nodes)
         same = recorded == expected
-        if (open_distance and recorded["hint"] != expected["hint"]) or (
-            not same and not wrong and (offer.disputed or not self._whole(offer))
-        ):
-            missing = (_open_input(offer, open_distance=open_distance),)
+        is_open = rules.leaves_open(hint) and recorded["hint"] != expected["hint"]
+        if is_open or not (same or wrong or self._is_sure(offer)):
+            missing = (_open_input(offer, open_distance=rules.leaves_open(hint)),)
             bench.unverifiable(record, subject=subject, missing=missing, rule=RULE)
-            return {_mask(body.hint)}
-        verdict: Verdict = "match" if same else "impossible"
-        why = _why(policy, offer.body, hint, admits)
-        if not same:
-            why = f"{why}, not {_difference(recorded, expected)}"
+            return {mask(body.hint)}
+        why = merged(policy, offer.body, hint, admits=admits)
         bench.find(
             record,
-            verdict,
+            "match" if same else "impossible",
             subject=subject,
-            why=why,
+            why=why if same else f"{why}, not {difference(recorded, expected)}",
             expected=expected,
             recorded=recorded,
             rule=RULE,
             inputs=inputs,
         )
-        if bench.variant != RECORDED:
-            return {hint.affinity}
-        return {hint.affinity, _mask(body.hint)}
+        # A variant's decision stands; of the recorded one, either may have been stored.
+        return {hint.affinity, *([mask(body.hint)] if bench.variant == RECORDED else [])}
+
+    def _expected(
+        self, body: AffinityDecided, policy: Policy, hint: TopologyHint, *, admits: bool
+    ) -> dict[str, Any]:
+        """What the record has to say; only of what its source tells."""
+        expected: dict[str, Any] = {"hint": _plain(hint)}
+        if body.admit is not None:
+            expected["admit"] = admits
+        if body.policy is not None and self._is_own(_POLICY):
+            expected["policy"] = policy.name
+        return expected
+
+    def _wrong_subject(
+        self, body: AffinityDecided, rules: _Rules, offer: _Offer, pod: str
+    ) -> dict[str, Any]:
+        """Fields that say for whom hints were merged, where it was for another."""
+        wrong = _foreign(body, offer, pod)
+        if _SCOPE in self._desk.bench.variant.settings and rules.scope == "pod" and body.container:
+            wrong.setdefault("container", None)
+        return wrong
+
+    def _is_sure(self, offer: _Offer) -> bool:
+        """Whether the hints are all there are, and no line disputes them."""
+        return not offer.disputed and self._whole(offer)
 
     def _is_own(self, setting: str) -> bool:
         """Whether a setting is the recorded one, and its sources agree."""
@@ -263,8 +276,8 @@ class Affinities:
             record.ts_ns,
             subject,
             "lines about one merged hint name different hints",
-            (record.seq, f"the merged hint is {_hint_text(body.hint)}"),
-            (record.seq, f"the merged hint is {_hint_text(body.disputed)}"),
+            (record.seq, f"the merged hint is {hint_text(body.hint)}"),
+            (record.seq, f"the merged hint is {hint_text(body.disputed)}"),
         )
 
     def _whole(self, offer: _Offer) -> bool:
@@ -341,54 +354,9 @@ def _provider(body: HintsGenerated) -> ProviderHints:
 def _hints(hints: tuple[Hint, ...] | None) -> Hints | None:
     if hints is None:
         return None
-    return tuple(TopologyHint(_mask(hint), hint.preferred) for hint in hints)
-
-
-def _mask(hint: Hint) -> int | None:
-    if hint.numa_nodes is None:
-        return None
-    return mask_of(node for node in hint.numa_nodes if 0 <= node < BITS_MAX)
+    return tuple(TopologyHint(mask(hint), hint.preferred) for hint in hints)
 
 
 def _plain(hint: TopologyHint) -> dict[str, Any]:
     nodes = None if hint.affinity is None else bits_of(hint.affinity)
     return {"numa_nodes": nodes, "preferred": hint.preferred}
-
-
-def _hint_text(hint: Hint) -> str:
-    return f"{nodes_text(_mask(hint))}, {'preferred' if hint.preferred else 'not preferred'}"
-
-
-def _hints_text(hints: tuple[Hint, ...] | None) -> str:
-    if hints is None:
-        return "no preference"
-    return joined(_hint_text(hint) for hint in hints) if hints else "no possible affinity"
-
-
-def _why(policy: Policy, offered: HintsGenerated, hint: TopologyHint, admits: bool) -> str:
-    given = [
-        f"{resource} has {_hints_text(hints)}" for resource, hints in sorted(offered.hints.items())
-    ]
-    offers = joined(given) if given else "no provider has a preference"
-    best = f"{nodes_text(hint.affinity)}, {'preferred' if hint.preferred else 'not preferred'}"
-    machine = nodes_text(mask_of(policy.numa_nodes))
-    verb = "admits" if admits else "refuses"
-    return (
-        f"{offers}: on a machine with {machine} this merges to {best}, which policy "
-        f"{policy.name} {verb}"
-    )
-
-
-def _difference(recorded: dict[str, Any], expected: dict[str, Any]) -> str:
-    return joined(
-        f"{name} {_value(value)}" for name, value in recorded.items() if value != expected[name]
-    )
-
-
-def _value(value: Any) -> str:  # noqa: ANN401 # any JSON value
-    if isinstance(value, dict) and "preferred" in value:
-        nodes = value["numa_nodes"]
-        return _hint_text(
-            Hint(numa_nodes=None if nodes is None else tuple(nodes), preferred=value["preferred"])
-        )
-    return str(value)

@@ -9,6 +9,7 @@ from kubeledger.lifecycle.presence import key_of
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.profile.devices import DeviceFacts
+from kubeledger.topologymanager.bitmask import BITS_MAX
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.devices.foresight import Foresight, Holder, When
 from kubeledger.verify.devices.holdings import Holdings
@@ -177,11 +178,11 @@ class Desk:
 
     def numa_nodes(self, state: NodeState) -> tuple[int, ...] | None:
         """NUMA nodes of the machine; None when no source tells, nor do decisions."""
-        return self.told_nodes(state) or self.foresight.voted()
+        return self.told_nodes(state) or _bits(self.foresight.voted())
 
     def told_nodes(self, state: NodeState) -> tuple[int, ...] | None:
         """NUMA nodes of the machine as an observation tells them."""
-        return state.machine.numa_nodes or self.foresight.numa_nodes
+        return _bits(state.machine.numa_nodes or self.foresight.numa_nodes)
 
     def nodes_of(self, resource: str, device: str, facts: DeviceFacts) -> tuple[bool, Nodes]:
         """Whether a device's NUMA nodes are known, and which; see ``worlds.NodesOf``."""
@@ -288,3 +289,8 @@ class Desk:
         if held is None or held.disputed:
             return False
         return holder[0] == asking or self.foresight.surely_holds(holder, held.devices, when)
+
+
+def _bits(nodes: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """NUMA nodes, if each can be one: a recording may hold any number."""
+    return nodes if nodes and all(0 <= node < BITS_MAX for node in nodes) else None

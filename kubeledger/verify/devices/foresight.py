@@ -27,6 +27,7 @@ from kubeledger.lifecycle.records import (
 )
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.topologymanager.bitmask import BITS_MAX
 from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
 from kubeledger.units import NS_PER_S, whole_number
 from kubeledger.verify.devices.lists import DeviceLists
@@ -72,7 +73,7 @@ def nodes_by_device(numa: dict[str, tuple[str, ...]]) -> dict[str, tuple[int, ..
     nodes: dict[str, list[int]] = {}
     for node, ids in numa.items():
         number = whole_number(node)
-        if number is None:
+        if number is None or not -1 <= number < BITS_MAX:
             return {}
         for device in ids:
             nodes.setdefault(device, []).append(number)

@@ -6,7 +6,7 @@ hint if it has one wherever they are, and must have none if it has none anywhere
 
 from __future__ import annotations
 
-from kubeledger.topologymanager.bitmask import iterate_bit_masks, mask_of
+from kubeledger.topologymanager.bitmask import BITS_MAX, iterate_bit_masks, mask_of
 from kubeledger.topologymanager.records import Hint
 from kubeledger.verify.devices.words import listing, nodes_text, times
 from kubeledger.verify.devices.worlds import Evidence
@@ -48,8 +48,9 @@ def wrong_hints(evidence: Evidence, hints: tuple[Hint, ...] | None) -> str:
 
 def _without_topology(evidence: Evidence) -> str:
     for device in sorted(evidence.listed.healthy):
-        known, nodes = evidence.nodes_of(device)
-        if known and nodes and nodes != (0,):
+        known, told = evidence.nodes_of(device)
+        nodes = [node for node in told or () if 0 <= node < BITS_MAX]
+        if known and nodes and nodes != [0]:
             return f"device {device} is on {nodes_text(mask_of(nodes))}, so there are hints"
     return ""
 
@@ -95,7 +96,7 @@ def _spans(evidence: Evidence, devices: frozenset[str]) -> list[int | None]:
     masks: list[int | None] = []
     for device in sorted(devices):
         known, nodes = evidence.nodes_of(device)
-        masks.append(mask_of(n for n in nodes or () if 0 <= n < 64) if known else None)
+        masks.append(mask_of(n for n in nodes or () if 0 <= n < BITS_MAX) if known else None)
     return masks
 
 
