@@ -15,7 +15,7 @@ from kubeledger.completeness.counters import WorkerCount
 from kubeledger.completeness.fates import EventReport
 from kubeledger.completeness.gaps import GapReport, Hole, LostLines
 from kubeledger.completeness.missing import MissingReport
-from kubeledger.completeness.sources import SourcesReport
+from kubeledger.completeness.sources import LostSpan, SourcesReport
 from kubeledger.completeness.verbosity import VerbosityReport
 from kubeledger.units import NS_PER_S, format_ts
 
@@ -83,8 +83,19 @@ def _sources(part: SourcesReport, stream: TextIO) -> None:
         "findings about sources",
         (f"{finding}: {file or 'all'}: {message}" for finding, file, message in part.findings),
     )
+    _list("records that the ledger lost", (_lost_records(lost) for lost in part.lost))
     if part.unfinished_imports:
         _say(f"{part.unfinished_imports} imports were cut off: import the same again")
+
+
+def _lost_records(lost: LostSpan) -> str:
+    when = ""
+    if lost.first_ts_ns is not None and lost.last_ts_ns is not None:
+        when = f", between {format_ts(lost.first_ts_ns)} and {format_ts(lost.last_ts_ns)}"
+    return (
+        f"records {lost.first_seq} to {lost.last_seq}{when} (record {lost.seq} tells): import the "
+        "same sources again"
+    )
 
 
 def _verbosity(part: VerbosityReport, stream: TextIO) -> None:

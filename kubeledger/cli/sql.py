@@ -66,7 +66,9 @@ def sql(
     QUERY is one SELECT over the views (`SHOW TABLES` lists them); `-` reads it from standard
     input. Without QUERY it is an interactive shell.
     """
+    from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.memory import bounded, size_of_memory
+    from kubeledger.ledger.ledger import Ledger
     from kubeledger.query.api import connect
 
     if sum([query is not None, run_ is not None, list_]) > 1:
@@ -77,6 +79,7 @@ def sql(
     given = named(params)
     size = None if memory is None else size_of_memory(memory)
     limit = None if size is None else f"{size}B"
+    warn_of_losses(Ledger.open(ledger))
     with (
         bounded(size),
         connect(ledger, timeout_s=timeout_s, memory_limit=limit) as database,

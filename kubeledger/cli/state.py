@@ -45,6 +45,7 @@ def state(
     """
     import sys
 
+    from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.state_tables import write_tables
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.node.document import canonical_json
@@ -53,6 +54,7 @@ def state(
     parts = _parts(only)
     ts_ns = None if at is None else parse_time(at)
     opened = Ledger.open(ledger)
+    warn_of_losses(opened, node)
     rebuilt = state_at(opened, node, ts_ns=ts_ns, seq=seq)
     if rebuilt.seq == 0:
         when = f"record {seq}" if at is None else at

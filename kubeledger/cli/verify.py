@@ -89,24 +89,28 @@ def verify(
 def histories_for(
     sources: tuple[str, ...], ledger: Path, node: str | None
 ) -> Iterator[list[History]]:
-    """Histories of the sources, or of the ledger when there are none.
+    """Histories of the sources, or of the ledger when there are none; losses are warned of.
 
     Raises:
         BadInputError: the sources hold no record.
         BadQuestionError: the ledger holds none, or there is none of ``node``.
         KubeledgerError: as ``open_histories``.
     """
+    from kubeledger.cli.losses import warn_of_losses, warn_of_losses_in
     from kubeledger.errors import BadInputError, BadQuestionError
     from kubeledger.importers.histories import open_histories
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay.histories import histories_of_ledger
 
     if not sources:
-        yield histories_of_ledger(Ledger.open(ledger), node)
+        opened = Ledger.open(ledger)
+        warn_of_losses(opened, node)
+        yield histories_of_ledger(opened, node)
         return
     with open_histories(sources, node=node) as histories:
         if not histories and node is None:
             raise BadInputError("no source holds a record", advice="name other files")
         if not histories:
             raise BadQuestionError(f"no source holds a record of node {node!r}")
+        warn_of_losses_in(histories)
         yield histories

@@ -15,14 +15,16 @@ from kubeledger.ledger.records import (
     ImportCompleted,
     ImportStarted,
     LinesNotUnderstood,
+    RecordsLost,
     SourceAccount,
 )
 from kubeledger.lifecycle.records import ContainerDied, ContainerKilled
 from kubeledger.machine import Evidence, Record
 from kubeledger.node.records import KubeletStarted
 from kubeledger.preemption.records import PodPreempted
+from kubeledger.verify.lost_records import LostRecords
 
-__all__ = ["FileGroup", "OpenDecision", "Process", "SourcesPart", "SourcesReport"]
+__all__ = ["FileGroup", "LostSpan", "OpenDecision", "Process", "SourcesPart", "SourcesReport"]
 
 
 class FileGroup(msgspec.Struct, kw_only=True):
@@ -30,7 +32,8 @@ class FileGroup(msgspec.Struct, kw_only=True):
 
     Attributes:
         files: how many; ``name`` of the first of them.
-        lines, understood, noise, not_understood: of the newest account of each file.
+        lines, understood, noise, not_understood: of the newest account of each file; None
+            where one of them has none: its import was cut off, or its end was lost.
         records: that rest on these sources first, in the time of the report.
         first_ts_ns, last_ts_ns: of these records; None without any. A file may well hold
             more: lines that tell no fact leave no trace in a ledger.
@@ -39,13 +42,29 @@ class FileGroup(msgspec.Struct, kw_only=True):
     format: str
     name: str
     files: int = 0
-    lines: int = 0
-    understood: int = 0
-    noise: int = 0
-    not_understood: int = 0
+    lines: int | None = 0
+    understood: int | None = 0
+    noise: int | None = 0
+    not_understood: int | None = 0
     records: int = 0
     first_ts_ns: int | None = None
     last_ts_ns: int | None = None
+
+
+class LostSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that the ledger lost after it had acknowledged them.
+
+    Attributes:
+        seq: the record that tells so.
+        first_seq, last_seq: the numbers that they had.
+        first_ts_ns, last_ts_ns: their times lie in this span; None where it is not known.
+    """
+
+    seq: int
+    first_seq: int
+    last_seq: int
+    first_ts_ns: int | None
+    last_ts_ns: int | None
 
 
 class Process(msgspec.Struct, kw_only=True):
@@ -86,6 +105,7 @@ class SourcesReport(msgspec.Struct, kw_only=True):
         not_understood: (file, shape, lines) of what no importer knows, most lines first.
         findings: (finding, file, message), in the order of the records.
         unfinished_imports: imports that were cut off.
+        lost: what the ledger lost and was not imported again, in or out of the span.
     """
 
     groups: list[FileGroup]
@@ -94,6 +114,7 @@ class SourcesReport(msgspec.Struct, kw_only=True):
     not_understood: list[tuple[str, str, int]]
     findings: list[tuple[str, str | None, str]]
     unfinished_imports: int
+    lost: list[LostSpan]
 
 
 class SourcesPart:
@@ -110,10 +131,12 @@ class SourcesPart:
         self._findings: dict[tuple[str, str | None, str], None] = {}
         self._processes: list[Process] = []
         self._open: dict[tuple[str, object], OpenDecision] = {}
+        self._lost = LostRecords()
 
     def see(self, record: Record) -> None:
         """Take in one record."""
         body = record.body
+        self._lost.note(record)
         match body:
             case ImportStarted():
                 self._pending.add(body.digest)
@@ -216,6 +239,7 @@ class SourcesPart:
             ],
             findings=list(self._findings),
             unfinished_imports=len(self._pending),
+            lost=[_lost(seq, body) for seq, body in self._lost.missing()],
         )
 
     def _groups(self) -> list[FileGroup]:
@@ -234,12 +258,19 @@ class SourcesPart:
 
 
 def _add_account(group: FileGroup, account: SourceAccount | None) -> None:
-    if account is None:
-        return
-    group.lines += account.lines
-    group.understood += account.understood
-    group.noise += account.noise
-    group.not_understood += account.not_understood
+    for field in ("lines", "understood", "noise", "not_understood"):
+        known, more = getattr(group, field), getattr(account, field, None)
+        setattr(group, field, None if known is None or more is None else known + more)
+
+
+def _lost(seq: int, body: RecordsLost) -> LostSpan:
+    return LostSpan(
+        seq=seq,
+        first_seq=body.first_seq,
+        last_seq=body.last_seq,
+        first_ts_ns=body.first_ts_ns,
+        last_ts_ns=body.last_ts_ns,
+    )
 
 
 def _widen(group: FileGroup, first_ns: int, last_ns: int) -> None:

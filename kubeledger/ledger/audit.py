@@ -133,6 +133,7 @@ class _NodeAuditor:
                 walk.leap(segment.first_seq - 1, self._counted_digest(segment.first_seq - 1))
             self._segment(segment)
         if walk.seq < self.counted.last_seq:
+            self.tail = None  # no unfinished write: this was whole
             self._find(
                 str(segments[-1].path if segments else self.directory),
                 None,

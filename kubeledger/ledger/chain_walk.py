@@ -55,7 +55,7 @@ class ChainWalk:
         held: those of the digests looked for that stand in a line, with all before it sound.
         told: what the newest record of a drop tells.
         lost: seq of a record that tells of lost ones -> what it tells.
-        completed: digest of an import -> seq of its newest completion.
+        completed: digests of the imports whose end is there.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ChainWalk:
         self.held: set[str] = set()
         self.told: Base | None = None
         self.lost: dict[int, RecordsLost] = {}
-        self.completed: dict[str, int] = {}
+        self.completed: set[str] = set()
         self.seq, self.digest = seq, digest or b""
         self._previous = [digest] if digest is not None else []
         self._wanted = frozenset(wanted)
@@ -114,8 +114,7 @@ class ChainWalk:
     def losses(self) -> Iterator[ToldLoss]:
         """What records tell to be lost; imported again completely since, or not."""
         for seq, lost in self.lost.items():
-            behind = {digest for digest, at in self.completed.items() if at > seq}
-            yield ToldLoss.of(self.node, seq, lost, healed=lost.is_healed_by(behind))
+            yield ToldLoss.of(self.node, seq, lost, healed=lost.is_healed_by(self.completed))
 
     def _read(self, line: bytes, follows: list[bytes]) -> _Line:
         digest = seq = None
@@ -145,4 +144,4 @@ class ChainWalk:
             case RecordsLost() as body:
                 self.lost[record.seq] = body
             case ImportCompleted() as body:
-                self.completed[body.digest] = record.seq
+                self.completed.add(body.digest)

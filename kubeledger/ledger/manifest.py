@@ -165,12 +165,8 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     @property
     def missing(self) -> list[Loss]:
         """Losses of records that were not all imported again since."""
-        return [loss for loss in self.losses if not loss.lost.is_healed_by(self._behind(loss.seq))]
-
-    def _behind(self, seq: int) -> set[str]:
-        """Digests of imports that were completed behind a record; none behind 0."""
-        ended = (run for run in self.runs if 0 < seq < run.end_seq)
-        return {run.digest for run in ended if run.digest is not None}
+        completed = {run.digest for run in self.runs if run.digest is not None and run.complete}
+        return [loss for loss in self.losses if not loss.lost.is_healed_by(completed)]
 
 
 class Manifest(msgspec.Struct, kw_only=True):

@@ -6,7 +6,7 @@ machine that imports: the same sources give the same bytes anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 import msgspec
@@ -212,13 +212,14 @@ class RecordsLost(Observation, frozen=True, kw_only=True, forbid_unknown_fields=
     others: bool
     found_ts_ns: int
 
-    def is_healed_by(self, completed: Collection[str]) -> bool:
+    def is_healed_by(self, completed: Iterable[str]) -> bool:
         """Whether nothing is missing, as far as is known.
 
         Args:
-            completed: digests of the imports that were completed behind this record.
+            completed: digests of all imports that are complete. What this record names was
+                not, when it was written.
         """
-        return bool(self.imports) and not self.others and set(self.imports) <= set(completed)
+        return bool(self.imports) and not self.others and set(self.imports).issubset(completed)
 
     def phrase(self, node: str) -> str:
         """What was lost, as a clause."""

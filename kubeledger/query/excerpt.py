@@ -31,7 +31,7 @@ def excerpt(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
     """Records that pass the filter, in the order of replay and with their own numbers.
 
     Besides these, up to the end of the time asked for: starts of the kubelet, its settings, the
-    node, and the lists of pods (of the pod asked for, if there is one).
+    node, the lists of pods (of the pod asked for, if there is one), and what is known to be lost.
 
     Raises:
         BadQuestionError: the ledger has no such node.
@@ -42,11 +42,12 @@ def excerpt(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
     in_time = selection(ledger, msgspec.structs.replace(until, pod=None, container=None))
     of_pod = selection(ledger, msgspec.structs.replace(until, container=None))
     for node in ledger.nodes() if wanted.node is None else [wanted.node]:
+        missing = {loss.seq for loss in ledger.info(node).missing}
         for record in ledger.replay(node):
             body = record.body
             if (
                 wants(record)
-                or (isinstance(body, _ALWAYS) and in_time(record))
+                or ((isinstance(body, _ALWAYS) or record.seq in missing) and in_time(record))
                 or (isinstance(body, PodListed) and of_pod(record))
             ):
                 yield record

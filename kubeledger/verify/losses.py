@@ -1,7 +1,8 @@
 """What is known of lines that a kubelet's log lost, and what follows for verdicts.
 
 Where a log lost some lines among others, no line that is missing proves anything: what was
-not logged may have been. A verdict or a contradiction that would rest on it is none.
+not logged may have been. The same is true of records that the ledger lost. A verdict or a
+contradiction that would rest on it is none.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from bisect import bisect_right
 
 import msgspec
 
-from kubeledger.ledger.records import RecordsDropped
+from kubeledger.ledger.records import RecordsDropped, RecordsLost
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
+from kubeledger.verify.lost_records import LostRecords
 
 __all__ = ["Loss", "Losses"]
 
@@ -56,6 +58,7 @@ class Losses:
         self._starts: list[int] = []
         self._losses: list[Loss] = []
         self._drops: list[tuple[int, RecordsDropped]] = []
+        self._lost = LostRecords()
 
     def note(self, record: Record) -> None:
         """Take in a record of the first reading; others than those it knows change nothing."""
@@ -65,12 +68,15 @@ class Losses:
             self._drops.append((record.seq, record.body))
         elif isinstance(record.body, KubeletStarted):
             self._starts.append(record.ts_ns)
+        else:
+            self._lost.note(record)
 
     def settle(self) -> None:
         """The first reading is over."""
         self._starts.sort()
         self._losses = [self._loss(seq, body) for seq, body in self._told]
         self._losses += [self._drop(seq, body) for seq, body in self._drops]
+        self._losses += [self._lost_by_ledger(seq, body) for seq, body in self._lost.missing()]
 
     def _loss(self, seq: int, body: LogThinned) -> Loss:
         phrase = (
@@ -80,8 +86,7 @@ class Losses:
         if body.beats_missing < _FEW:
             return Loss(from_ts_ns=None, to_ts_ns=None, seq=seq, phrase=phrase)
         reach_ns = 3 * (body.to_ts_ns - body.from_ts_ns) // body.beats_missing
-        following = bisect_right(self._starts, body.to_ts_ns)
-        end_ns = self._starts[following] if following < len(self._starts) else None
+        end_ns = self._start_behind(body.to_ts_ns)
         return Loss(
             from_ts_ns=body.from_ts_ns - max(reach_ns, _BEFORE_NS),
             to_ts_ns=None if end_ns is None else max(end_ns, body.to_ts_ns + reach_ns),
@@ -91,13 +96,27 @@ class Losses:
 
     def _drop(self, seq: int, body: RecordsDropped) -> Loss:
         """Records that were dropped left a state, but not all that led to it."""
-        following = bisect_right(self._starts, body.latest_ts_ns)
         return Loss(
             from_ts_ns=None,
-            to_ts_ns=self._starts[following] if following < len(self._starts) else None,
+            to_ts_ns=self._start_behind(body.latest_ts_ns),
             seq=seq,
             phrase=f"records 1 to {body.last_seq}, which were dropped",
         )
+
+    def _lost_by_ledger(self, seq: int, body: RecordsLost) -> Loss:
+        """Records that were not found again left no state at all."""
+        first_ns, last_ns = body.first_ts_ns, body.last_ts_ns
+        return Loss(
+            from_ts_ns=None if first_ns is None else first_ns - _BEFORE_NS,
+            to_ts_ns=None if last_ns is None else self._start_behind(last_ns),
+            seq=seq,
+            phrase=f"records {body.first_seq} to {body.last_seq}, which the ledger lost",
+        )
+
+    def _start_behind(self, ts_ns: int) -> int | None:
+        """The next start of a kubelet; None when none is recorded."""
+        following = bisect_right(self._starts, ts_ns)
+        return self._starts[following] if following < len(self._starts) else None
 
     def at(self, ts_ns: int) -> Loss | None:
         """The loss that a verdict at a time must reckon with."""

@@ -14,6 +14,7 @@ from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Outcome
+from kubeledger.verify.lost_records import LostRecords
 from kubeledger.verify.registry import VERIFIERS
 from kubeledger.verify.variant import RECORDED, Variant
 from kubeledger.verify.verifier import Foresee, See, Verifier
@@ -104,6 +105,7 @@ def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee
         NodeObserved,
         PodListed,
         RecordsDropped,
+        *LostRecords.KINDS,
     )
     kinds = {kind.kind for kind in (*foresees, *always)}
     for record in read(kinds):

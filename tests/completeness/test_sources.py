@@ -17,6 +17,7 @@ from kubeledger.ledger.records import (
     FindingReported,
     ImportCompleted,
     LinesNotUnderstood,
+    RecordsLost,
     SourceAccount,
 )
 from kubeledger.lifecycle.records import ContainerDied, ContainerKilled
@@ -71,6 +72,25 @@ def test_files_and_their_lines() -> None:
         2, 1_001 * NS_PER_S, 1_005 * NS_PER_S,
     )  # fmt: skip
     assert sources.unfinished_imports == 0
+
+
+def test_lost_records() -> None:
+    """Named until the import is complete again; how many lines it had is not known till then."""
+    lost = RecordsLost(
+        first_seq=3, last_seq=9, chain="00" * 32, first_ts_ns=5, last_ts_ns=6, imports=("d",),
+        others=False, found_ts_ns=7,
+    )  # fmt: skip
+    account = SourceAccount(file="kubelet.log", lines=9, understood=6, noise=3, not_understood=0)
+    steps = ((0, imported(("kubelet.log", "klog-text"))), (1, SIGNAL), (1, lost))
+    sources = report(scene(*steps)).sources
+    (told,) = sources.lost
+    assert (told.seq, told.first_seq, told.last_seq) == (3, 3, 9)
+    assert (told.first_ts_ns, told.last_ts_ns) == (5, 6)
+    assert [(group.lines, group.not_understood) for group in sources.groups] == [(None, None)]
+    end = ImportCompleted(digest="d", accounts=(account,))
+    sources = report(scene(*steps, (2, SIGNAL), (3, end))).sources
+    assert sources.lost == []
+    assert [group.lines for group in sources.groups] == [9]
 
 
 def test_an_import_that_was_cut_off() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from kubeledger.ledger.records import ImportCompleted, RecordsLost
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
@@ -29,6 +30,21 @@ def thinned(from_min: int, to_min: int, missing: int = 3) -> LogThinned:
         beats_expected=600,
         beats_missing=missing,
     )
+
+
+def lost(from_min: int | None, to_min: int | None, **changes: object) -> RecordsLost:
+    """The ledger lost records of these times, and of one import."""
+    told = RecordsLost(
+        first_seq=7,
+        last_seq=9,
+        chain="00" * 32,
+        first_ts_ns=None if from_min is None else from_min * MINUTE_S * NS_PER_S,
+        last_ts_ns=None if to_min is None else to_min * MINUTE_S * NS_PER_S,
+        imports=("d",),
+        others=False,
+        found_ts_ns=0,
+    )
+    return msgspec.structs.replace(told, **changes)
 
 
 def bench_with(*bodies: tuple[int, Body]) -> Bench:
@@ -98,6 +114,60 @@ def test_a_rare_loss_goes_on_in_the_next_process() -> None:
     bench = bench_with(*history)
     assert ask(bench, 79)[0].verdict == "unverifiable"
     assert ask(bench, 81)[0].verdict == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("minute", "verdict"),
+    [(14, "impossible"), (15, "unverifiable"), (59, "unverifiable"), (60, "impossible")],
+)
+def test_records_that_the_ledger_lost(minute: int, verdict: str) -> None:
+    """From a little before the first of them to the start of the next process."""
+    history = ((0, start()), (18 * MINUTE_S, lost(20, 30)), (60 * MINUTE_S, start(2)))
+    finding, others = ask(bench_with(*history), minute)
+    assert finding.verdict == verdict
+    if verdict == "unverifiable":
+        assert finding.missing == ("records 7 to 9, which the ledger lost",)
+        assert len(others) == 1
+
+
+def test_lost_records_of_times_that_nobody_knows() -> None:
+    """They may be of any time."""
+    history = ((0, start()), (18 * MINUTE_S, lost(None, None)), (60 * MINUTE_S, start(2)))
+    assert {ask(bench_with(*history), minute)[0].verdict for minute in (1, 90)} == {"unverifiable"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "impossible"),
+        ({"others": True}, "unverifiable"),
+        ({"imports": ("d", "e")}, "unverifiable"),
+        ({"imports": ()}, "unverifiable"),
+    ],
+)
+def test_lost_records_that_were_imported_again(changes: dict[str, object], verdict: str) -> None:
+    """Nothing is missing then; unless there were others."""
+    end = ImportCompleted(digest="d", accounts=())
+    history = ((0, start()), (18 * MINUTE_S, lost(20, 30, **changes)), (70 * MINUTE_S, end))
+    assert ask(bench_with(*history), 25)[0].verdict == verdict
+
+
+@pytest.mark.parametrize(("name", "first", "count"), [("node-a", 1059, 400), ("node-b", 422, 400)])
+def test_no_verdict_rests_on_records_that_are_lost(name: str, first: int, count: int) -> None:
+    """The recorded nodes with a hole in their ledgers: nothing is impossible."""
+    records = recorded(name)
+    before, gone, behind = records[:first], records[first:][:count], records[first + count :]
+    body = msgspec.structs.replace(
+        lost(None, None),
+        first_ts_ns=max(record.ts_ns for record in before),
+        last_ts_ns=max(record.ts_ns for record in gone),
+    )
+    told = msgspec.structs.replace(
+        gone[0], role=body.role, kind=body.kind, v=body.v, cause=None, evidence=(), body=body
+    )
+    verdicts = [f.verdict for f in outcomes([*before, told, *behind]) if isinstance(f, Finding)]
+    assert "unverifiable" in verdicts
+    assert "impossible" not in verdicts
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,33 @@
+"""Records that the ledger knows it lost, gathered from a history's records in any order."""
+
+from __future__ import annotations
+
+from kubeledger.ledger.records import ImportCompleted, RecordsLost
+from kubeledger.machine import Body, Record
+
+__all__ = ["LostRecords"]
+
+
+class LostRecords:
+    """What records tell to be lost, and what came back since."""
+
+    KINDS: tuple[type[Body], ...] = (ImportCompleted, RecordsLost)
+    """Kinds of the records that this needs."""
+
+    def __init__(self) -> None:
+        """Nothing is lost yet."""
+        self._told: list[tuple[int, RecordsLost]] = []
+        self._completed: set[str] = set()
+
+    def note(self, record: Record) -> None:
+        """Take in a record; one of another kind changes nothing."""
+        match record.body:
+            case RecordsLost() as body:
+                self._told.append((record.seq, body))
+            case ImportCompleted() as body:
+                self._completed.add(body.digest)
+
+    def missing(self) -> list[tuple[int, RecordsLost]]:
+        """(seq, body) of the records that tell of a loss which was not imported again."""
+        told = sorted(self._told, key=lambda one: one[0])
+        return [(seq, body) for seq, body in told if not body.is_healed_by(self._completed)]

@@ -1,0 +1,136 @@
+"""A ledger that lost acknowledged records, as users meet it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kubeledger.cli.main import cli
+from kubeledger.ledger.ledger import Ledger
+from tests.recordings import extract
+
+WARNING = "warning: the ledger lost acknowledged records of node-b ("
+
+
+def run(*arguments: str | Path) -> Result:
+    """One command."""
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Node-b's files with the beginning of its log, and the end of it in another file."""
+    directory = extract("node-b", tmp_path_factory.mktemp("losses"))
+    lines = (directory / "kubelet.log").read_text().splitlines(keepends=True)
+    (directory / "kubelet.log").write_text("".join(lines[:3000]))
+    (directory.parent / "later.log").write_text("".join(lines[-40:]))
+    return directory
+
+
+@pytest.fixture
+def cut(files: Path, tmp_path: Path) -> Path:
+    """A ledger whose segment was cut in half, before any writer saw it."""
+    ledger = tmp_path / "l"
+    assert run("import", files, "--ledger", ledger).exit_code == 0
+    (segment,) = ledger.glob("nodes/*/segments/*.jsonl")
+    os.truncate(segment, segment.stat().st_size // 2)
+    return ledger
+
+
+@pytest.fixture
+def lossy(cut: Path, files: Path) -> Path:
+    """The same after an import of something else, which told of the loss."""
+    later = files.parent / "later.log"
+    result = run("import", later, "--node", "node-b", "--year", "2026", "--ledger", cut)
+    assert result.exit_code == 0, result.output
+    assert "recovered: node-b: records " in result.stderr
+    assert "a record tells so" in result.stderr
+    return cut
+
+
+def test_before_a_writer_comes(cut: Path) -> None:
+    """Readers refuse, audit names what is missing."""
+    for command in ("verify", "completeness", "state", "ls"):
+        assert run(command, "--ledger", cut).exit_code == 4
+    result = run("audit", "--ledger", cut)
+    assert result.exit_code == 1
+    assert "were acknowledged and are not there" in result.stdout
+    assert "unfinished write" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("verify",), ("completeness",), ("state",), ("sql", "select 1"), ("why", "image/x")],
+    ids=lambda command: command[0],
+)
+def test_readers_warn(lossy: Path, command: tuple[str, ...]) -> None:
+    """One line on stderr; what is asked is answered."""
+    result = run(*command, "--ledger", lossy)
+    assert [line for line in result.stderr.splitlines() if line.startswith(WARNING)] != []
+    assert WARNING not in result.stdout
+    if command[0] != "why":
+        assert result.exit_code == 0, result.output
+
+
+def test_completeness_names_it(lossy: Path) -> None:
+    """Among the sources; the lines of the import that was cut off are not known."""
+    text = run("completeness", "--ledger", lossy).stdout
+    assert "records that the ledger lost: 1\n  records " in text
+    assert "import the same sources again" in text
+
+
+def test_it_is_never_forgotten(lossy: Path, files: Path) -> None:
+    """Not with the manifest, which is told to be made anew."""
+    assert run("audit", "--ledger", lossy).exit_code == 1
+    (lossy / "ledger.json").unlink()
+    later = files.parent / "later.log"
+    result = run("import", later, "--node", "node-b", "--year", "2026", "--ledger", lossy)
+    assert f"recovered: {lossy / 'ledger.json'}: it was lost or damaged" in result.stderr
+    result = run("audit", "--ledger", lossy)
+    assert result.exit_code == 1
+    assert "a recovery did not find them" in result.stdout
+    assert result.stdout.endswith("\n1 finding\n")
+    assert run("verify", "--ledger", lossy).stderr.startswith(WARNING)
+
+
+def test_it_is_healed_by_the_same_import(lossy: Path, files: Path) -> None:
+    """Told by audit, and by nobody else."""
+    assert run("import", files, "--ledger", lossy).exit_code == 0
+    result = run("audit", "--ledger", lossy)
+    assert result.exit_code == 0, result.output
+    assert "nothing of these imports is missing" in result.stdout
+    for command in ("verify", "completeness", "state"):
+        assert WARNING not in run(command, "--ledger", lossy).stderr
+
+
+def test_recordings_tell_it_too(lossy: Path, files: Path, tmp_path: Path) -> None:
+    """Whole, an excerpt, redacted; and a healed loss is one there, too."""
+    for name, options in (
+        ("whole", ()),
+        ("excerpt", ("--kind", "prober.*")),
+        ("redacted", ("--redact",)),
+    ):
+        out = tmp_path / f"{name}.ledger.jsonl"
+        assert run("export", "--ledger", lossy, "--out", out, *options).exit_code == 0
+        assert "the ledger lost acknowledged records" in run("verify", out).stderr
+        assert "a recovery did not find them" in run("audit", out).stdout
+        assert run("audit", out).exit_code == 1
+    assert run("import", files, "--ledger", lossy).exit_code == 0
+    for options in ((), ("--redact",), ("--kind", "prober.*")):
+        out = tmp_path / "healed.ledger.jsonl"
+        assert run("export", "--ledger", lossy, "--out", out, *options).exit_code == 0
+        assert "the ledger lost" not in run("verify", out).stderr
+        assert run("audit", out).exit_code == 0
+
+
+def test_the_state_is_the_same_when_healed(cut: Path, files: Path, tmp_path: Path) -> None:
+    """As if nothing had been lost."""
+    assert run("import", files, "--ledger", cut).exit_code == 0
+    whole = tmp_path / "whole"
+    run("import", files, "--ledger", whole)
+    assert run("diff", cut, whole).exit_code == 0
+    lost = [record for record in Ledger.open(cut).records() if record.kind == "ledger.RecordsLost"]
+    assert len(lost) == 1
