@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from kubeledger.cli.options import ledger_option, parse_time, reports_errors
 
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
+    from kubeledger.ledger.manifest import SegmentInfo
     from kubeledger.ledger.retention import Policy
     from kubeledger.replay.dropping import Dropped
 
@@ -127,13 +129,13 @@ def _size(text: str) -> int:
 
 
 def _seal(opened: Ledger) -> None:
-    from kubeledger.cli.output import printable
+    from kubeledger.cli.output import counted, printable
 
     with opened.writer() as writer:
         for report in writer.recovery:
             click.echo(f"recovered: {printable(report.message)}", err=True)
         count = writer.seal_open()
-    click.echo(f"{count} segments sealed")
+    click.echo(f"{counted(count, 'segment')} sealed")
 
 
 def _drop(opened: Ledger, policy: Policy, now_ns: int, *, dry_run: bool) -> None:
@@ -142,15 +144,15 @@ def _drop(opened: Ledger, policy: Policy, now_ns: int, *, dry_run: bool) -> None
 
     if dry_run:
         for found in plan_drops(opened, policy):
-            click.echo(_words(found, "would be dropped"))
+            click.echo(_words(found, "would be dropped", opened, policy))
         return
     for found in drop_by_policy(opened, policy, now_ns):
-        click.echo(_words(found, "dropped"))
+        click.echo(_words(found, "dropped", opened, policy))
     forget_dropped(opened)
 
 
-def _words(found: Dropped, done: str) -> str:
-    from kubeledger.cli.output import printable
+def _words(found: Dropped, done: str, opened: Ledger, policy: Policy) -> str:
+    from kubeledger.cli.output import counted, printable
 
     choice = found.choice
     told = f" (record {found.record_seq})" if found.record_seq is not None else ""
@@ -161,21 +163,38 @@ def _words(found: Dropped, done: str) -> str:
             "their end"
         )
     if not choice.last_seq:
-        return f"{printable(found.node)}: nothing {done}{held}"
+        why = held or f": {_why_nothing(opened.info(found.node).segments, policy)}"
+        return f"{printable(found.node)}: nothing {done}{why}"
     return (
         f"{printable(found.node)}: records {choice.first_seq} to {choice.last_seq} {done}, "
-        f"{choice.segments} segments, {choice.stored_bytes:,} bytes on disk{told}{held}"
+        f"{counted(choice.segments, 'segment')}, {choice.stored_bytes:,} bytes on disk{told}{held}"
     )
 
 
+def _why_nothing(segments: Sequence[SegmentInfo], policy: Policy) -> str:
+    """Why a policy lets no segment go."""
+    from kubeledger.units import format_ts
+
+    whole = [segment for segment in segments if segment.last_seq >= segment.first_seq]
+    if len(whole) < 2:
+        return "all its records are in one segment, and the last segment stays"
+    reasons = []
+    latest_ns = whole[0].max_ts_ns
+    if policy.before_ns is not None and latest_ns is not None:
+        reasons.append(f"its first segment has records up to {format_ts(latest_ns)}")
+    if policy.keep_bytes is not None:
+        reasons.append(f"it takes no more than {policy.keep_bytes:,} bytes on disk")
+    return ", and ".join(reasons)
+
+
 def _print_sizes(opened: Ledger) -> None:
-    from kubeledger.cli.output import printable
+    from kubeledger.cli.output import counted, printable
 
     for node, info in sorted(opened.manifest().nodes.items()):
         size_bytes = sum(segment.size_bytes for segment in info.segments)
         stored_bytes = sum(segment.stored_bytes for segment in info.segments)
         share = f", {100 * stored_bytes / size_bytes:.1f} %" if size_bytes else ""
         click.echo(
-            f"{printable(node)}: {info.last_seq - info.dropped_seq:,} records, "
+            f"{printable(node)}: {counted(info.last_seq - info.dropped_seq, 'record')}, "
             f"{size_bytes:,} bytes of lines in {stored_bytes:,} on disk{share}"
         )

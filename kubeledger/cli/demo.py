@@ -71,7 +71,20 @@ def demo(keep: Path | None) -> None:
 
 @contextmanager
 def _ledger_directory(keep: Path | None) -> Iterator[Path]:
+    """Where the demo's ledger is to be.
+
+    Raises:
+        BadQuestionError: there is one already.
+    """
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.importers.histories import is_ledger
+
     if keep is not None:
+        if is_ledger(keep):
+            raise BadQuestionError(
+                f"{keep} is a ledger already, and the demo's records do not belong there",
+                advice="name a directory that is not there",
+            )
         yield keep
         return
     with tempfile.TemporaryDirectory(prefix="kubeledger-demo-") as scratch:

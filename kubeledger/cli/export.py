@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from kubeledger.cli.options import ledger_option, node_option, parse_time, reports_errors
-from kubeledger.cli.output import printable
+from kubeledger.cli.output import counted, printable
 from kubeledger.errors import BadQuestionError
 
 if TYPE_CHECKING:
@@ -88,9 +88,10 @@ def export(
     the owner of the key can tell. Resources, numbers and times stay.
     """
     from kubeledger.cli.files import is_standard, write_recording_to
+    from kubeledger.cli.ls import no_record_words
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.query.excerpt import lines_of_excerpt
-    from kubeledger.query.listing import Filter
+    from kubeledger.query.listing import Filter, list_records
 
     if not redact and context.get_parameter_source("redact_key") is ParameterSource.COMMANDLINE:
         raise BadQuestionError(
@@ -113,7 +114,10 @@ def export(
         lines = redacted(lambda: records_of_excerpt(opened, wanted), _key(redact_key))
     count = write_recording_to(out, lines)
     if not is_standard(out):
-        click.echo(f"{count} records in {out}", err=True)
+        click.echo(f"{counted(count, 'record')} in {out}", err=True)
+    if wanted != Filter(node=node) and next(list_records(opened, wanted), None) is None:
+        words = f"{no_record_words(opened, wanted)} (what was written is what every reader needs)"
+        click.echo(printable(f"warning: {words}"), err=True)
 
 
 def _tell_of_drops(ledger: Ledger, node: str | None) -> None:

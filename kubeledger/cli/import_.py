@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kubeledger.cli.options import ledger_option, output_option, reports_errors
+from kubeledger.cli.output import counted
 
 if TYPE_CHECKING:
     from kubeledger.importers.api import ImportReport, NodeReport
@@ -141,17 +142,14 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool) -> None
             _table(("kind", "records"), sorted(bundle.by_kind.items()))
         click.echo(_totals(bundle))
         if bundle.left_out:
-            click.echo(
-                f"  {bundle.left_out:,} facts are of a time whose records were dropped, and were "
-                "left out",
-                err=True,
-            )
+            facts = counted(bundle.left_out, "fact")
+            click.echo(f"  left out: {facts} of a time whose records were dropped", err=True)
         told = {finding.file for finding in bundle.findings}
         for file, why in sorted(bundle.skipped.items()):
             if file in told:
                 continue
             click.echo(f"  not read: {printable(file)}: {printable(why)}", err=True)
-    click.echo(f"{report.added:,} records added to {directory}")
+    click.echo(f"{counted(report.added, 'record')} added to {directory}")
 
 
 def _totals(bundle: NodeReport) -> str:
@@ -162,8 +160,9 @@ def _totals(bundle: NodeReport) -> str:
     again = f" ({repeated:,} of it lines that are there twice)" if repeated else ""
     size = sum(bundle.sizes.values())
     return (
-        f"  {len(bundle.sizes)} files, {size:,} bytes, {lines:,} lines: {noise:,} known noise"
-        f"{again}, {lost:,} not understood; {bundle.added:,} records"
+        f"  {counted(len(bundle.sizes), 'file')}, {counted(size, 'byte')}, "
+        f"{counted(lines, 'line')}: {noise:,} known noise{again}, {lost:,} not understood; "
+        f"{counted(bundle.added, 'record')}"
     )
 
 

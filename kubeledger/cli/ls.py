@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,8 +16,13 @@ from kubeledger.cli.options import (
     parse_time,
     reports_errors,
 )
+from kubeledger.cli.output import printable
 
-__all__ = ["ls"]
+if TYPE_CHECKING:
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.query.listing import Filter
+
+__all__ = ["ls", "no_record_words"]
 
 _COLUMNS = ("node", "seq", "ts", "role", "kind", "subject", "summary")
 
@@ -66,6 +72,7 @@ def ls(
         since_ns=parse_time(since) if since is not None else None,
         until_ns=parse_time(until) if until is not None else None,
     )
+    opened = Ledger.open(ledger)
     rows = (
         (
             record.node,
@@ -76,9 +83,32 @@ def ls(
             subject_of(body := body_of(record)),
             summary_of(record.kind, body),
         )
-        for record in islice(list_records(Ledger.open(ledger), wanted), limit)
+        for record in islice(list_records(opened, wanted), limit)
     )
+    _tell_of_drops(opened, wanted)
     first = next(rows, None)
     write_rows(_COLUMNS, () if first is None else chain((first,), rows), output, sys.stdout)
     if first is None:
-        click.echo("no record is like that; `kubeledger ls` lists them all", err=True)
+        click.echo(printable(no_record_words(opened, wanted)), err=True)
+
+
+def no_record_words(ledger: Ledger, wanted: Filter) -> str:
+    """What to say where no record passes the filter."""
+    from kubeledger.query.names import POD_KINDS, similar_pods
+
+    advice = "`kubeledger ls` lists them all"
+    if wanted.pod is not None:
+        similar = similar_pods(ledger.records(wanted.node, kinds=POD_KINDS), wanted.pod)
+        advice = f"is it pod {' or '.join(similar)}?" if similar else advice
+    return f"no record is like that; {advice}"
+
+
+def _tell_of_drops(ledger: Ledger, wanted: Filter) -> None:
+    """Where the time that is asked for reaches into what was dropped."""
+    from_ns = wanted.since_ns if wanted.since_ns is not None else wanted.until_ns
+    if from_ns is None:
+        return
+    for node in ledger.nodes() if wanted.node is None else [wanted.node]:
+        base = ledger.begin(node).base
+        if base is not None and from_ns <= base.dropped.latest_ts_ns:
+            click.echo(printable(f"not listed: {base.phrase}"), err=True)

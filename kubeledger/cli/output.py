@@ -20,7 +20,7 @@ from itertools import chain, islice
 from typing import Any, TextIO
 from uuid import UUID
 
-__all__ = ["FORMATS", "printable", "write_rows"]
+__all__ = ["FORMATS", "counted", "printable", "write_rows"]
 
 Row = Sequence[Any]
 
@@ -64,6 +64,11 @@ def write_rows(
             buffer.clear()
             size = 0
     stream.write("".join(buffer))
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """``1 file``, ``1,234 files``; ``plural`` where it is not the noun with an s."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def printable(text: str) -> str:

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from kubeledger.cli.options import ledger_option, output_option, reports_errors
+from kubeledger.cli.output import counted
 
 if TYPE_CHECKING:
     from kubeledger.machine import Record
@@ -98,10 +99,10 @@ def simulate(
     if output != "table":
         return
     if directory is not None:
-        click.echo(f"{added:,} records added to {directory}", err=is_standard(out))
+        click.echo(f"{counted(added, 'record')} added to {directory}", err=is_standard(out))
     if out is not None:
         where = STANDARD_OUTPUT if is_standard(out) else out
-        click.echo(f"{counts.total():,} records in {where}", err=is_standard(out))
+        click.echo(f"{counted(counts.total(), 'record')} in {where}", err=is_standard(out))
 
 
 def _duration(text: str | None) -> int | None:
@@ -151,8 +152,7 @@ def _show(error: Exception) -> None:
         click.echo(printable(f"error: {problem.place}: {where}{problem.message}"), err=True)
         if problem.advice:
             click.echo(printable(f"  hint: {problem.advice}"), err=True)
-    count = len(error.problems)
-    click.echo(f"{count} {'problem' if count == 1 else 'problems'}: nothing was run", err=True)
+    click.echo(f"{counted(len(error.problems), 'problem')}: nothing was run", err=True)
 
 
 def _contents(plan: Plan) -> str:
@@ -160,9 +160,9 @@ def _contents(plan: Plan) -> str:
 
     parts = [
         f"kubelet {plan.kubelet_version}",
-        f"{len(plan.pods)} pods",
-        f"{len(plan.images)} images",
-        f"{len(plan.plugins)} device plugins",
+        counted(len(plan.pods), "pod"),
+        counted(len(plan.images), "image"),
+        counted(len(plan.plugins), "device plugin"),
     ]
     end = format_go_duration(plan.duration_ns)
     return f"{plan.node.name}: {', '.join(parts)}, {end}: the scenario is sound"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TextIO
 
-from kubeledger.cli.output import printable, write_rows
+from kubeledger.cli.output import counted, printable, write_rows
 from kubeledger.devicemanager.state import HeldDevices
 from kubeledger.lifecycle.state import ContainerState, PodState
 from kubeledger.node.document import PARTS
@@ -71,15 +71,17 @@ def _machine(state: NodeState, stream: TextIO) -> None:
         (name, capacity.get(name), allocatable.get(name))
         for name in sorted(capacity.keys() | allocatable.keys())
     ]
-    _table("machine", ("resource", "capacity", "allocatable"), rows, stream)
+    numa_nodes = machine.numa_nodes
     facts = {
-        "cpus": machine.cpus,
-        "memory_bytes": machine.memory_capacity_bytes,
-        "numa_nodes": machine.numa_nodes and ",".join(map(str, machine.numa_nodes)),
+        "CPUs": machine.cpus,
+        "memory in bytes": machine.memory_capacity_bytes,
+        "NUMA nodes by number": None if numa_nodes is None else ", ".join(map(str, numa_nodes)),
     }
-    told = [f"{name} {value}" for name, value in facts.items() if value is not None]
-    if told:
-        stream.write("  ".join(told) + "\n")
+    stream.write("\nMACHINE\n")
+    for name, value in facts.items():
+        stream.write(f"{name}: {'not known' if value is None else value}\n")
+    if rows:
+        write_rows(("resource", "capacity", "allocatable"), rows, "table", stream)
 
 
 def _pods(state: NodeState, stream: TextIO) -> None:
@@ -196,7 +198,7 @@ def _images(state: NodeState, stream: TextIO) -> None:
         stream.write(f"image filesystem: {fs.available_bytes} of {fs.capacity_bytes} bytes free\n")
     if run is not None:
         when = _time(run.finished_ts_ns or run.started_ts_ns)
-        outcome = f"{run.outcome or 'running'}, {run.images_removed} images removed"
+        outcome = f"{run.outcome or 'running'}, {counted(run.images_removed, 'image')} removed"
         stream.write(f"last garbage collection: {when} {outcome}\n")
         if run.error:
             stream.write(f"  {printable(run.error)}\n")

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from kubeledger.cli.files import new_output, output_errors
-from kubeledger.cli.output import printable, write_rows
+from kubeledger.cli.output import counted, printable, write_rows
 from kubeledger.verify import Contradiction, Finding, Outcome, Verdict
 from kubeledger.verify.tally import VERDICTS, Tally
 
@@ -136,7 +136,7 @@ class _Table(Writer):
         for missing, count in sorted(tally.missing.items(), key=lambda item: (-item[1], item[0])):
             click.echo(f"missing for {count}: {printable(missing)}")
         if tally.contradictions:
-            click.echo(f"{tally.contradictions} contradictions between sources")
+            click.echo(f"{counted(tally.contradictions, 'contradiction')} between sources")
 
 
 def _shown(fields: object) -> str:

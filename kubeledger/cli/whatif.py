@@ -90,7 +90,7 @@ def _print_json(found: list[tuple[str, Outlook, list[Change]]]) -> None:
 
 
 def _print_table(found: list[tuple[str, Outlook, list[Change]]]) -> None:
-    from kubeledger.cli.output import printable, write_rows
+    from kubeledger.cli.output import counted, printable, write_rows
 
     columns = ("node", "variant", "decisions", "same", "changed", "untrusted", "unknown")
     rows = [
@@ -112,7 +112,8 @@ def _print_table(found: list[tuple[str, Outlook, list[Change]]]) -> None:
         for change in changes:
             click.echo("\n".join(_words(change)))
         for what, count in sorted(result.missing.items()):
-            click.echo(f"  {count} decisions need what is not known: {printable(what)}")
+            need = f"{counted(count, 'decision')} {'needs' if count == 1 else 'need'}"
+            click.echo(f"  {need} what is not known: {printable(what)}")
 
 
 def _words(change: Change) -> list[str]:

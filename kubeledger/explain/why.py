@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from kubeledger.explain.focus import line_about, words_about
 from kubeledger.explain.lead import clause
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
+from kubeledger.query.names import POD_KINDS, similar_pods
 from kubeledger.query.summaries import subject_of, summary_of
 from kubeledger.replay.histories import History
 from kubeledger.units import format_ts
@@ -258,7 +259,7 @@ def containers_of(read: Reader, target: Target) -> list[str]:
     return list(found)
 
 
-def no_such_target(target: Target, histories: Iterable[History] = ()) -> BadQuestionError:
+def no_such_target(target: Target, histories: Sequence[History] = ()) -> BadQuestionError:
     """The error for a target that no decision is about."""
     known: dict[str, None] = {}
     if target.kind == "container":
@@ -270,6 +271,9 @@ def no_such_target(target: Target, histories: Iterable[History] = ()) -> BadQues
             f"pod {pod} has no container {target.parts[2]}",
             advice=f"its containers are {', '.join(known)}",
         )
-    return BadQuestionError(
-        f"no decision is about {target}", advice="`kubeledger ls` shows what the ledger knows"
-    )
+    advice = "`kubeledger ls` shows what the ledger knows"
+    if target.kind in {"pod", "container"}:
+        pods = (record for history in histories for record in history.read(POD_KINDS))
+        if similar := similar_pods(pods, "/".join(target.parts[:2])):
+            advice = f"is it pod {' or '.join(similar)}?"
+    return BadQuestionError(f"no decision is about {target}", advice=advice)

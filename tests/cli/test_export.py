@@ -22,7 +22,7 @@ def exported(ask: Run, tmp_path: Path, *args: str) -> list[Record]:
     result = ask("export", *args, "--out", str(out))
     assert result.exit_code == 0, result.stderr
     records = list(read_recording(out))
-    assert f"{len(records)} records" in result.stderr
+    assert f"{len(records)} record" in result.stderr
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     return records
 
@@ -68,6 +68,19 @@ def test_a_filter_keeps_what_readers_need(ask: Run, query_ledger: Path, tmp_path
         )  # fmt: skip
         assert original.cause is not None
         assert kept[record.cause - 1].body == whole[original.cause].body
+
+
+def test_a_filter_that_nothing_passes(ask: Run) -> None:
+    """What every reader needs is written all the same, and said to be all."""
+    result = ask("export", "--pod", "default/trian")
+    assert result.exit_code == 0
+    assert 0 < len(result.stdout.splitlines()) < 10
+    assert result.stderr == (
+        "warning: no record is like that; is it pod default/train? (what was written is what every "
+        "reader needs)\n"
+    )
+    assert ask("export", "--pod", "default/train").stderr == ""
+    assert ask("export", "--kind", "Nope*").stderr.startswith("warning: no record is like that")
 
 
 def test_a_pod_and_a_time(ask: Run, tmp_path: Path) -> None:

@@ -116,6 +116,16 @@ def test_audit_without_a_ledger(tmp_path: Path) -> None:
     assert result.exit_code == 2
 
 
+def test_demo_leaves_a_ledger_alone(ledger: Path) -> None:
+    """The demo's records are no evidence of the user's."""
+    before = {path: path.read_bytes() for path in ledger.rglob("*") if path.is_file()}
+    result = CliRunner().invoke(cli, ["demo", "--keep", str(ledger)])
+    assert result.exit_code == 2
+    assert "is a ledger already" in result.stderr
+    assert result.stdout == ""
+    assert {path: path.read_bytes() for path in ledger.rglob("*") if path.is_file()} == before
+
+
 def test_demo(tmp_path: Path) -> None:
     """Import, state, answers and what to try next; the ledger can be kept."""
     result = run("demo", "--keep", tmp_path / "kept")

@@ -61,6 +61,16 @@ def test_table_is_safe_to_show(ask: Run) -> None:
     assert r"liveness failure: \x1b[31mcat: no such file" in result.stdout
 
 
+def test_a_pod_that_is_not_there(ask: Run) -> None:
+    """Exit code 0, and pods that may have been meant."""
+    result = ask("ls", "--pod", "trai")
+    assert (result.exit_code, result.stderr) == (
+        0, "no record is like that; is it pod default/train?\n"
+    )  # fmt: skip
+    result = ask("ls", "--pod", "zebra-crossing")
+    assert result.stderr == "no record is like that; `kubeledger ls` lists them all\n"
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [(("--since", "soon"), "is no time"), (("--node", "nope"), "nope"), (("--limit", "-1"), "-1")],

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from kubeledger.cli.output import FORMATS, printable, write_rows
+from kubeledger.cli.output import FORMATS, counted, printable, write_rows
 
 
 def written(
@@ -141,3 +141,12 @@ def test_rows_are_written_as_they_come(format_: str) -> None:
 
     write_rows(["a"], rows(), format_, out)
     assert 0 < seen[15_000] < out.tell()
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0 files"), (1, "1 file"), (2, "2 files"), (1234, "1,234 files")]
+)
+def test_counted(count: int, words: str) -> None:
+    """One is one."""
+    assert counted(count, "file") == words
+    assert counted(count, "entry", "entries").endswith("entry" if count == 1 else "entries")

@@ -53,7 +53,7 @@ def test_what_goes_is_said_before_and_after(tmp_path: Path) -> None:
     assert "(record 25)" in done.stdout
     assert "node-a: 17 records" in done.stdout
     again = run("compact", "--ledger", ledger.path, *at)
-    assert "node-a: nothing dropped" in again.stdout
+    assert "node-a: nothing dropped: its first segment has records up to 1970-" in again.stdout
 
 
 def test_durations_and_sizes(tmp_path: Path) -> None:
@@ -68,11 +68,48 @@ def test_durations_and_sizes(tmp_path: Path) -> None:
     ):
         result = run("compact", "--ledger", ledger.path, option, text, "--dry-run")
         assert result.exit_code == 0, result.output
-        said = "nothing would" if last is None else f"records 1 to {last} would"
+        why = "be dropped: it takes no more than"
+        said = f"nothing would {why}" if last is None else f"records 1 to {last} would"
         assert said in result.stdout
     for wrong in (("--keep", "soon"), ("--keep", "-2h"), ("--keep-bytes", "x"), ("--before", "x")):
         assert run("compact", "--ledger", ledger.path, *wrong, "--dry-run").exit_code == 2
     assert run("compact", "--ledger", ledger.path, "--dry-run").exit_code == 2
+
+
+def test_why_nothing_goes(tmp_path: Path) -> None:
+    """The last segment stays, whatever the policy."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 1))
+    for way in (("--dry-run",), ()):
+        result = run("compact", "--ledger", ledger.path, "--keep-bytes", "1", *way)
+        assert ("1 segment sealed" in result.stdout) == (not way)
+        assert "all its records are in one segment, and the last segment stays" in result.stdout
+    both = ("--keep-bytes", "1GB", "--before", "1970-01-01T00:00:00Z")
+    said = run("compact", "--ledger", small(tmp_path / "m").path, *both, "--dry-run").stdout
+    assert (
+        said == "node-a: nothing would be dropped: its first segment has records up to "
+        "1970-01-01T00:00:00.000000003Z, and it takes no more than 1,000,000,000 bytes on disk\n"
+    )
+
+
+def test_a_list_that_reaches_into_a_drop(tmp_path: Path) -> None:
+    """What is not listed is named, and only where it was asked for."""
+    ledger = small(tmp_path / "l")
+    drop_by_policy(ledger, Policy(before_ns=8, words="before 8"), 10**18)
+    in_drop, behind = "1970-01-01T00:00:00.000000003Z", "1970-01-01T00:00:00.000000008Z"
+    for args, told in (
+        (("--until", in_drop), True),
+        (("--since", in_drop), True),
+        (("--since", in_drop, "--until", behind), True),
+        (("--since", behind), False),
+        (("--since", behind, "--node", NODE), False),
+        ((), False),
+    ):
+        result = run("ls", "--ledger", ledger.path, *args, "-o", "jsonl")
+        assert result.exit_code == 0
+        words = "not listed: records 1 to 8 of node-a (up to 1970-01-01T00:00:00.000000007Z)"
+        assert (words in result.stderr) == told, args
+        assert bool(result.stdout) == (args != ("--until", in_drop))
+        assert ("no record is like that" in result.stderr) == (not result.stdout)
 
 
 def test_every_command_knows_the_base(tmp_path: Path) -> None:

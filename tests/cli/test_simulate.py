@@ -27,7 +27,7 @@ def test_check_only_checks(tmp_path: Path) -> None:
     """One line, and no ledger."""
     result = run("--check", FIRST, "--ledger", tmp_path / "l")
     assert result.exit_code == 0
-    assert "1 pods" in result.output
+    assert ": kubelet 1.36.2, 1 pod, 1 image, 0 device plugins, " in result.output
     assert not (tmp_path / "l").exists()
 
 

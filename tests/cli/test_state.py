@@ -151,7 +151,9 @@ def test_table_of_everything(ledger: Path) -> None:
     assert row(text, "cgroupDriver") == ["cgroupDriver", '"cgroupfs"', "config"]
     for line in (
         "conflict: the flag says otherwise",
-        "cpus 4  numa_nodes 0,1",
+        "CPUs: 4",
+        "memory in bytes: not known",
+        "NUMA nodes by number: 0, 1",
         "image filesystem: 40 of 100 bytes free",
         "  wanted to free 5 bytes",
         "and 1 left at their default (see -o json)",

@@ -133,7 +133,7 @@ def test_contradictions_are_shown_with_both_sides(tmp_path: Path) -> None:
     table = run("verify", source).stdout
     assert "contradiction: node" in table
     assert "a says 1" in table
-    assert "1 contradictions between sources" in table
+    assert "1 contradiction between sources" in table
     lines = run("verify", source, "-o", "jsonl").stdout.splitlines()
     assert [json.loads(line)["type"] for line in lines] == ["contradiction", "finding"]
 

@@ -229,6 +229,11 @@ def test_recordings_answer_as_ledgers_do(nodes: Nodes) -> None:
         ("container/default/gpu-c/nope", "its containers are train"),
         ("container/default/never/nope", "no decision is about container/default/never/nope"),
         ("pod/default/never", "no decision is about pod/default/never"),
+        ("pod/default/never", "hint: `kubeledger ls` shows"),
+        ("pod/default/gpu-aa", "hint: is it pod default/gpu-a or "),
+        ("pod/default/gpu", "hint: is it pod default/gpu-a or default/gpu-b or default/gpu-c?"),
+        ("pod/kube-system/gpu-a", "hint: is it pod default/gpu-a or "),
+        ("container/kube-system/gpu-a/train", "hint: is it pod default/gpu-a or "),
         ("pod/default/\x1b[2J", "\\x1b[2J"),
     ],
 )

@@ -1,0 +1,43 @@
+"""Names that records know, near to one that they do not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from kubeledger.lifecycle.records import PodAdmitted, PodListed, PodRejected
+from kubeledger.machine import Record
+
+__all__ = ["POD_KINDS", "similar_pods"]
+
+POD_KINDS = frozenset({PodAdmitted.kind, PodListed.kind, PodRejected.kind})
+"""Kinds that tell which pods there are."""
+
+_SUGGESTIONS_MAX = 3
+
+
+def similar_pods(records: Iterable[Record], asked: str) -> list[str]:
+    """Pods as ``NAMESPACE/NAME`` whose name may have been meant, the likeliest first.
+
+    Args:
+        records: at least those of ``POD_KINDS``.
+        asked: ``NAMESPACE/NAME`` or ``NAME``.
+
+    Returns:
+        (n,) n <= 3: of the same name in another namespace; of a name that goes on behind it, as
+        a static pod's does with the node's name and others' with what their controller adds;
+        of a name that is written much like it.
+    """
+    name = asked.rpartition("/")[2]
+    pods = {
+        f"{body.namespace}/{body.pod}": body.pod
+        for body in (record.body for record in records)
+        if isinstance(body, PodAdmitted | PodListed | PodRejected) and body.pod
+    }
+    same = sorted(pod for pod, its in pods.items() if its == name)
+    longer = sorted(pod for pod, its in pods.items() if its.startswith(f"{name}-"))
+    names = difflib.get_close_matches(name, sorted(set(pods.values())), _SUGGESTIONS_MAX)
+    alike = sorted((pod for pod in pods if pods[pod] in names), key=lambda p: names.index(pods[p]))
+    found = dict.fromkeys([*same, *longer, *alike])
+    found.pop(asked, None)
+    return list(found)[:_SUGGESTIONS_MAX]
