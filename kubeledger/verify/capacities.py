@@ -4,7 +4,8 @@ The eviction signals and the summary of statistics tell each of them again and a
 that tells another size than all others, before and behind it, is wrong. A disk that was
 resized, or a filesystem whose size moves, tells its new size more than once.
 
-The memory of the machine is told once more, where the kubelet starts.
+The memory of the machine is told once more, where the kubelet starts; its CPUs are told there
+alone, but the shares of the cgroup of all pods follow from them (``cpus``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.verify.cpus import CPUs, WrongCPUs
 from kubeledger.verify.finding import Contradiction, Side
 
 __all__ = ["Capacities"]
@@ -60,12 +62,15 @@ class Capacities:
         self._sizes: dict[str, dict[int, _Size]] = {}
         self._machines: list[_Machine] = []
         self._starts: list[int] = []
+        self._cpus = CPUs()
         self._memory: dict[int, int] = {}
+        self._cpus_right: dict[int, int] = {}
         self._disputes: dict[int, Contradiction] = {}
 
     def note(self, record: Record) -> None:
         """First reading: a record that tells a size, or that a kubelet started."""
         body = record.body
+        self._cpus.note(record)
         if isinstance(body, EvictionSignalObserved):
             self._tell(record, body.signal, body.capacity)
         elif isinstance(body, ImageFsObserved) and body.source != _ERROR:
@@ -87,6 +92,9 @@ class Capacities:
                     self._doubt(name, (size, told), usual)
             if name == _MEMORY and all(t is usual[1] or t.seq in self.odd for t in sizes.values()):
                 self._doubt_machines(*usual)
+        for wrong in self._cpus.wrong(self._starts):
+            if wrong.told not in self._cpus_right:
+                self._doubt_cpus(wrong)
 
     def dispute(self, seq: int) -> Contradiction | None:
         """What is wrong with the size that a record tells; None where nothing is."""
@@ -95,6 +103,10 @@ class Capacities:
     def memory_bytes(self, told: int | None) -> int | None:
         """The machine's memory where a line about the machine tells ``told``."""
         return told if told is None else self._memory.get(told, told)
+
+    def cpus(self, told: int | None) -> int | None:
+        """The machine's CPUs where a line about the machine tells ``told``."""
+        return told if told is None else self._cpus_right.get(told, told)
 
     def is_odd(self, name: str, size: int) -> bool:
         """Whether only a record that is not believed tells that size of a signal's source."""
@@ -147,6 +159,24 @@ class Capacities:
                     Side(seq=told.seq, says=f"{told.place}{size} bytes, as {told.count} signals"),
                 ),
             )
+
+    def _doubt_cpus(self, wrong: WrongCPUs) -> None:
+        machine, cgroup = wrong.machine, wrong.cgroup
+        self._cpus_right[wrong.told] = wrong.cpus
+        self._disputes[cgroup.seq] = Contradiction(
+            ts_ns=cgroup.ts_ns,
+            subject="node",
+            why="the line about the machine and the cgroup of all pods tell different numbers of "
+            "CPUs",
+            sides=(
+                Side(seq=machine.seq, says=f"{_place(machine)}{wrong.told} CPUs"),
+                Side(
+                    seq=cgroup.seq,
+                    says=f"{_place(cgroup)}{wrong.shares} shares, which only {wrong.cpus} CPUs "
+                    "less the reserves give",
+                ),
+            ),
+        )
 
 
 def _place(record: Record) -> str:

@@ -6,18 +6,12 @@ shares of what the reserves leave, and only one whole number of CPUs gives these
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import msgspec
 
-from kubeledger.cgroups.conversions import shares_of_milli_cpu
-from kubeledger.kube.quantity import Quantity, QuantityError
-from kubeledger.node.records import Setting
 from kubeledger.node.state import NodeState
+from kubeledger.verify.cpus import cpus_by_shares
 
 __all__ = ["Clues", "clues"]
-
-_CPUS_MAX: Final = 1024
 
 
 class Clues(msgspec.Struct, frozen=True):
@@ -54,37 +48,5 @@ def _cpus(state: NodeState) -> int | None:
     """By the recorded settings: they gave the cgroup its value, whatever is asked for now."""
     for group in state.cgroups.cgroups.values():
         if group.level == "node" and group.cpu_shares is not None:
-            reserved = _reserved_milli(state.settings)
-            return None if reserved is None else _fitting(group.cpu_shares, reserved)
+            return cpus_by_shares(group.cpu_shares, state.settings)
     return None
-
-
-def _fitting(shares: int, reserved_milli: int) -> int | None:
-    fitting = [
-        cpus
-        for cpus in range(1, _CPUS_MAX + 1)
-        if cpus * 1000 > reserved_milli
-        and shares_of_milli_cpu(cpus * 1000 - reserved_milli) == shares
-    ]
-    return fitting[0] if len(fitting) == 1 else None
-
-
-def _reserved_milli(settings: dict[str, Setting]) -> int | None:
-    """What both reserves take off the cgroup; None when a setting is not known."""
-    if _value(settings, "reservedSystemCPUs") or "enforceNodeAllocatable" not in settings:
-        return None
-    total = 0
-    for name in ("systemReserved", "kubeReserved"):
-        if name not in settings:
-            return None
-        table = _value(settings, name) or {}
-        try:
-            amount = table.get("cpu") if isinstance(table, dict) else None
-            total += Quantity.from_api(amount).milli_value() if amount is not None else 0
-        except QuantityError:
-            return None
-    return total if "pods" in (_value(settings, "enforceNodeAllocatable") or ()) else 0
-
-
-def _value(settings: dict[str, Setting], name: str) -> Any:  # noqa: ANN401 # any JSON value
-    return settings[name].decoded() if name in settings else None

@@ -193,8 +193,9 @@ class Nodes:
         machine = self.last(ts_ns, "cpus") or self.last(ts_ns, "memory_capacity_bytes")
         if machine is not None:
             inputs[machine.seq] = None
-            if machine.body.cpus is not None:
-                amounts["cpu"] = Quantity.of(machine.body.cpus)
+            cpus = self._sizes.cpus(machine.body.cpus)
+            if cpus is not None:
+                amounts["cpu"] = Quantity.of(cpus)
             memory = self._sizes.memory_bytes(machine.body.memory_capacity_bytes)
             if memory is not None:
                 amounts["memory"] = Quantity.of(memory)

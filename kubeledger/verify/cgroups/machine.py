@@ -71,7 +71,7 @@ class Machine:
             body = record.body
             assert isinstance(body, NodeObserved)
             try:
-                amounts = _amounts(body, self._sizes.memory_bytes(body.memory_capacity_bytes))
+                amounts = _amounts(body, self._sizes)
             except QuantityError:
                 continue
             if amounts and not any(told.amounts == amounts for _, told in self._told[-1:]):
@@ -91,7 +91,7 @@ class Machine:
         """Two sources tell the capacity: the line about the machine, and the node object."""
         self._settle()
         memory = self._sizes.memory_bytes(body.memory_capacity_bytes)
-        for name, told in (("cpu", body.cpus), ("memory", memory)):
+        for name, told in (("cpu", self._sizes.cpus(body.cpus)), ("memory", memory)):
             written = (body.capacity or {}).get(name)
             if told is None or written is None:
                 continue
@@ -122,11 +122,12 @@ class Machine:
         return known[2]
 
 
-def _amounts(node: NodeObserved, memory_bytes: int | None) -> dict[str, Quantity]:
+def _amounts(node: NodeObserved, sizes: Capacities) -> dict[str, Quantity]:
     """The machine as the kubelet found it; as the node object shows it where no line told."""
     amounts = {name: Quantity.from_api(q) for name, q in sorted((node.capacity or {}).items())}
-    if node.cpus is not None:
-        amounts["cpu"] = Quantity.of(node.cpus)
+    cpus, memory_bytes = sizes.cpus(node.cpus), sizes.memory_bytes(node.memory_capacity_bytes)
+    if cpus is not None:
+        amounts["cpu"] = Quantity.of(cpus)
     if memory_bytes is not None:
         amounts["memory"] = Quantity.of(memory_bytes)
     known = {name for name in amounts if name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)}

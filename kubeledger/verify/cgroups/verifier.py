@@ -93,10 +93,15 @@ class CgroupVerifier(Verifier):
         return {
             **foresees,
             KubeletStarted: self.coverage.started,
-            CgroupUpdated: self._lines.foresee,
+            CgroupUpdated: self._update_foreseen,
             EvictionSignalObserved: self._signal_foreseen,
             NodeObserved: self.machine.foresee,
+            SettingsObserved: self.bench.capacities.note,
         }
+
+    def _update_foreseen(self, record: Record) -> None:
+        self._lines.foresee(record)
+        self.bench.capacities.note(record)
 
     def _signal_foreseen(self, record: Record) -> None:
         body = record.body
