@@ -11,11 +11,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kubeledger.wire.codec import DIGEST_BYTES
+from kubeledger.wire.instants import is_storable
 
 if TYPE_CHECKING:
-    from kubeledger.ledger.manifest import NodeInfo
+    from kubeledger.ledger.manifest import Loss, NodeInfo
 
 __all__ = ["is_plausible"]
+
+_SEQ_MAX = (1 << 63) - 1
 
 
 def is_plausible(node: NodeInfo) -> bool:
@@ -29,9 +32,17 @@ def is_plausible(node: NodeInfo) -> bool:
         and all(later[0] > earlier[1] for earlier, later in pairwise(runs))
         and all(run.first_ts_ns <= run.max_ts_ns for run in node.runs)
         and all(0 <= run.end_seq <= run.last_seq for run in node.runs)
-        and all(0 < loss.first_seq <= loss.last_seq for loss in node.losses)
+        and all(map(_can_be_told, node.losses))
         and (node.dropped_seq > 0) == bool(node.dropped_head)
         and _have_digests(node)
+    )
+
+
+def _can_be_told(loss: Loss) -> bool:
+    """Whether a record can hold it; a loss that cannot be told would stop every writer."""
+    times = (loss.first_ts_ns, loss.last_ts_ns, loss.found_ts_ns)
+    return 0 < loss.first_seq <= loss.last_seq <= _SEQ_MAX and all(
+        ts_ns is None or is_storable(ts_ns) for ts_ns in times
     )
 
 

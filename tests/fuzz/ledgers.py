@@ -14,10 +14,11 @@ from zlib import crc32
 
 import zstandard
 
-from kubeledger.errors import KubeledgerError
+from kubeledger.errors import BadInputError, KubeledgerError
 from kubeledger.explain import explain, parse_target
 from kubeledger.history.history import History as ParquetHistory
 from kubeledger.ledger.audit import audit
+from kubeledger.ledger.audit_recording import audit_recording
 from kubeledger.ledger.compression import compress
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
@@ -118,10 +119,14 @@ def _line(data: bytes) -> None:
 
 
 def _recording(data: bytes) -> None:
-    """A recording: read, folded, decided again, explained."""
+    """A recording: audited, read, folded, decided again, explained."""
     with scratch() as root:
         path = Path(root) / "x.ledger.jsonl"
         path.write_bytes(data)
+        with suppress(BadInputError):
+            findings = audit_recording(path).findings
+            sound = all(finding.is_loss for finding in findings)
+            holds(not sound or _is_readable(path), "an audit passed what no reader takes")
         for _ in read_recording(path):
             pass
         for history in histories_of_recording(path):
@@ -129,6 +134,15 @@ def _recording(data: bytes) -> None:
                 pass
             for target in _TARGETS:
                 explain(history, parse_target(target))
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        for _ in read_recording(path):
+            pass
+    except BadInputError:
+        return False
+    return True
 
 
 def _ledger_of(data: bytes) -> None:
