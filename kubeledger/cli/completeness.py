@@ -24,7 +24,7 @@ __all__ = ["completeness"]
 @node_option
 @click.option("--since", metavar="TIME", help="Report from then on.")
 @click.option("--until", metavar="TIME", help="Report up to then.")
-@output_option("table", "json")
+@output_option("table", "json", "jsonl")
 @reports_errors
 def completeness(
     sources: tuple[str, ...],
@@ -39,7 +39,7 @@ def completeness(
     Five sections: sources and their lines, the log's verbosity, gaps, decisions that never
     became an event of the API server, and what could not be verified, with what to collect
     next time. SOURCE is a ledger, a *.ledger.jsonl file, or a node's files, which are imported
-    for the while; without one the report is on the ledger.
+    for the while; without one the report is on the ledger. `-o jsonl` has a line a node.
     """
     from kubeledger.cli.verify import histories_for
     from kubeledger.completeness import Span
@@ -51,11 +51,15 @@ def completeness(
         raise click.UsageError("--since is later than --until")
     with histories_for(sources, ledger, node) as histories:
         reports = [report_on(history, span, time_in_name) for history in histories]
-    if output == "json":
+    if output != "table":
         import msgspec
 
-        data = msgspec.json.encode({"nodes": reports}, order="deterministic")
-        sys.stdout.buffer.write(msgspec.json.format(data, indent=2) + b"\n")
+        encode = msgspec.json.Encoder(order="deterministic").encode
+        if output == "json":
+            document = msgspec.json.format(encode({"nodes": reports}), indent=2)
+            sys.stdout.buffer.write(document + b"\n")
+        else:
+            sys.stdout.buffer.writelines(encode(report) + b"\n" for report in reports)
         return
     from kubeledger.cli.completeness_output import write_report
 

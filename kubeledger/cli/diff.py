@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,9 @@ import click
 from kubeledger.cli.options import node_option, output_option, parse_time, reports_errors
 
 if TYPE_CHECKING:
-    from kubeledger.diff import Difference, StateDifference
+    import msgspec
+
+    from kubeledger.diff import Difference
     from kubeledger.node.state import NodeState
     from kubeledger.replay.histories import History
 
@@ -30,7 +32,7 @@ _DIFFERENCE = 1
 @click.option(
     "--exact", is_flag=True, help="Compare UIDs, container IDs and times of decisions, too."
 )
-@output_option("table", "json")
+@output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
     """Compare the decisions of two histories, or the node's state at two instants.
@@ -121,11 +123,11 @@ def _state(history: History, at: str) -> NodeState:
 
 
 def _decisions(a: History, b: History, exact: bool, output: str) -> bool:
-    from kubeledger.diff import diff_decisions
+    from kubeledger.diff import Difference, diff_decisions
 
     found = diff_decisions(a, b, exact=exact)
-    if output == "json":
-        _print_json({"differences": found})
+    if output != "table":
+        _print_all(found, Difference, output)
         return bool(found)
     if not found:
         click.echo("the same decisions")
@@ -159,11 +161,11 @@ def _words(difference: Difference) -> Iterator[str]:
 
 def _states(a: NodeState, b: NodeState, output: str) -> bool:
     from kubeledger.cli.output import printable
-    from kubeledger.diff import diff_states
+    from kubeledger.diff import StateDifference, diff_states
 
-    found: list[StateDifference] = diff_states(a, b)
-    if output == "json":
-        _print_json({"differences": found})
+    found = diff_states(a, b)
+    if output != "table":
+        _print_all(found, StateDifference, output)
         return bool(found)
     for difference in found:
         sides = f"{_shown(difference.a)} -> {_shown(difference.b)}"
@@ -181,8 +183,14 @@ def _shown(value: object) -> str:
     return printable(msgspec.json.encode(value).decode())
 
 
-def _print_json(document: object) -> None:
+def _print_all(found: Sequence[msgspec.Struct], kind: type[msgspec.Struct], output: str) -> None:
+    """Differences as one document, or a line each."""
     import msgspec
 
-    data = msgspec.json.encode(document, order="deterministic")
-    sys.stdout.buffer.write(msgspec.json.format(data, indent=2) + b"\n")
+    from kubeledger.cli.output import write_objects
+
+    if output == "json":
+        data = msgspec.json.encode({"differences": found}, order="deterministic")
+        sys.stdout.buffer.write(msgspec.json.format(data, indent=2) + b"\n")
+        return
+    write_objects(map(msgspec.to_builtins, found), kind.__struct_fields__, output, sys.stdout)

@@ -13,14 +13,14 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain, islice
 from typing import Any, TextIO
 from uuid import UUID
 
-__all__ = ["FORMATS", "counted", "printable", "write_rows"]
+__all__ = ["FORMATS", "counted", "csv_line", "printable", "write_objects", "write_rows"]
 
 Row = Sequence[Any]
 
@@ -64,6 +64,32 @@ def write_rows(
             buffer.clear()
             size = 0
     stream.write("".join(buffer))
+
+
+def write_objects(
+    objects: Iterable[Mapping[str, Any]], columns: Sequence[str], format_: str, stream: TextIO
+) -> None:
+    """Write JSON objects as lines or as CSV, whose cells hold JSON where a value is no scalar.
+
+    Args:
+        objects: taken one after the other.
+        columns: (n,) of CSV; what an object has not is an empty cell.
+        format_: ``jsonl`` or ``csv``.
+        stream: where to.
+    """
+    rows = ([each.get(column) for column in columns] for each in objects)
+    if format_ == "csv":
+        write_rows(columns, rows, format_, stream)
+        return
+    for each in objects:
+        write_rows(tuple(each), [tuple(each.values())], format_, stream)
+
+
+def csv_line(values: Row) -> str:
+    """One line of CSV with its end."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow([_text(value) for value in values])
+    return buffer.getvalue()
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
@@ -128,13 +154,7 @@ def _distinct(columns: Sequence[str]) -> list[str]:
 def _csv_rows(
     columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], _: int | None
 ) -> Iterator[str]:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    for row in chain([columns], rows):
-        writer.writerow([_text(value) for value in row])
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
+    return map(csv_line, chain([columns], rows))
 
 
 def _table_rows(

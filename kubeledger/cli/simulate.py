@@ -89,7 +89,7 @@ def simulate(
         every_tick=every_tick or None,
     )
     if check:
-        click.echo(_contents(plan))
+        _print_contents(plan, output)
         return
     given = context.get_parameter_source("ledger") is ParameterSource.COMMANDLINE
     directory = ledger if given or out is None else None
@@ -155,9 +155,23 @@ def _show(error: Exception) -> None:
     click.echo(f"{counted(len(error.problems), 'problem')}: nothing was run", err=True)
 
 
-def _contents(plan: Plan) -> str:
+def _print_contents(plan: Plan, output: str) -> None:
     from kubeledger.units import format_go_duration
 
+    if output == "json":
+        import msgspec
+
+        data = {
+            "node": plan.node.name,
+            "kubelet": plan.kubelet_version,
+            "seed": plan.seed,
+            "duration_ns": plan.duration_ns,
+            "pods": len(plan.pods),
+            "images": len(plan.images),
+            "device_plugins": len(plan.plugins),
+        }
+        click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+        return
     parts = [
         f"kubelet {plan.kubelet_version}",
         counted(len(plan.pods), "pod"),
@@ -165,7 +179,7 @@ def _contents(plan: Plan) -> str:
         counted(len(plan.plugins), "device plugin"),
     ]
     end = format_go_duration(plan.duration_ns)
-    return f"{plan.node.name}: {', '.join(parts)}, {end}: the scenario is sound"
+    click.echo(f"{plan.node.name}: {', '.join(parts)}, {end}: the scenario is sound")
 
 
 def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[str], int]:

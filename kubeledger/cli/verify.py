@@ -39,8 +39,10 @@ _UNVERIFIED = 5
     metavar="FILE",
     help="Also write the findings as JUnit XML; - writes it to standard output, and nothing else.",
 )
-@click.option("--all", "all_", is_flag=True, help="List every decision, not only what is wrong.")
-@output_option("table", "json", "jsonl")
+@click.option(
+    "--all", "all_", is_flag=True, help="List every decision in the table, not only what is wrong."
+)
+@output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def verify(
     sources: tuple[str, ...],
@@ -57,6 +59,9 @@ def verify(
     impossible, or unverifiable, and then the missing input is named. SOURCE is a ledger, a
     *.ledger.jsonl file, or a node's files, which are imported for the while; without one the
     ledger is verified. Exits with 1 when a decision is impossible.
+
+    `-o json` holds counts, every decision and every contradiction; `-o jsonl` and `-o csv` have a
+    line for each.
     """
     from kubeledger.cli.files import is_standard
     from kubeledger.cli.verify_output import junit_writer, writer_of

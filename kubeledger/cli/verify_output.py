@@ -16,13 +16,17 @@ import click
 import msgspec
 
 from kubeledger.cli.files import new_output, output_errors
-from kubeledger.cli.output import counted, printable, write_rows
+from kubeledger.cli.output import counted, csv_line, printable, write_rows
 from kubeledger.verify import Contradiction, Finding, Outcome, Verdict
 from kubeledger.verify.tally import VERDICTS, Tally
 
 __all__ = ["Writer", "junit_writer", "writer_of"]
 
 _SPOOL_BYTES = 4 << 20
+_CSV_COLUMNS = (
+    "type", "node", "seq", "ts_ns", "kind", "subject", "verdict", "expected", "recorded",
+    "missing", "why", "rule", "inputs", "file", "line", "sides",
+)  # fmt: skip
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -48,6 +52,9 @@ def writer_of(output: str, all_: bool) -> Iterator[Writer]:
     if output == "jsonl":
         yield _JsonLines()
         return
+    if output == "csv":
+        yield _Csv()
+        return
     if output == "table":
         yield _Table(all_)
         return
@@ -66,13 +73,31 @@ def _item(node: str, outcome: Outcome) -> dict[str, Any]:
     return {"node": node, **fields}
 
 
+def _line(node: str, outcome: Outcome) -> dict[str, Any]:
+    what = "contradiction" if isinstance(outcome, Contradiction) else "finding"
+    return {"type": what, **_item(node, outcome)}
+
+
 class _JsonLines(Writer):
     def write(self, outcome: Outcome) -> None:
-        what = "contradiction" if isinstance(outcome, Contradiction) else "finding"
-        sys.stdout.buffer.write(_encode({"type": what, **_item(self.node, outcome)}) + b"\n")
+        sys.stdout.buffer.write(_encode(_line(self.node, outcome)) + b"\n")
 
     def end(self, tally: Tally) -> None:
         sys.stdout.buffer.flush()
+
+
+class _Csv(Writer):
+    """The fields of JSON Lines; those of contradictions that findings lack come last."""
+
+    def __init__(self) -> None:
+        sys.stdout.write(csv_line(_CSV_COLUMNS))
+
+    def write(self, outcome: Outcome) -> None:
+        fields = _line(self.node, outcome)
+        sys.stdout.write(csv_line([fields.get(column) for column in _CSV_COLUMNS]))
+
+    def end(self, tally: Tally) -> None:
+        sys.stdout.flush()
 
 
 class _Json(Writer):

@@ -44,7 +44,7 @@ __all__ = ["whatif"]
     help="A KubeletConfiguration in place of the node's, or - for standard input; several make "
     "several variants.",
 )
-@output_option("table", "json")
+@output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def whatif(
     sources: tuple[str, ...],
@@ -59,6 +59,8 @@ def whatif(
 
     What stands behind a changed decision was observed in a world in which the recorded
     decision had been taken: it is marked as untrusted, not passed off as a prediction.
+
+    `-o jsonl` and `-o csv` have a line for each change; counts stand in the other forms.
     """
     from kubeledger.cli.verify import histories_for
     from kubeledger.cli.whatif_variants import read_configs, variants_for
@@ -74,6 +76,8 @@ def whatif(
                 found.append((history.node, result, changes))
     if output == "json":
         _print_json(found)
+    elif output != "table":
+        _print_lines(found, output)
     else:
         _print_table(found)
 
@@ -87,6 +91,21 @@ def _print_json(found: list[tuple[str, Outlook, list[Change]]]) -> None:
     ]
     data = msgspec.json.encode({"variants": variants}, order="deterministic")
     sys.stdout.buffer.write(msgspec.json.format(data, indent=2) + b"\n")
+
+
+def _print_lines(found: list[tuple[str, Outlook, list[Change]]], output: str) -> None:
+    import msgspec
+
+    from kubeledger.cli.output import write_objects
+    from kubeledger.whatif import Change
+
+    lines = (
+        {"node": node, "variant": result.variant, **msgspec.to_builtins(change)}
+        for node, result, changes in found
+        for change in changes
+    )
+    columns = ("node", "variant", *Change.__struct_fields__)
+    write_objects(lines, columns, output, sys.stdout)
 
 
 def _print_table(found: list[tuple[str, Outlook, list[Change]]]) -> None:

@@ -50,6 +50,14 @@ def test_json_has_all(ledger: Path) -> None:
     assert sum(one["fate"] == "never" for one in node["events"]["decisions"]) == 20
 
 
+def test_a_line_a_node(ledger: Path) -> None:
+    """The nodes of the JSON form."""
+    arguments = ["completeness", "--ledger", str(ledger), "-o"]
+    document = json.loads(CliRunner().invoke(cli, [*arguments, "json"]).stdout)
+    lines = CliRunner().invoke(cli, [*arguments, "jsonl"]).stdout.splitlines()
+    assert [json.loads(line) for line in lines] == document["nodes"]
+
+
 def test_a_time_span(ledger: Path) -> None:
     """Only what is in it is told."""
     args = ("--since", "2026-11-21T03:03:25Z", "--until", "2026-11-21T03:04:00Z", "-o", "json")

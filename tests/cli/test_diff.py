@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,25 @@ def test_two_nodes(nodes: Nodes) -> None:
     text = run("diff", nodes.ledger("node-a"), nodes.ledger("node-b")).stdout
     assert f"all {len(ways)} differences, with the first:" in text
     assert "only in A" in text
+
+
+def test_lines(nodes: Nodes) -> None:
+    """A line a difference, as JSON and as CSV; exit code 1 as ever."""
+    for sides in (
+        (nodes.ledger("node-a"), nodes.ledger("node-b")),
+        (f"{nodes.ledger('node-a')}@100", f"{nodes.ledger('node-a')}@101"),
+    ):
+        expected = answer("diff", *sides, exit_code=1)["differences"]
+        lines = run("diff", *sides, "-o", "jsonl")
+        assert lines.exit_code == 1
+        assert [json.loads(line) for line in lines.stdout.splitlines()] == expected
+        rows = list(csv.DictReader(io.StringIO(run("diff", *sides, "-o", "csv").stdout)))
+        assert len(rows) == len(expected)
+        for row, one in zip(rows, expected, strict=True):
+            assert list(row) == list(one)
+    same = (nodes.ledger("node-a"), nodes.ledger("node-a"))
+    assert run("diff", *same, "-o", "csv").stdout == "what,kind,subject,occurrence,a,b,fields\n"
+    assert run("diff", *same, "-o", "jsonl").stdout == ""
 
 
 def test_states(nodes: Nodes) -> None:

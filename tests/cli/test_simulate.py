@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,6 +30,13 @@ def test_check_only_checks(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert ": kubelet 1.36.2, 1 pod, 1 image, 0 device plugins, " in result.output
     assert not (tmp_path / "l").exists()
+
+
+def test_check_as_json() -> None:
+    """What the scenario holds."""
+    found = json.loads(run("--check", FIRST, "-o", "json").stdout)
+    assert (found["kubelet"], found["pods"], found["images"]) == ("1.36.2", 1, 1)
+    assert found["duration_ns"] == 600 * 10**9
 
 
 def test_all_problems_are_told(tmp_path: Path) -> None:

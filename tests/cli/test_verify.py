@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 import xml.etree.ElementTree as ET
@@ -80,6 +82,31 @@ def test_json_lines(nodes: Nodes) -> None:
     assert [{k: v for k, v in line.items() if k != "type"} for line in lines] == answer(
         "verify", nodes.ledger("node-a")
     )["items"]
+
+
+def test_csv(nodes: Nodes) -> None:
+    """The same fields; JSON in the cells where one is no scalar."""
+    result = run("verify", nodes.ledger("node-a"), "-o", "csv")
+    assert result.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    items = answer("verify", nodes.ledger("node-a"))["items"]
+    assert len(rows) == len(items)
+    for row, item in zip(rows, items, strict=True):
+        assert row["type"] == "finding"
+        assert row["sides"] == ""
+        for name, value in item.items():
+            text = row[name]
+            assert (json.loads(text) if isinstance(value, dict | list) else text) == (
+                value if isinstance(value, dict | list) else "" if value is None else str(value)
+            )
+
+
+def test_csv_of_contradictions(tmp_path: Path) -> None:
+    """They have sides, and no record of their own."""
+    source = unknowing(tmp_path / "b.ledger.jsonl", conflict=True)
+    row, _ = csv.DictReader(io.StringIO(run("verify", source, "-o", "csv").stdout))
+    assert (row["type"], row["seq"], row["verdict"]) == ("contradiction", "", "")
+    assert [side["says"] for side in json.loads(row["sides"])] == ["a says 1", "b says 2"]
 
 
 def test_the_table(nodes: Nodes) -> None:

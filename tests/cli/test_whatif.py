@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -62,6 +65,31 @@ def test_what_a_configuration_leaves_out_has_its_default(nodes: Nodes, tmp_path:
     (found,) = answer("whatif", "--config", str(config), nodes.ledger("node-a"))["variants"]
     whys = " ".join(change["why"] for change in found["changes"])
     assert "is under the high threshold of 85 %" in whys
+
+
+def test_lines(nodes: Nodes) -> None:
+    """A line a change, as JSON and as CSV."""
+    asked = ("whatif", "--set", "imageGCHighThresholdPercent=80|85", nodes.ledger("node-a"))
+    variants = answer(*asked)["variants"]
+    expected = [
+        {"node": found["node"], "variant": found["variant"], **change}
+        for found in variants
+        for change in found["changes"]
+    ]
+    lines = run(*asked, "-o", "jsonl").stdout.splitlines()
+    assert [json.loads(line) for line in lines] == expected
+    rows = list(csv.DictReader(io.StringIO(run(*asked, "-o", "csv").stdout)))
+    assert [(row["variant"], int(row["seq"])) for row in rows] == [
+        (change["variant"], change["seq"]) for change in expected
+    ]
+    assert [row["why"] for row in rows] == [change["why"] for change in expected]
+    assert json.loads(rows[0]["recorded"]) == expected[0]["recorded"]
+    assert rows[0]["instead"] == ""
+    same = ("whatif", "--kubelet-version", "1.20.2", nodes.ledger("node-a"))
+    assert run(*same, "-o", "csv").stdout == (
+        "node,variant,seq,ts_ns,kind,subject,recorded,instead,why,untrusted_since\n"
+    )
+    assert run(*same, "-o", "jsonl").stdout == ""
 
 
 def test_alternatives_side_by_side(nodes: Nodes) -> None:
