@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from kubeledger.audit import Contents, SourcesAudit
-from kubeledger.cli.output import printable
+from kubeledger.cli.output import counted, printable
 from kubeledger.ledger.audit_report import Finding, NodeAudit
 from kubeledger.ledger.base import Base
 from kubeledger.units import format_ts
@@ -43,14 +43,14 @@ def print_text(report: SourcesAudit) -> None:
     wrong = len(report.findings) + len(report.missing_digests)
     if report.contents is not None:
         wrong += _print_contents(report.contents)
-    click.echo("sound" if not wrong else f"{wrong} finding{'s' * (wrong != 1)}")
+    click.echo("sound" if not wrong else counted(wrong, "finding"))
 
 
 def _print_node(node: NodeAudit, *, several: bool) -> None:
     name = printable(node.node)
     place = f" in {printable(node.source)}" if several else ""
     span = f", seq {node.first_seq} to {node.last_seq}" if node.records else ""
-    click.echo(f"{name}{place}: {node.records:,} record{'s' * (node.records != 1)}{span}")
+    click.echo(f"{name}{place}: {counted(node.records, 'record')}{span}")
     for line in _dropped_words(node.dropped):
         click.echo(f"  {printable(line)}")
     for loss in node.losses:
@@ -106,9 +106,9 @@ def _missing_words(text: str, dropped: tuple[Base, ...]) -> str:
 def _print_contents(contents: Contents) -> int:
     """Print what was looked at and what does not fit; how much does not."""
     told = f", {contents.unchecked} without a checksum to compute" if contents.unchecked else ""
-    click.echo(f"{contents.checkpoints:,} checkpoints{told}")
+    click.echo(f"{counted(contents.checkpoints, 'checkpoint')}{told}")
     told = f", {contents.unverifiable:,} unverifiable" if contents.unverifiable else ""
-    click.echo(f"{contents.cgroups:,} cgroups against what the pods ask for{told}")
+    click.echo(f"{counted(contents.cgroups, 'cgroup')} against what the pods ask for{told}")
     for bad in contents.bad_checkpoints:
         place = printable(f"{bad.node}: {bad.place}")
         click.echo(f"{place} (record {bad.seq}): {bad.problem}")
