@@ -206,6 +206,15 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
     return _of_kind(first, source)
 
 
+_RECORD_KEYS = frozenset({"node", "seq", "ts_ns", "role", "kind", "body", "chain"})
+"""Of a line of a ledger."""
+
+_A_RECORDING = (
+    "a recording, and nothing to import: `verify`, `diff` and others read it from a file as it is, "
+    "and unpacked from standard input"
+)
+
+
 def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
     kind = document.get("kind")
     if isinstance(document.get("object"), dict):  # one of a watch stream
@@ -225,5 +234,7 @@ def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
             return Detected("node")
         case "KubeletConfiguration":
             return Detected("kubelet-config")
+        case _ if document.keys() >= _RECORD_KEYS:
+            return Detected(None, _A_RECORDING)
         case _:
             return Detected(None, f"an object of kind {kind}: not read" if kind else "unknown JSON")

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import io
+import re
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
+import zstandard
 
-from kubeledger.errors import BadQuestionError
+from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.importers.api import import_sources
 from kubeledger.importers.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import MANIFEST, NODES
+from kubeledger.ledger.regular import open_regular
+from kubeledger.ledger.storage import storage_errors
 from kubeledger.replay.histories import History, histories_of_ledger, histories_of_recording
 
 __all__ = ["RECORDING_SUFFIXES", "is_ledger", "is_recording", "open_histories"]
 
 RECORDING_SUFFIXES = (".ledger.jsonl", ".ledger.jsonl.zst")
+
+_STDIN = "standard input"
+_HEAD_BYTES = 4096
+_PACKED_HEAD_BYTES = 256 << 10
+"""More than the first block of zstd takes, before which nothing is unpacked."""
+_RECORD = re.compile(rb'\{"node":"(?:[^"\\]|\\.)*","seq":\d+,"ts_ns":-?\d+,"role":')
+"""How a line of a ledger begins."""
 
 
 def is_ledger(path: Path) -> bool:
@@ -27,8 +42,56 @@ def is_ledger(path: Path) -> bool:
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file's name says that it holds records."""
-    return path.name.endswith(RECORDING_SUFFIXES)
+    """Whether a file holds records: its name says so, or it begins with one."""
+    if path.name.endswith(RECORDING_SUFFIXES):
+        return True
+    try:
+        with open_regular(path, links=True) as file:
+            return _begins_with_record(file.read(_PACKED_HEAD_BYTES))
+    except (OSError, ValueError):  # ValueError: a name with a NUL byte
+        return False
+
+
+def _begins_with_record(head: bytes) -> bool:
+    if head.startswith(zstandard.FRAME_HEADER):
+        unpacker = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+        try:
+            head = unpacker.stream_reader(io.BytesIO(head)).read(_HEAD_BYTES)
+        except zstandard.ZstdError:
+            return False
+    return _RECORD.match(head) is not None
+
+
+@contextmanager
+def _recording_on_stdin(scratch: Path, *, asked: bool) -> Iterator[Path | None]:
+    """A copy of standard input if that is a recording; else None, and nothing was read.
+
+    Raises:
+        BadInputError: as of the caller, about standard input instead of the copy.
+    """
+    if not asked or sys.stdin is None or not _begins_with_record(_peek(sys.stdin.buffer)):
+        yield None
+        return
+    copy = scratch / "stdin.ledger.jsonl"
+    with storage_errors("copy standard input", copy), copy.open("wb") as out:
+        shutil.copyfileobj(sys.stdin.buffer, out)
+    try:
+        yield copy
+    except BadInputError as error:
+        if error.file == str(copy):
+            error.file = _STDIN
+        raise
+
+
+def _peek(stream: BinaryIO) -> bytes:
+    """The first bytes, which are there to be read afterwards."""
+    if isinstance(stream, io.BufferedReader):
+        return stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
+    if not stream.seekable():
+        return b""
+    head = stream.read(_HEAD_BYTES)
+    stream.seek(-len(head), io.SEEK_CUR)
+    return head
 
 
 @contextmanager
@@ -38,8 +101,9 @@ def open_histories(
     """Histories of all sources, in their order.
 
     Args:
-        sources: ledger directories, ``*.ledger.jsonl`` files, or whatever an import takes;
-            these are imported together into a ledger that is thrown away at the end.
+        sources: ledger directories, recordings, or whatever an import takes; these are
+            imported together into a ledger that is thrown away at the end. ``-`` is standard
+            input, of a recording or of a file to import.
         node: only this one's.
         options: of the import.
 
@@ -52,14 +116,24 @@ def open_histories(
             "a source has no name", advice="name a ledger, a file or a directory"
         )
     histories: list[History] = []
-    files = [s for s in sources if not is_ledger(Path(s)) and not is_recording(Path(s))]
-    with tempfile.TemporaryDirectory(prefix="kubeledger-") as scratch:
+    files: list[str] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="kubeledger-") as scratch,
+        _recording_on_stdin(Path(scratch), asked="-" in sources) as on_stdin,
+    ):
         for source in sources:
             path = Path(source)
-            if is_ledger(path):
+            if source == "-" and on_stdin is not None:
+                histories += [
+                    msgspec.structs.replace(history, label=_STDIN)
+                    for history in histories_of_recording(on_stdin)
+                ]
+            elif source != "-" and is_ledger(path):
                 histories += histories_of_ledger(Ledger.open(path))
-            elif is_recording(path):
+            elif source != "-" and is_recording(path):
                 histories += histories_of_recording(path)
+            else:
+                files.append(source)
         if files:
             ledger = Ledger.create(Path(scratch) / "ledger")
             import_sources(files, ledger, options)

@@ -100,6 +100,42 @@ def test_junit_on_standard_output(nodes: Nodes, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_recording_on_standard_input(nodes: Nodes) -> None:
+    """As from a file; its faults are told with their lines."""
+    ledger, whole = nodes.ledger("node-b"), Path(nodes.recording("node-b")).read_bytes()
+    for command in (("verify",), ("completeness",), ("diff", ledger)):
+        result = fed(whole, *command, "-")
+        assert result.exit_code == 0, result.stderr
+        assert "/" not in result.stdout.partition("\n")[0]
+    assert '"decisions":213' in fed(whole, "verify", "-", "-o", "json").stdout
+    damaged = fed(whole.replace(b'"seq":7,', b'"seq":8,', 1), "verify", "-")
+    assert damaged.exit_code == 3
+    assert damaged.stderr.startswith("error: standard input:7: ")
+
+
+def test_a_recording_in_a_real_pipe(nodes: Nodes) -> None:
+    """What was looked at to see what it is, is not lost; so it is for a log."""
+    export = [sys.executable, "-m", "kubeledger", "export", "--ledger", nodes.ledger("node-b")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    verify = [sys.executable, "-m", "kubeledger", "verify", "-"]
+    with subprocess.Popen(export, stdout=subprocess.PIPE, env=environment) as source:
+        done = subprocess.run(verify, stdin=source.stdout, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert any(line.split()[:2] == [b"all", b"213"] for line in done.stdout.splitlines())
+    log = (ROOT / "tests" / "data" / "kubelet" / "liveness-1.20.2.log").read_bytes()
+    done = subprocess.run(verify, input=log, env=environment, capture_output=True)
+    Path("kubelet.log").write_bytes(log)
+    of_file = run("verify", "kubelet.log").stdout
+    assert done.stdout.decode().splitlines()[1:] == of_file.splitlines()[1:]
+
+
+def test_a_recording_is_not_imported(nodes: Nodes) -> None:
+    """The message says what reads it."""
+    result = run("import", nodes.recording("node-b"), "--ledger", "l")
+    assert result.exit_code == 3
+    assert "a recording, and nothing to import: `verify`, `diff`" in result.stderr
+
+
 MISSING: tuple[tuple[str, ...], ...] = (
     ("decide", "qos", "none.x"),
     ("judge", "qos", "none.x"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.importers.histories import is_ledger, is_recording, open_histories
@@ -129,7 +132,7 @@ def test_sources_of_every_form_together(places: tuple[Ledger, Path], tmp_path: P
 
 
 def test_what_is_a_ledger_and_what_a_recording(places: tuple[Ledger, Path]) -> None:
-    """By what is in a directory, by the name of a file."""
+    """By what is in a directory, by the name of a file or its content."""
     ledger, path = places
     assert is_ledger(ledger.path)
     assert not is_ledger(path)
@@ -137,6 +140,39 @@ def test_what_is_a_ledger_and_what_a_recording(places: tuple[Ledger, Path]) -> N
     assert is_recording(path)
     assert is_recording(Path("x.ledger.jsonl"))
     assert not is_recording(Path("x.jsonl"))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_recording_of_any_name(places: tuple[Ledger, Path], tmp_path: Path, packed: bool) -> None:
+    """It begins with a record; what is damaged there is found by whoever reads it."""
+    data = places[1].read_bytes()
+    data = data if packed else zstandard.ZstdDecompressor().stream_reader(data).read()
+    path = tmp_path / "records.txt"
+    path.write_bytes(data)
+    assert is_recording(path)
+    with open_histories([str(path)]) as found:
+        assert [history.node for history in found] == ["node-b"]
+    path.write_bytes(data[: 1000 if packed else 20])
+    assert not is_recording(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'{"node":"x"}\n', b"\x28\xb5\x2f\xfd", b"I1121 x\n"])
+def test_what_is_no_recording(tmp_path: Path, data: bytes) -> None:
+    """An import looks at it; so it does at directories and pipes."""
+    (tmp_path / "x.json").write_bytes(data)
+    os.mkfifo(tmp_path / "pipe")
+    assert not any(map(is_recording, (tmp_path / "x.json", tmp_path, tmp_path / "pipe")))
+    assert not is_recording(Path("a\0b"))
+
+
+def test_a_bomb_is_no_recording(tmp_path: Path) -> None:
+    """Only its first bytes are unpacked."""
+    path = tmp_path / "bomb"
+    path.write_bytes(zstandard.compress(b"\0" * (256 << 20)))
+    tracemalloc.start()
+    assert not is_recording(path)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
 
 
 def test_a_source_without_a_name() -> None:
