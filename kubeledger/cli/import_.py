@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from kubeledger.importers.api import ImportReport, NodeReport
     from kubeledger.importers.options import ImportOptions
     from kubeledger.importers.pipeline import Progress
+    from kubeledger.ledger.records import SourceAccount
 
 __all__ = ["import_", "import_into"]
+
+_FILES_MAX = 20
+"""More have a row a format."""
+
+_COUNTS = ("bytes", "lines", "understood", "noise", "not understood", "records")
 
 
 @click.command(name="import", epilog="Example: kubeledger import /var/tmp/node-a --year 2026")
@@ -29,6 +35,7 @@ __all__ = ["import_", "import_into"]
 @click.option("--year", type=int, help="Year of the first log line; klog writes none.")
 @click.option("--format", "format_", metavar="FORMAT", help="Read only the files of this format.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the totals.")
+@click.option("--files", is_flag=True, help=f"A row a file, also for more than {_FILES_MAX} files.")
 @output_option("table", "json")
 @reports_errors
 def import_(
@@ -39,6 +46,7 @@ def import_(
     year: int | None,
     format_: str | None,
     quiet: bool,
+    files: bool,
     output: str,
 ) -> None:
     """Read files, directories and archives of a node, and append what they say as records.
@@ -51,7 +59,7 @@ def import_(
     from kubeledger.importers.options import ImportOptions
 
     options = ImportOptions(node=node, kubelet_version=kubelet_version, year=year, format=format_)
-    import_into(ledger, sources, options, brief=quiet, output=output)
+    import_into(ledger, sources, options, brief=quiet, all_files=files, output=output)
 
 
 def import_into(
@@ -60,6 +68,7 @@ def import_into(
     options: ImportOptions | None = None,
     *,
     brief: bool = False,
+    all_files: bool = False,
     output: str = "table",
 ) -> None:
     """Import into the ledger at ``directory``, made if need be, and print what was done.
@@ -91,7 +100,7 @@ def import_into(
     if output == "json":
         _print_json(report)
     else:
-        _print_tables(report, directory, brief=brief)
+        _print_tables(report, directory, brief=brief, all_files=all_files)
 
 
 @contextmanager
@@ -126,7 +135,7 @@ def _print_json(report: ImportReport) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
 
 
-def _print_tables(report: ImportReport, directory: Path, *, brief: bool) -> None:
+def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_files: bool) -> None:
     from kubeledger.cli.output import printable
 
     for bundle in report.bundles:
@@ -138,7 +147,7 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool) -> None
         if bundle.resumed:
             click.echo("  an import that had been broken off was completed")
         if not brief:
-            _table(_source_columns(), _source_rows(bundle))
+            _print_sources(bundle, all_files=all_files)
             _table(("kind", "records"), sorted(bundle.by_kind.items()))
         click.echo(_totals(bundle))
         if bundle.left_out:
@@ -166,24 +175,38 @@ def _totals(bundle: NodeReport) -> str:
     )
 
 
-def _source_columns() -> tuple[str, ...]:
-    return ("file", "format", "bytes", "lines", "understood", "noise", "not understood", "records")
+def _print_sources(bundle: NodeReport, *, all_files: bool) -> None:
+    """A row a file, or a format where there are many files."""
+    if all_files or len(bundle.accounts) <= _FILES_MAX:
+        rows = [
+            (one.file, bundle.formats.get(one.file), *_counts(bundle, one))
+            for one in bundle.accounts
+        ]
+        _table(("file", "format", *_COUNTS), rows)
+        return
+    groups: dict[str, list[tuple[int, ...]]] = {}
+    for one in bundle.accounts:
+        form = bundle.formats.get(one.file, "unknown")
+        groups.setdefault(form, []).append(_counts(bundle, one))
+    _table(
+        ("format", "files", *_COUNTS),
+        [
+            (form, len(each), *map(sum, zip(*each, strict=True)))
+            for form, each in sorted(groups.items())
+        ],
+    )
+    click.echo("  (with --files a row a file; -o json has them, too)\n")
 
 
-def _source_rows(bundle: NodeReport) -> list[tuple[Any, ...]]:
-    return [
-        (
-            account.file,
-            bundle.formats.get(account.file),
-            bundle.sizes.get(account.file),
-            account.lines,
-            account.understood,
-            account.noise,
-            account.not_understood,
-            sum(account.records.values()),
-        )
-        for account in bundle.accounts
-    ]
+def _counts(bundle: NodeReport, account: SourceAccount) -> tuple[int, ...]:
+    return (
+        bundle.sizes.get(account.file, 0),
+        account.lines,
+        account.understood,
+        account.noise,
+        account.not_understood,
+        sum(account.records.values()),
+    )
 
 
 def _table(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from kubeledger import __version__
 
@@ -144,7 +145,7 @@ def _ended() -> int:
     try:
         ended = cli.main(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -152,6 +153,20 @@ def _ended() -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return ended if isinstance(ended, int) else 0
+
+
+def _show(error: click.ClickException) -> None:
+    """As errors of kubeledger are shown, and not as click has it."""
+    from kubeledger.cli.output import printable
+
+    if isinstance(error, NoArgsIsHelpError):
+        error.show()  # the whole help
+        return
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    message = error.format_message().removesuffix(".")
+    click.echo(printable(f"error: {message[:1].lower()}{message[1:]}"), err=True)
+    if context is not None:
+        click.echo(f"hint: {context.command_path} --help", err=True)
 
 
 def _drop_output() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,45 @@ def test_import_prints_an_account(ledger: Path, tmp_path: Path) -> None:
     assert "node-b (kubelet 1.36.2)" in result.stdout
     assert "prober.ProbeExecuted" in result.stdout
     assert "not understood" in result.stdout
+
+
+def test_import_of_many_files(ledger: Path, tmp_path: Path) -> None:
+    """A row a format, whose sums are those of the files; all files when asked for."""
+    by_file = run("import", NODE_B, "--ledger", tmp_path / "a", "--files").stdout
+    by_format = run("import", NODE_B, "--ledger", tmp_path / "b").stdout
+    bundle = json.loads(run("import", NODE_B, "--ledger", tmp_path / "c", "-o", "json").stdout)
+    files, formats = table(by_file), table(by_format)
+    assert len(files) == len(bundle["bundles"][0]["accounts"]) > 20
+    assert [row["format"] for row in formats] == sorted({row["format"] for row in files})
+    assert sum(int(row["files"]) for row in formats) == len(files)
+    for column in ("bytes", "lines", "understood", "noise", "not understood", "records"):
+        assert sum(int(r[column]) for r in formats) == sum(int(r[column]) for r in files)
+    assert "with --files a row a file" in by_format
+    assert by_format.splitlines()[-1].startswith("2,1")
+    assert len(by_format.splitlines()) < 100
+
+
+def test_import_of_a_few_files(tmp_path: Path) -> None:
+    """A row a file."""
+    log = tmp_path / "kubelet.log"
+    log.write_text(
+        "Log file created at: 2026/11/21 01:00:00\nI1121 01:00:00.000000    1234 x.go:1] hello\n"
+    )
+    (row,) = table(run("import", log, "--ledger", tmp_path / "l").stdout)
+    assert (row["file"], row["format"], row["lines"]) == ("kubelet.log", "klog-text", "2")
+
+
+def table(text: str) -> list[dict[str, str]]:
+    """The first table of an output."""
+    lines = text.splitlines()
+    ruler = next(i for i, line in enumerate(lines) if line.startswith("---"))
+    spans = [match.span() for match in re.finditer("-+", lines[ruler])]
+    names = [lines[ruler - 1][begin:end].strip() for begin, end in spans]
+    rows = takewhile(bool, lines[ruler + 1 :])
+    return [
+        dict(zip(names, (row[begin:end].strip() for begin, end in spans), strict=True))
+        for row in rows
+    ]
 
 
 def test_import_again_adds_nothing(ledger: Path) -> None:

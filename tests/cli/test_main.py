@@ -103,6 +103,46 @@ def test_other_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     assert ends(monkeypatch, lambda: sys.exit(3)) == 3
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["frobnicate"], ["error: no such command 'frobnicate'", "hint: kubeledger --help"]),
+        (["ls", "--limit", "x"], ["error: invalid value for '--limit': ", "hint: kubeledger ls"]),
+        (["import"], ["error: missing argument 'SOURCE...'", "hint: kubeledger import --help"]),
+        (["verify", "-o", "\x1b"], ["error: invalid value for '-o' ", "hint: kubeledger verify"]),
+        (["completeness", "--since", "now", "--until", "-2h"], ["error: --since is", "hint: "]),
+    ],
+)
+def test_a_wrong_call_is_told_like_other_errors(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    says: list[str],
+) -> None:
+    """Two lines: what is wrong, and where help is; exit code 2."""
+    monkeypatch.setattr("kubeledger.cli.main.atexit.register", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["kubeledger", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all(map(str.startswith, lines, says))
+    assert "\x1b" not in "".join(lines)
+
+
+def test_no_command_at_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole help, and still a wrong call."""
+    monkeypatch.setattr("kubeledger.cli.main.atexit.register", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["kubeledger"])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == 2
+    assert "Commands:" in capsys.readouterr().err
+
+
 def test_a_query_that_hears_nothing_is_not_waited_for() -> None:
     """The command ends with its message, and with nothing else."""
     code = (
