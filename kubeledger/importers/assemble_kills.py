@@ -134,7 +134,7 @@ class KillsAssembler(Assembler):
         ref = formatted_pod(match["pod"])
         if ref is not None:
             pod = self._links.pod(self.context, ref, line)
-            container_id = self._links.real_id(match["id"], pod, line)
+            container_id = self._links.real_id(match["id"], pod, line) or match["id"]
             container = self._container(pod, container_id, match["name"])
             message = match.groupdict().get("message")
             self._tell(container, line, message=None if message is None else message.rstrip("\n"))
@@ -205,7 +205,7 @@ class KillsAssembler(Assembler):
         if ref is None or container_id is None:
             return None
         pod = self._links.pod(self.context, ref, line)
-        container_id = self._links.real_id(container_id, pod, line)
+        container_id = self._links.real_id(container_id, pod, line) or container_id
         return self._container(pod, container_id, text_value(line, "containerName") or None)
 
     # -- the event ------------------------------------------------------------------------

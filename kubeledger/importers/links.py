@@ -113,6 +113,8 @@ class Links:
         admitting: (n,) pods of the last ADD whose admission is not decided, in its order.
         containers: bare ID -> container.
         altered: ID that a line tells wrongly -> the real one.
+        misplaced: ID that a line tells of the pod with that UID, and that is another pod's ->
+            the real one; None where that is not known.
     """
 
     def __init__(self) -> None:
@@ -122,6 +124,7 @@ class Links:
         self.admitting: list[PodLink] = []
         self.containers: dict[str, ContainerLink] = {}
         self.altered: dict[str, str] = {}
+        self.misplaced: dict[tuple[str, str], str | None] = {}
         self._told_altered: set[str] = set()
         self._by_uid: dict[str, PodLink] = {}
         self._by_name: dict[tuple[str, str], PodLink] = {}
@@ -187,8 +190,19 @@ class Links:
             self._by_uid[ref.uid] = link
         return link
 
-    def real_id(self, container_id: str, pod: PodLink, line: LogLine) -> str:
-        """Which container a line means; that it tells another ID is taken down, once."""
+    def real_id(self, container_id: str, pod: PodLink, line: LogLine) -> str | None:
+        """Which container a line means; that it tells another ID is taken down, once.
+
+        None: another one than it tells, and it is not known which.
+        """
+        if (place := (container_id, pod.uid or "")) in self.misplaced:
+            meant = self.misplaced[place]
+            if container_id not in self._told_altered:
+                self._told_altered.add(container_id)
+                why = "a line names a container that is another pod's"
+                rather = meant or "that it is not of this pod"
+                self.dispute(pod, line.ts_ns, why, container_id, rather, line.evidence)
+            return meant
         real = self.altered.get(container_id)
         if real is None:
             return container_id

@@ -14,6 +14,7 @@ from kubeledger.importers.context import BundleContext, ContainerRef
 from kubeledger.importers.detect import LOG_FORMATS
 from kubeledger.importers.identity import KubeletVersion, kubelet_version, node_name
 from kubeledger.importers.items import LogLine
+from kubeledger.importers.misplaced_ids import misplaced_ids
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.started_ids import replaced_starts
 from kubeledger.importers.stray_ids import stray_ids
@@ -95,7 +96,12 @@ def _take_containers(context: BundleContext, bundle: Bundle) -> None:
     replaced = replaced_starts(survey.tellings or (), context.links.instances(context))
     altered = altered_ids(survey.told, context.containers)
     context.links.altered = replaced | stray | altered
+    instances = context.links.instances(context)
+    misplaced = misplaced_ids(survey.tellings or (), context.containers, instances)
+    context.links.misplaced = misplaced
     for container_id, (uid, name) in survey.names.items():
+        if (container_id, uid) in misplaced:
+            continue
         context.containers.setdefault(container_id, ContainerRef(uid, name))
 
 

@@ -34,6 +34,14 @@ def _replaced(node: str, pod: str, told: str) -> Lie:
     return Lie(name, node, (edit,), CONTRADICTED, f"pod/default/{pod}", lie)
 
 
+def _misplaced(node: str, pod: str, kind: str, told: str, lie: str) -> Lie:
+    """The ID in a line is that of a container of another pod."""
+    words = f'Type:"{kind}", Data:"' if node == A else f'"Type":"{kind}","Data":"'
+    name = f"another pod's container behind {kind} {told[:8]}"
+    edit = Edit(LOG, words + told, told, lie)
+    return Lie(name, node, (edit,), CONTRADICTED, f"pod/default/{pod}", lie)
+
+
 def _kill(node: str, pod: str, told: str) -> Lie:
     words = 'Killing container "containerd://' if node == A else ' containerID="containerd://'
     return _lie(node, pod, words, told)
@@ -44,6 +52,13 @@ DAILY_IDS = (
     _kill(A, "filler-c", "49485939"),
     _replaced(
         A, "guaranteed-1", "772820fbe916d62392fae3c387197143ce3860895f80e44f315a1b7d03df0d40"
+    ),
+    _misplaced(
+        A,
+        "live-fail",
+        "ContainerStarted",
+        "bba7be9afe61fceea437c22a6bd1bf870f2ece8e18b768f76c81af38a4ea6d8c",
+        "05bab7ec44a3e78251dff1f2e46b986c0c9e7decd6b720bc7e17771c1d2fdbf7",
     ),
     Lie(
         "grace period a kill was given",
@@ -64,6 +79,34 @@ DAILY_IDS = (
 """Caught in every run."""
 
 NIGHTLY_IDS = (
+    _misplaced(
+        A,
+        "filler-c",
+        "ContainerDied",
+        "49485939fdd511545c98b03a9fdcb824564f2ac71ada2ce40071a013583526f5",
+        "81a953395da4e6b49854aabcae512198e8cf78cf0a2edf0be0d935212b9bfe2a",
+    ),
+    _misplaced(
+        A,
+        "live-fail",
+        "ContainerDied",
+        "bba7be9afe61fceea437c22a6bd1bf870f2ece8e18b768f76c81af38a4ea6d8c",
+        "a70cf3c0be34bfa6aa986769d87f727ad4456a02e44c01846be6d35b3d397e62",
+    ),
+    _misplaced(
+        B,
+        "live-fail-node-b",
+        "ContainerStarted",
+        "b3122ab1e17b015cd87deb54088dda5cdedffcdb012417875a8a9b72f0eba2e0",
+        "0da8b337225340745920325915d0cdcd3ed76da83cd1895719089eb12a6dddba",
+    ),
+    _misplaced(
+        B,
+        "startup-never-node-b",
+        "ContainerDied",
+        "ac00ea1042589ecf606b71fb77e4a55a88c79bfa87a7468317a6395d54c3a9cf",
+        "1b6c93a0d949d02c8b7635aa6d006c873e4abede22d4ae861e3d5fc5506c5f4a",
+    ),
     _replaced(A, "http-probe", "05bab7ec44a3e78251dff1f2e46b986c0c9e7decd6b720bc7e17771c1d2fdbf7"),
     _replaced(
         A, "guaranteed-1", "b2fa099edc2298d073f69e29170093b76f6da8f003f8cbaa33fbbc8a4699567d"
