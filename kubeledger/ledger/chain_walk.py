@@ -17,6 +17,7 @@ from kubeledger.wire.codec import (
     decode_line,
     next_digest,
 )
+from kubeledger.wire.soundness import flaw_of_values
 
 __all__ = ["ChainWalk", "Fault"]
 
@@ -129,6 +130,8 @@ class ChainWalk:
             if follows and digest not in follows:
                 raise BadLineError("its chain digest does not follow from the lines before it")
             record = decode_line(line)
+            if (flaw := flaw_of_values(record)) is not None:
+                raise BadLineError(flaw)
             if record.node != self.node:
                 raise BadLineError(f"it is a record of {record.node}")
             if record.cause is not None and not 0 < record.cause < seq:

@@ -24,6 +24,7 @@ from kubeledger.wire.codec import (
     decode_line,
     encode_line,
 )
+from kubeledger.wire.soundness import flaw_of_values
 
 __all__ = [
     "blocks_of_recording",
@@ -154,6 +155,9 @@ def _checked(line: bytes, ends: dict[str, tuple[int, bytes]], *, proved: bool) -
     if proved:
         check_crc(line)
     record = decode_line(line)
+    # A ledger's own lines were checked when they were written; these may be anyone's.
+    if (flaw := flaw_of_values(record)) is not None:
+        raise BadLineError(flaw)
     seq, digest = ends.get(record.node, (record.seq - 1, GENESIS))
     if record.seq != seq + 1:
         raise BadLineError(f"record {record.seq} of {record.node} follows record {seq}")

@@ -15,7 +15,7 @@ from kubeledger.machine import Body, Record
 from kubeledger.wire.catalogue import BODY_TYPES
 from kubeledger.wire.instants import YEARS, is_storable
 
-__all__ = ["NOT_JSON", "body_flaw", "flaw_of_encoded"]
+__all__ = ["NOT_JSON", "body_flaw", "flaw_of_encoded", "flaw_of_values"]
 
 NOT_JSON = (UnicodeEncodeError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError)
 """What encoding a value that JSON cannot hold raises."""
@@ -96,14 +96,21 @@ def body_flaw(body: Body) -> str | None:
 
 def flaw_of_encoded(record: Record, encoded: bytes) -> str | None:
     """Why a record could not be read back, whose JSON this is; None when it could."""
-    kind, body = record.kind, record.body
-    check = _check_of(kind)
+    check = _check_of(record.kind)
     if check is None:
-        return f"unknown kind {kind!r}"
+        return f"unknown kind {record.kind!r}"
     try:
         check.decode(encoded)
     except (msgspec.MsgspecError, RecursionError) as error:
-        return f"{kind} could not be read back: {error}"
+        return f"{record.kind} could not be read back: {error}"
+    return flaw_of_values(record)
+
+
+def flaw_of_values(record: Record) -> str | None:
+    """Why a record of a known kind, whose types are right, could not be shown or reckoned with."""
+    kind, body = record.kind, record.body
+    check = _check_of(kind)
+    assert check is not None, kind
     if not is_storable(record.ts_ns):
         return f"{kind} could not be shown: its time is not in {YEARS}"
     for place in record.evidence:

@@ -11,8 +11,8 @@ from kubeledger.errors import BadInputError, LedgerUnavailableError
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording, write_recording
 from kubeledger.machine import Record
-from kubeledger.wire.codec import encode_line, kind_of
-from tests.ledger.making import NODE, append, batch, ledger_of
+from kubeledger.wire.codec import GENESIS, chained, encode_line, kind_of
+from tests.ledger.making import NODE, append, batch, deleted, ledger_of
 
 
 @pytest.fixture
@@ -81,6 +81,28 @@ def test_a_bad_file_is_named_with_its_line(  # type: ignore[no-untyped-def]
     with pytest.raises(BadInputError, match=reason) as caught:
         list(read_recording(path))
     assert (caught.value.file, caught.value.line, caught.value.exit_code) == (str(path), line, 3)
+
+
+@pytest.mark.parametrize("ts_ns", [2**63, -(2**63), 10**30])
+def test_values_that_no_ledger_would_hold(tmp_path: Path, ts_ns: int) -> None:
+    """A recording may come from anyone, with a chain and CRCs that fit."""
+    record = Record(
+        node=NODE,
+        seq=1,
+        ts_ns=ts_ns,
+        role="decision",
+        kind="images.ImageDeleted",
+        v=1,
+        cause=None,
+        evidence=(),
+        body=deleted(1),
+    )
+    payload = msgspec.json.encode(record)[:-1]
+    path = tmp_path / "absurd.ledger.jsonl"
+    path.write_bytes(payload + chained(payload, GENESIS)[0])
+    with pytest.raises(BadInputError, match="its time is not in 1678 to 2261") as caught:
+        list(read_recording(path))
+    assert (caught.value.file, caught.value.line) == (str(path), 1)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
