@@ -8,7 +8,7 @@ from typing import TextIO
 
 import click
 
-from kubeledger.cli.output import printable, write_rows
+from kubeledger.cli.output import counted, printable, write_rows
 from kubeledger.completeness import Completeness
 from kubeledger.completeness.beats import Gap
 from kubeledger.completeness.counters import WorkerCount
@@ -32,7 +32,7 @@ def write_report(report: Completeness, stream: TextIO) -> None:
         _say("no record in this time")
     else:
         first, last = format_ts(report.first_ts_ns), format_ts(report.last_ts_ns)
-        _say(f"{report.records:,} records from {first} to {last}")
+        _say(f"{counted(report.records, 'record')} from {first} to {last}")
     _sources(report.sources, stream)
     _verbosity(report.verbosity, stream)
     _gaps(report.gaps, stream)
@@ -85,7 +85,8 @@ def _sources(part: SourcesReport, stream: TextIO) -> None:
     )
     _list("records that the ledger lost", (_lost_records(lost) for lost in part.lost))
     if part.unfinished_imports:
-        _say(f"{part.unfinished_imports} imports were cut off: import the same again")
+        imports = counted(part.unfinished_imports, "import")
+        _say(f"cut off: {imports}; import the same again")
 
 
 def _lost_records(lost: LostSpan) -> str:
@@ -127,7 +128,7 @@ def _gaps(part: GapReport, stream: TextIO) -> None:
         write_rows(("beat", "period s", "seen", "longest s"), rows, "table", stream)
     else:
         _say("nothing that a kubelet does regularly is in the records: gaps cannot be told")
-    _say(f"{part.probe_workers} probe workers")
+    _say(counted(part.probe_workers, "probe worker"))
     if not part.holes and not part.gaps and not part.lost:
         _say("no gap")
     _list("single lines that the log lost", (_lost(lost) for lost in part.lost))
@@ -159,7 +160,7 @@ def _lost(lost: LostLines) -> str:
 def _hole(hole: Hole) -> str:
     where = f"{hole.file}:{hole.line_before} to {hole.file_after}:{hole.line_after}"
     if hole.lines_between is not None:
-        where += f", {hole.lines_between} lines in between"
+        where += f", {counted(hole.lines_between, 'line')} in between"
     beats = Counter(gap.beat for gap in hole.beats)
     names = ", ".join(sorted(beats)[:4]) + (", ..." if len(beats) > 4 else "")
     return f"{_span(hole.from_ts_ns, hole.to_ts_ns)}: {where}; without {names}"
@@ -182,8 +183,9 @@ def _counters(counts: list[WorkerCount]) -> None:
         "counters that do not agree",
         (
             f"{count.probe_type} probe of {count.namespace}/{count.pod}/{count.container} at"
-            f" {format_ts(count.ts_ns)}: counted {count.successful} successes and"
-            f" {count.failed} failures, recorded {count.recorded_successful} and"
+            f" {format_ts(count.ts_ns)}: counted"
+            f" {counted(count.successful, 'success', 'successes')} and"
+            f" {counted(count.failed, 'failure')}, recorded {count.recorded_successful} and"
             f" {count.recorded_failed}"
             for count in wrong
         ),
@@ -207,7 +209,8 @@ def _events(part: EventReport, stream: TextIO) -> None:
     silent = [kind for kind in part.kinds if kind.why]
     if silent:
         total = sum(kind.decisions for kind in silent)
-        _say(f"{total} further decisions are of {len(silent)} kinds that never become an event")
+        further, kinds = counted(total, "further decision"), counted(len(silent), "kind")
+        _say(f"of kinds that never become an event: {further} of {kinds}")
     if part.event_list:
         _reports(part, stream)
     _list(
@@ -224,13 +227,13 @@ def _events(part: EventReport, stream: TextIO) -> None:
 def _reports(part: EventReport, stream: TextIO) -> None:
     lossy = [reason for reason in part.reasons if reason.never or reason.counted]
     reported = sum(reason.reported for reason in part.reasons)
-    _say(f"{reported} events are in the log:")
+    _say(f"in the log: {counted(reported, 'event')}")
     columns = ("reason", "in the log", "event", "counted later", "never an event")
     rows = [(r.reason, r.reported, r.event, r.counted, r.never) for r in lossy]
     if len(lossy) < len(part.reasons):
         others = [reason for reason in part.reasons if reason not in lossy]
         whole = sum(reason.reported for reason in others)
-        rows.append((f"{len(others)} other reasons", whole, whole, 0, 0))
+        rows.append((counted(len(others), "other reason"), whole, whole, 0, 0))
     write_rows(columns, rows, "table", stream)
     for lost in part.lost:
         _say(f"{lost.reports} never became an event: {lost.why}")
@@ -241,7 +244,10 @@ def _missing(part: MissingReport, stream: TextIO) -> None:
     _say(f"{part.unverifiable} of {part.decisions} decisions could not be verified")
     _list(
         "what to collect next time",
-        (f"{one.decisions} decisions lack {one.what}: {one.advice}" for one in part.inputs),
+        (
+            f"{one.what}, for {counted(one.decisions, 'decision')}: {one.advice}"
+            for one in part.inputs
+        ),
     )
 
 
