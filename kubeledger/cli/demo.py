@@ -53,7 +53,7 @@ _QUESTIONS: tuple[tuple[str, str], ...] = (
 @click.command(epilog="Example: kubeledger demo --keep ./demo-ledger")
 @click.option(
     "--keep",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     metavar="DIR",
     help="Keep the ledger there instead of throwing it away.",
 )

@@ -32,7 +32,7 @@ __all__ = ["export"]
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    type=click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True),
     default="-",
     metavar="FILE",
     help="Write this file, all of it or nothing; compressed if it ends with .zst. "

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -114,6 +115,9 @@ def run() -> None:
     A closed pipe ends it quietly with 141 and an interrupt with 130, as shells have it: neither
     is a finding, and neither tells that nothing was found.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: what is written goes nowhere
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 # for good
     codes = [0]
     atexit.register(_leave, codes)  # the first one that is registered is called last
     codes[0] = _run()
@@ -143,7 +147,7 @@ def _ended() -> int:
         ClosedPipeError: nobody reads what it writes.
     """
     try:
-        ended = cli.main(standalone_mode=False)
+        ended = cli.main(prog_name="kubeledger", standalone_mode=False)
     except click.ClickException as error:
         _show(error)
         return error.exit_code

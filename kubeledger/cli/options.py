@@ -50,7 +50,7 @@ ledger_option = click.option(
     default=_DEFAULT_LEDGER,
     show_default=f"$KUBELEDGER, else ./{_DEFAULT_LEDGER}",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     help="Directory of the ledger.",
 )
 """``--ledger DIR``, passed as ``ledger: Path``; it need not exist."""

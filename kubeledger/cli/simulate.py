@@ -28,11 +28,16 @@ _BAD_INPUT = 3
 @click.command(
     epilog="Example: kubeledger simulate node.yaml && kubeledger sql --run restarts_by_cause"
 )
-@click.argument("scenario", required=False, metavar="[SCENARIO]", type=click.Path(path_type=Path))
+@click.argument(
+    "scenario",
+    required=False,
+    metavar="[SCENARIO]",
+    type=click.Path(path_type=Path, readable=False),
+)
 @ledger_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    type=click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True),
     metavar="FILE",
     help="Write this *.ledger.jsonl[.zst] (in place of a ledger, unless --ledger is given too); "
     "- is standard output.",
@@ -45,7 +50,7 @@ _BAD_INPUT = 3
 @click.option(
     "--openb",
     nargs=2,
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     metavar="NODES.csv PODS.csv",
     help="A node of the Alibaba GPU trace 2023 in place of a scenario.",
 )

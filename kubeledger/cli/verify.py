@@ -35,7 +35,7 @@ _UNVERIFIED = 5
 )
 @click.option(
     "--junit",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    type=click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True),
     metavar="FILE",
     help="Also write the findings as JUnit XML; - writes it to standard output, and nothing else.",
 )

@@ -40,7 +40,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 def permission_advice(error: Exception) -> str:
     """What to do where reading is not allowed; empty for other errors."""
     if isinstance(error, PermissionError):
-        return "run as a user who may read it, or import a copy that you may read"
+        return "run as a user who may read it, or take a copy that you may read"
     return ""
 
 

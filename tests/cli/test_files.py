@@ -178,6 +178,17 @@ def test_an_input_that_is_no_file(nodes: Nodes, command: tuple[str, ...], tmp_pa
     assert "Traceback" not in result.output
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+@pytest.mark.parametrize("command", MISSING, ids=" ".join)
+def test_an_input_that_is_forbidden(nodes: Nodes, command: tuple[str, ...], tmp_path: Path) -> None:
+    """Bad input, too."""
+    (name,) = {word for word in command if word.startswith("none.")}
+    (tmp_path / name).touch(mode=0)
+    result = run(*(nodes.ledger("node-a") if word == "A" else word for word in command))
+    assert result.exit_code == 3, result.output
+    assert "permission denied" in result.stderr.lower()
+
+
 def test_the_subsystem_is_looked_at_first() -> None:
     """The first wrong word is the one that is told."""
     result = run("judge", "foo", "x")

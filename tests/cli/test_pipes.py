@@ -75,6 +75,19 @@ def test_a_reader_that_reads_all(nodes: Nodes) -> None:
     assert read
 
 
+@pytest.mark.parametrize("command", [("--help",), ("ls", "-o", "jsonl"), ("export",)], ids=" ".join)
+def test_no_standard_output_at_all(nodes: Nodes, command: tuple[str, ...]) -> None:
+    """What is closed takes nothing, and is nobody's fault."""
+    more = () if command == ("--help",) else ("--ledger", nodes.ledger("node-b"))
+    done = subprocess.run(
+        ["bash", "-c", '"$@" >&-', "bash", sys.executable, "-m", "kubeledger", *command, *more],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a file of Linux")
 @pytest.mark.parametrize("command", [("ls",), ("ls", "--limit", "1"), ("export",)], ids=" ".join)
 def test_a_full_disk_below_standard_output(nodes: Nodes, command: tuple[str, ...]) -> None:
