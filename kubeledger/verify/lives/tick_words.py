@@ -34,6 +34,7 @@ def tell_of_tick(bench: Bench, worker: RebuiltWorker, record: Record, body: Prob
             f"the tick names container {named}, and {worker.container_id} ran",
             (record.seq, f"container {named}"),
             (worker.container_seq or record.seq, f"container {worker.container_id}"),
+            by_absence=True,  # of the start of another container
         )
     ask = worker.ask
     if ask is not None and ask.spec is not None and worker.probe is None:
