@@ -7,10 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.audit.caches import check_caches, prove_caches
 from kubeledger.audit.contents import Contents, contents_of
-from kubeledger.importers.histories import is_ledger, is_recording, open_histories
+from kubeledger.importers.histories import (
+    STDIN,
+    is_ledger,
+    is_recording,
+    open_histories,
+    recording_on_stdin,
+)
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit_recording import audit_recording
 from kubeledger.ledger.audit_report import Finding, NodeAudit
@@ -48,7 +55,8 @@ def audit_sources(
     """Prove records, caches, and what is recorded.
 
     Args:
-        sources: ledgers, recordings, or a node's files, which are imported for the while.
+        sources: ledgers, recordings, or a node's files, which are imported for the while;
+            ``-`` is standard input.
         ledger: is audited when there are no sources.
         expected: ``[NODE=]DIGEST`` each: chain digests that some record must have.
         chain_only: leave out checkpoints, cgroups and what the caches hold.
@@ -56,6 +64,34 @@ def audit_sources(
     Raises:
         KubeledgerError: as the ledger, ``audit_recording`` and ``open_histories``.
     """
+    with recording_on_stdin(sources) as copy:
+        if copy is None:
+            return _audit(sources, ledger, expected, chain_only=chain_only)
+        names = [str(copy) if source == "-" else source for source in sources]
+        return _of_stdin(_audit(names, ledger, expected, chain_only=chain_only), str(copy))
+
+
+def _of_stdin(report: SourcesAudit, copy: str) -> SourcesAudit:
+    """The same, about standard input instead of its copy."""
+
+    def told(name: str) -> str:
+        return STDIN if name == copy else name
+
+    nodes = [
+        replace(
+            node,
+            source=told(node.source),
+            tail=node.tail and replace(node.tail, file=told(node.tail.file)),
+        )
+        for node in report.nodes
+    ]
+    findings = [replace(finding, file=told(finding.file)) for finding in report.findings]
+    return replace(report, nodes=tuple(nodes), findings=tuple(findings))
+
+
+def _audit(
+    sources: Sequence[str], ledger: Path, expected: Sequence[str], *, chain_only: bool
+) -> SourcesAudit:
     wanted = {_digest_of(text) for text in expected}
     places = [Path(source) for source in sources] if sources else [ledger]
     ledgers = [Ledger.open(path) for path in places if not sources or is_ledger(path)]

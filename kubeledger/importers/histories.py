@@ -24,11 +24,20 @@ from kubeledger.ledger.regular import open_regular
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.replay.histories import History, histories_of_ledger, histories_of_recording
 
-__all__ = ["RECORDING_SUFFIXES", "is_ledger", "is_recording", "open_histories"]
+__all__ = [
+    "RECORDING_SUFFIXES",
+    "STDIN",
+    "is_ledger",
+    "is_recording",
+    "open_histories",
+    "recording_on_stdin",
+]
 
 RECORDING_SUFFIXES = (".ledger.jsonl", ".ledger.jsonl.zst")
 
-_STDIN = "standard input"
+STDIN = "standard input"
+"""What people call ``-``."""
+
 _HEAD_BYTES = 4096
 _PACKED_HEAD_BYTES = 256 << 10
 """More than the first block of zstd takes, before which nothing is unpacked."""
@@ -63,24 +72,28 @@ def _begins_with_record(head: bytes) -> bool:
 
 
 @contextmanager
-def _recording_on_stdin(scratch: Path, *, asked: bool) -> Iterator[Path | None]:
-    """A copy of standard input if that is a recording; else None, and nothing was read.
+def recording_on_stdin(sources: Sequence[str]) -> Iterator[Path | None]:
+    """A copy of standard input, where a source is ``-`` and a recording comes there.
+
+    Else None, and nothing was read. The copy goes with the context.
 
     Raises:
         BadInputError: as of the caller, about standard input instead of the copy.
     """
-    if not asked or sys.stdin is None or not _begins_with_record(_peek(sys.stdin.buffer)):
+    asked = "-" in sources and sys.stdin is not None
+    if not asked or not _begins_with_record(_peek(sys.stdin.buffer)):
         yield None
         return
-    copy = scratch / "stdin.ledger.jsonl"
-    with storage_errors("copy standard input", copy), copy.open("wb") as out:
-        shutil.copyfileobj(sys.stdin.buffer, out)
-    try:
-        yield copy
-    except BadInputError as error:
-        if error.file == str(copy):
-            error.file = _STDIN
-        raise
+    with tempfile.TemporaryDirectory(prefix="kubeledger-") as scratch:
+        copy = Path(scratch) / "stdin.ledger.jsonl"
+        with storage_errors("copy standard input", copy), copy.open("wb") as out:
+            shutil.copyfileobj(sys.stdin.buffer, out)
+        try:
+            yield copy
+        except BadInputError as error:
+            if error.file == str(copy):
+                error.file = STDIN
+            raise
 
 
 def _peek(stream: BinaryIO) -> bytes:
@@ -119,13 +132,13 @@ def open_histories(
     files: list[str] = []
     with (
         tempfile.TemporaryDirectory(prefix="kubeledger-") as scratch,
-        _recording_on_stdin(Path(scratch), asked="-" in sources) as on_stdin,
+        recording_on_stdin(sources) as on_stdin,
     ):
         for source in sources:
             path = Path(source)
             if source == "-" and on_stdin is not None:
                 histories += [
-                    msgspec.structs.replace(history, label=_STDIN)
+                    msgspec.structs.replace(history, label=STDIN)
                     for history in histories_of_recording(on_stdin)
                 ]
             elif source != "-" and is_ledger(path):

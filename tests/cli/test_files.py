@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -111,6 +112,22 @@ def test_a_recording_on_standard_input(nodes: Nodes) -> None:
     damaged = fed(whole.replace(b'"seq":7,', b'"seq":8,', 1), "verify", "-")
     assert damaged.exit_code == 3
     assert damaged.stderr.startswith("error: standard input:7: ")
+
+
+def test_an_audit_of_standard_input(nodes: Nodes) -> None:
+    """As of a file: its digest counts, and what does not fit is told with its place."""
+    path = nodes.recording("node-b")
+    whole = Path(path).read_bytes()
+    of_file = run("audit", path)
+    digest = re.search(r"digest (\S+)", of_file.stdout)
+    assert digest is not None
+    piped = fed(whole, "audit", "-", "--expect", digest[1])
+    assert (piped.exit_code, piped.stdout) == (0, of_file.stdout)
+    damaged = whole.replace(b'"seq":7,', b'"seq":8,', 1)
+    Path("bad.ledger.jsonl").write_bytes(damaged)
+    of_file, piped = run("audit", "bad.ledger.jsonl"), fed(damaged, "audit", "-")
+    assert piped.exit_code == of_file.exit_code != 0
+    assert piped.output == of_file.output.replace("bad.ledger.jsonl", "standard input")
 
 
 def test_a_recording_in_a_real_pipe(nodes: Nodes) -> None:
