@@ -192,6 +192,14 @@ def _report(plan: Plan) -> NodeReport:
     )
 
 
+def _counts(run: Run, plan: Plan) -> bool:
+    """Whether a run's facts are an earlier import's, be it that this was killed.
+
+    A killed import of the same sources goes on; records of no import are not an import's.
+    """
+    return run.complete or run.digest not in (None, plan.digest)
+
+
 def _overlaps(run: Run, plan: Plan) -> bool:
     timing = plan.timing
     return (
@@ -224,7 +232,7 @@ class _Ingestion:
         # Its records end the ledger: what is missing goes right behind them.
         self._in_place = bool(self._interrupted) and self._interrupted[-1] is last
         self._resumed = self._stored_of(ledger, self._interrupted, same_body)
-        earlier = [run for run in history.runs if run.complete and _overlaps(run, plan)]
+        earlier = [run for run in history.runs if _counts(run, plan) and _overlaps(run, plan)]
         self._earlier = self._stored_of(ledger, earlier, same_subject)
         self._known_findings = set() if coverage.is_empty else self._findings(ledger)
         self._dropped_ts_ns = history.dropped_ts_ns

@@ -212,6 +212,27 @@ def test_a_killed_import_with_another_behind_it(
     assert run(ledger, root).added == 0
 
 
+@pytest.mark.parametrize("batches", [1, 4, 9])
+def test_a_killed_import_and_a_part_of_its_sources(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, batches: int
+) -> None:
+    """What the killed one stored is not stored again; with all sources the rest comes."""
+    root = write_node(tmp_path / "n")
+    with monkeypatch.context() as patch:
+        kill_after(patch, batches)
+        with pytest.raises(Killed):
+            run(ledger, root)
+    run(ledger, root / "kubelet.log")
+    told = [fact for fact in facts(ledger).items() if fact[1] > 1]
+    whole = Ledger.create(tmp_path / "whole")
+    run(whole, root / "kubelet.log")
+    run(whole, root)
+    assert told == [fact for fact in facts(whole).items() if fact[1] > 1]
+    run(ledger, root)
+    assert facts(ledger) == facts(whole)
+    assert run(ledger, root).added == 0
+
+
 def test_new_snapshots_add_only_themselves(tmp_path: Path, ledger: Ledger) -> None:
     """A directory that grew: the log and the old snapshots are known."""
     root = write_node(tmp_path / "n")
