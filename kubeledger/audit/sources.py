@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from kubeledger.audit.caches import check_caches, prove_caches
 from kubeledger.audit.contents import Contents, contents_of
+from kubeledger.errors import BadInputError
 from kubeledger.importers.histories import (
     STDIN,
     is_ledger,
@@ -62,6 +63,7 @@ def audit_sources(
         chain_only: leave out checkpoints, cgroups and what the caches hold.
 
     Raises:
+        BadInputError: ``chain_only``, and a source is no ledger and no recording.
         KubeledgerError: as the ledger, ``audit_recording`` and ``open_histories``.
     """
     with recording_on_stdin(sources) as copy:
@@ -96,6 +98,8 @@ def _audit(
     places = [Path(source) for source in sources] if sources else [ledger]
     ledgers = [Ledger.open(path) for path in places if not sources or is_ledger(path)]
     files = [path for path in places if sources and not is_ledger(path) and is_recording(path)]
+    if chain_only and sources:
+        _check_chained(path for path in places if not is_ledger(path) and path not in files)
     reports = [
         *(audit(opened, wanted) for opened in ledgers),
         *(audit_recording(path, wanted) for path in files),
@@ -117,6 +121,22 @@ def _audit(
         missing_digests=tuple(text for text in expected if not _is_held(text, nodes)),
         contents=contents,
     )
+
+
+def _check_chained(others: Iterable[Path]) -> None:
+    """Refuse what holds no chain, where nothing but that is proved.
+
+    Raises:
+        BadInputError: there is some.
+    """
+    for path in others:
+        if str(path) != "-" and not path.exists():
+            raise BadInputError("no such file or directory", file=str(path))
+        raise BadInputError(
+            "is no ledger and no recording: it holds no chain to prove",
+            advice="leave --chain-only out for a node's files",
+            file=STDIN if str(path) == "-" else str(path),
+        )
 
 
 @contextmanager

@@ -70,6 +70,20 @@ def test_a_cgroup_that_is_not_what_the_pod_asks_for(node: Path) -> None:
     assert run("audit", ledger).exit_code == 1
 
 
+def test_a_chain_only_where_there_is_one(node: Path, tmp_path: Path) -> None:
+    """What is no ledger and no recording is refused, not sound; so beside one that is."""
+    ledger, garbage = tmp_path / "l", tmp_path / "garbage"
+    run("import", node, "--ledger", ledger)
+    garbage.write_bytes(b"\x00garbage\n")
+    for source in (tmp_path / "none", tmp_path, node, node / "kubelet.log", garbage, "-"):
+        result = run("audit", "--chain-only", ledger, source)
+        assert (result.exit_code, result.stdout) == (3, ""), source
+        name = "standard input" if source == "-" else source
+        why = "no such file" if source == tmp_path / "none" else "is no ledger and no recording"
+        assert f"error: {name}: {why}" in result.stderr
+    assert run("audit", "--chain-only", ledger).exit_code == 0
+
+
 def test_a_checkpoint_whose_checksum_does_not_fit(node: Path) -> None:
     """One digit of a device's name is enough."""
     checkpoint = sorted(node.glob("snapshots/*/kubelet_internal_checkpoint"))[-1]
