@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["bound", "named", "sql"]
 
 _CELL_WIDTH_MIN = 20
+_QUERY_BYTES_MAX = 16 << 20
 
 
 @click.command(
@@ -89,13 +90,23 @@ def sql(
 
             shipped = find_query(run_)
             _show(database, shipped.sql, bound(shipped, given), output)
-        elif query is None and sys.stdin.isatty():
+        elif query is None and sys.stdin is not None and sys.stdin.isatty():
             from kubeledger.cli.sql_shell import Shell
 
             Shell(lambda text, values: _show(database, text, values, output)).run()
         else:
-            text = sys.stdin.read() if query in {None, "-"} else query
+            text = _query_on_stdin() if query in {None, "-"} else query
             _show(database, text or "", dict(given), output)
+
+
+def _query_on_stdin() -> str:
+    from kubeledger.cli.files import STANDARD_INPUT, read_input
+    from kubeledger.errors import BadInputError
+
+    try:
+        return read_input("-", _QUERY_BYTES_MAX).decode()
+    except UnicodeDecodeError as error:
+        raise BadInputError("is not UTF-8", file=STANDARD_INPUT) from error
 
 
 def bound(shipped: ShippedQuery, given: dict[str, str]) -> dict[str, str | None]:

@@ -206,6 +206,37 @@ def test_an_input_that_is_forbidden(nodes: Nodes, command: tuple[str, ...], tmp_
     assert "permission denied" in result.stderr.lower()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("audit", "--chain-only", "-"),
+        ("audit", "-"),
+        ("sql", "--ledger", "A", "-"),
+        ("sql", "--ledger", "A"),
+    ],
+    ids=" ".join,
+)
+def test_a_closed_standard_input(nodes: Nodes, command: tuple[str, ...]) -> None:
+    """``<&-``: bad input, and no fault of the program."""
+    words = [nodes.ledger("node-a") if word == "A" else word for word in command]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", sys.executable, "-m", "kubeledger", *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "standard input" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_query_on_standard_input_that_is_no_text(nodes: Nodes) -> None:
+    """Bad input, too."""
+    result = fed(b"select '\xff'", "sql", "--ledger", nodes.ledger("node-a"), "-")
+    assert (result.exit_code, result.stderr) == (3, "error: standard input: is not UTF-8\n")
+
+
 def test_the_subsystem_is_looked_at_first() -> None:
     """The first wrong word is the one that is told."""
     result = run("judge", "foo", "x")
