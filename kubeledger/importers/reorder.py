@@ -17,9 +17,8 @@ from kubeledger.importers.facts import Fact
 from kubeledger.importers.klog_outputs import ClockStep, LogOutput, Ordered, WrongStamp
 from kubeledger.importers.klog_time import STEP_NS, Doubt
 from kubeledger.ledger.records import FindingReported
-from kubeledger.lifecycle.disputes import LINES_DISAGREE, Dispute
+from kubeledger.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
 from kubeledger.machine import Evidence
-from kubeledger.units import format_ts
 
 __all__ = ["in_order"]
 
@@ -119,14 +118,7 @@ class _Waiting:
 
 def _finding(doubt: Doubt, evidence: Evidence) -> Fact:
     """What the reader of the ledger must know: the text of the evidence is not what counts."""
-    told, before, after = (
-        format_ts(each) for each in (doubt.told_ns, doubt.before_ns, doubt.after_ns)
-    )
-    dispute = Dispute(
-        "node",
-        "the stamp of one line does not go with those above and below it, and is not believed",
-        f"{evidence.file}:{evidence.line}: {told}",
-        f"{before} and {after}",
-    )
+    place = f"{evidence.file}:{evidence.line}"
+    dispute = stamp_dispute(place, doubt.told_ns, doubt.before_ns, doubt.after_ns)
     body = FindingReported(finding=LINES_DISAGREE, file=evidence.file, message=dispute.message)
     return Fact(doubt.before_ns, body, (evidence,))

@@ -11,7 +11,8 @@ from bisect import bisect_right
 
 import msgspec
 
-from kubeledger.ledger.records import RecordsDropped, RecordsLost
+from kubeledger.ledger.records import FindingReported, RecordsDropped, RecordsLost
+from kubeledger.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
@@ -21,6 +22,9 @@ __all__ = ["Loss", "Losses"]
 
 _BEFORE_NS = 300 * NS_PER_S
 """What a decision needs may come behind it: the end of a run, the next reading of counters."""
+
+_STAMP_AROUND_NS = 60 * NS_PER_S
+"""What rests on a line with a wrong stamp: the ticks and syncs around it."""
 
 _FEW = 3
 """Fewer missing beats than that do not tell where the loss began and ended."""
@@ -58,6 +62,7 @@ class Losses:
         self._starts: list[int] = []
         self._losses: list[Loss] = []
         self._drops: list[tuple[int, RecordsDropped]] = []
+        self._stamps: list[tuple[int, tuple[int, ...]]] = []
         self._lost = LostRecords()
 
     def note(self, record: Record) -> None:
@@ -68,8 +73,16 @@ class Losses:
             self._drops.append((record.seq, record.body))
         elif isinstance(record.body, KubeletStarted):
             self._starts.append(record.ts_ns)
+        elif isinstance(record.body, FindingReported):
+            self._note_stamp(record.seq, record.body)
         else:
             self._lost.note(record)
+
+    def _note_stamp(self, seq: int, body: FindingReported) -> None:
+        dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
+        stamps = stamps_of(dispute) if dispute is not None else ()
+        if stamps:
+            self._stamps.append((seq, stamps))
 
     def settle(self) -> None:
         """The first reading is over."""
@@ -77,6 +90,7 @@ class Losses:
         self._losses = [self._loss(seq, body) for seq, body in self._told]
         self._losses += [self._drop(seq, body) for seq, body in self._drops]
         self._losses += [self._lost_by_ledger(seq, body) for seq, body in self._lost.missing()]
+        self._losses += [_out_of_place(seq, stamps) for seq, stamps in self._stamps]
 
     def _loss(self, seq: int, body: LogThinned) -> Loss:
         phrase = (
@@ -121,3 +135,13 @@ class Losses:
     def at(self, ts_ns: int) -> Loss | None:
         """The loss that a verdict at a time must reckon with."""
         return next((loss for loss in self._losses if loss.holds(ts_ns)), None)
+
+
+def _out_of_place(seq: int, stamps: tuple[int, ...]) -> Loss:
+    """The stamp of a line is wrong, or the line was moved: nothing tells which."""
+    return Loss(
+        from_ts_ns=min(stamps) - _STAMP_AROUND_NS,
+        to_ts_ns=max(stamps) + _STAMP_AROUND_NS,
+        seq=seq,
+        phrase="the right time of a line whose stamp does not go with those around it",
+    )

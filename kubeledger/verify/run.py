@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 
 from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
-from kubeledger.ledger.records import RecordsDropped
+from kubeledger.ledger.records import FindingReported, RecordsDropped
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, LogThinned, NodeObserved
@@ -99,6 +99,7 @@ def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee
     """The first reading: what later records tell of earlier times."""
     always: tuple[type[Body], ...] = (
         EvictionSignalObserved,
+        FindingReported,
         ImageFsObserved,
         KubeletStarted,
         LogThinned,

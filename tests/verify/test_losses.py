@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.ledger.records import ImportCompleted, RecordsLost
+from kubeledger.ledger.records import FindingReported, ImportCompleted, RecordsLost
+from kubeledger.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
@@ -213,3 +214,37 @@ def test_lies_about_settings_and_specs_are_caught_in_a_lossy_log(
     assert verdict_with(in_a_lossy_log, "lifecycle.PodRejected", reason="Nothing") == {
         "unverifiable"
     }
+
+
+def test_a_line_out_of_place_proves_nothing_near_it() -> None:
+    """Its stamp is wrong, or it was moved: from one time to the other, and a minute around."""
+    told_ns, before_ns, after_ns = (minute * MINUTE_S * NS_PER_S for minute in (10, 14, 15))
+    dispute = stamp_dispute("kubelet.log:7", told_ns, before_ns, after_ns)
+    said = FindingReported(finding=LINES_DISAGREE, file="kubelet.log", message=dispute.message)
+    bench = bench_with((14 * MINUTE_S, said))
+    verdicts = {minute: ask(bench, minute)[0].verdict for minute in (8, 9, 12, 15, 16, 17)}
+    assert verdicts == {
+        8: "impossible",
+        9: "unverifiable",
+        12: "unverifiable",
+        15: "unverifiable",
+        16: "impossible",
+        17: "impossible",
+    }
+    assert ask(bench, 12)[0].missing == (
+        "the right time of a line whose stamp does not go with those around it",
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "node: something else: this says kubelet.log:7: 1970-01-01T00:10:00Z, others say a and b",
+        stamp_dispute("kubelet.log:7", 1, 2, 3).message.replace("1970", "year"),
+        "no dispute",
+    ],
+)
+def test_another_finding_is_no_line_out_of_place(message: str) -> None:
+    """Nor is one whose times were redacted."""
+    said = FindingReported(finding=LINES_DISAGREE, file="kubelet.log", message=message)
+    assert ask(bench_with((600, said)), 10)[0].verdict == "impossible"
