@@ -691,6 +691,16 @@ def test_an_odd_write_waits_for_the_beat() -> None:
     assert [f.verdict for f in found] == ["match", "match", "impossible", "match"]
 
 
+@pytest.mark.parametrize(("from_start", "verdict"), [(True, "impossible"), (False, "unverifiable")])
+def test_a_write_before_anything_is_told(from_start: bool, verdict: str) -> None:
+    """Behind the cut head of a log: a file tells settings of a process that began before."""
+    (_, begun), *others = start()
+    begun = msgspec.structs.replace(begun, from_start=from_start)
+    steps = [(0, begun), *others, (30, QOSCgroupsUpdated()), (60.5, QOSCgroupsUpdated())]
+    found = findings(scene(*steps), kind=QOSCgroupsUpdated.kind)
+    assert found[1].verdict == verdict
+
+
 def writes(steps: list[tuple[float, Body]]) -> list[str]:
     """The verdicts about the writes of the QoS level, up to the beat that follows."""
     steps = sorted([*steps, (60.5, QOSCgroupsUpdated())], key=lambda step: step[0])

@@ -207,7 +207,7 @@ class CgroupVerifier(Verifier):
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self.judge.kubelet_started()
         self.lives.kubelet_started(record.ts_ns, restart=body.restart)
-        self._begun_ns = record.ts_ns
+        self._begun_ns = record.ts_ns if body.from_start else None
         self._current = None
 
     def _settings_observed(self, record: Record, body: SettingsObserved, state: NodeState) -> None:
