@@ -19,7 +19,7 @@ from kubeledger.errors import BadInputError
 from kubeledger.explain import parse_target
 from kubeledger.importers.klog_values import split_structured, text_values
 from kubeledger.importers.options import ImportOptions
-from kubeledger.kube._int64 import DIGITS_MAX
+from kubeledger.kube._int64 import DIGITS_MAX, stripped
 from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.kube.quantity import parse as parse_quantity
 from kubeledger.scenario import load_scenario
@@ -170,6 +170,10 @@ def _duration(data: bytes) -> None:
     holds(parse_go_duration(format_go_duration(span_ns)) == span_ns, "a duration changed")
 
 
+EXA = 18
+"""Power of ten of the last suffix."""
+
+
 def _quantity(data: bytes) -> None:
     try:
         quantity = parse_quantity(_text(data))
@@ -181,7 +185,8 @@ def _quantity(data: bytes) -> None:
         # of 17 digits may be written with 19 and read as a wide one, whose power is cut.
         again = Quantity.from_api(str(quantity))
         cut = again.wide and quantity.exponent > DIGITS_MAX
-        same = quantity.wide or cut or again == quantity
+        suffixless = stripped(quantity.unscaled, quantity.exponent)[1] > EXA
+        same = quantity.wide or suffixless or cut or again == quantity
         holds(same, "a quantity changed on its way")
         quantity.value()
         quantity.milli_value()
