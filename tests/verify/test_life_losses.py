@@ -130,6 +130,25 @@ def test_a_back_off_behind_lost_starts() -> None:
     assert found[-1].verdict == "unverifiable"
 
 
+@pytest.mark.parametrize("value", [10, 20, 40])
+@pytest.mark.parametrize("told", ["restart", "list", "end"])
+def test_a_back_off_behind_starts_of_another_process(told: str, value: int) -> None:
+    """The pod is older than the kubelet: the start of c1 raised the back-off, and nothing tells."""
+    status = {"name": "app", "containerID": "x://c1", "restartCount": 4}
+    begin: list[Step] = [*BEGIN]
+    if told == "end":
+        begin.insert(1, (1.5, msgspec.structs.replace(died("c0", 1), container=None, sandbox=None)))
+    elif told == "list":
+        counts = {"containerStatuses": [status]}
+        begin.append((2.5, msgspec.structs.replace(listed(), status=counts)))
+    count = 5 if told == "restart" else None
+    again = (5, started("c2")), (5, restarted("c2", "c1", restart_count=count))
+    steps: list[Step] = [*begin, (4, died("c1", 1)), *again, (7, died("c2", 1))]
+    found, _ = judged(*steps, (7.5, backed_off(value)), (60, listed()))
+    assert [each.verdict for each in found] == ["match", "unverifiable"]
+    assert found[-1].missing == ("the restarts of container app since the kubelet started",)
+
+
 def test_a_kill_whose_tick_is_missing() -> None:
     """Only where no tick can be missing a kill has no cause."""
     failed: list[Step] = [(at, tick("failure")) for at in (5, 15)]

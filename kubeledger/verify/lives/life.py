@@ -161,6 +161,21 @@ class Life(msgspec.Struct):
     is_sure: bool = True
     entry: Entry = msgspec.field(default_factory=Entry)
 
+    def tell_count(self, count: int | None) -> None:
+        """The restart count of ``newest``; it may tell of more instances than were seen."""
+        self.count = count
+        seen = 0 if self.before is None else 1
+        if self.earlier is None and count is not None and count > seen:
+            self.is_older()
+
+    def is_older(self) -> None:
+        """Instances came before those that were seen, so the first of these was a restart, too.
+
+        Whether the kubelet process that knows the pod made it is not known.
+        """
+        if self.is_first:
+            self.is_first, self.entry.values = False, None
+
     def start(self, instance: Instance) -> None:
         """Another instance runs, or ran: one that ends at once is seen at its end only."""
         self.is_sure = True
@@ -247,6 +262,8 @@ class Lives:
 
     def died(self, record: Record, body: ContainerDied, key: str) -> None:
         """An instance ended."""
+        if body.container is None and body.sandbox is not True:
+            self._ended_unnamed(key)
         if body.container is None or body.sandbox:
             return
         life = self.of(key, body.container)
@@ -259,6 +276,13 @@ class Lives:
                 return
         life.early_end = Instance(body.container_id)
         life.early_end.die(record, body.exit_code, by_itself=True)
+
+    def _ended_unnamed(self, key: str) -> None:
+        """What ended may have been an instance before those that were seen of any container."""
+        self._added.discard(key)
+        for life in self.all_of(key).values():
+            if life.before is None:
+                life.is_older()
 
     def lose(self) -> None:
         """Records are missing: starts may have been among them."""

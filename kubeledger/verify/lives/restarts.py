@@ -102,7 +102,7 @@ class RestartJudge:
         if not same or str(container_id).rpartition("//")[2] != life.newest.container_id:
             return
         if life.count is None:
-            life.count = count
+            life.tell_count(count)
         elif life.count != count and not self._book.is_miscounted(key, life.newest.container_id):
             self._bench.contradict(
                 record.ts_ns,
@@ -257,7 +257,7 @@ class RestartJudge:
             if before_count is not None and listed != before_count + 1:
                 life.entry.values = None
             count = listed
-        life.count = count if count is not None else body.restart_count
+        life.tell_count(count if count is not None else body.restart_count)
         if count is not None and body.restart_count is not None:
             expected["restart_count"] = count
         return expected
