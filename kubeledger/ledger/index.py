@@ -78,6 +78,7 @@ def without_dropped(info: NodeInfo, begin: Begin) -> NodeInfo:
             digest=dropped.open_import,
             complete=dropped.open_import_complete or any(run.complete for run in across),
             end_seq=max([run.end_seq for run in across if run.end_seq > begin.seq], default=0),
+            reopened_seq=across[0].reopened_seq if across else None,
         )
         runs.insert(0, going_on)
     return NodeInfo(
@@ -101,6 +102,7 @@ def _note_runs(info: NodeInfo, records: Sequence[tuple[int, Body | None]], last_
             run.max_ts_ns = ts_ns
         if isinstance(body, ImportCompleted) and run.digest == body.digest:
             run.complete, run.end_seq = True, seq
+            run.reopened_seq = run.reopened_seq or 0
 
 
 def _note_loss(info: NodeInfo, seq: int, body: RecordsLost) -> None:
@@ -115,5 +117,10 @@ def _note_loss(info: NodeInfo, seq: int, body: RecordsLost) -> None:
 
 def _run(first_seq: int, ts_ns: int, digest: str | None) -> Run:
     return Run(
-        first_seq=first_seq, last_seq=first_seq, first_ts_ns=ts_ns, max_ts_ns=ts_ns, digest=digest
+        first_seq=first_seq,
+        last_seq=first_seq,
+        first_ts_ns=ts_ns,
+        max_ts_ns=ts_ns,
+        digest=digest,
+        reopened_seq=0,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.manifest import Loss, NodeInfo, Run
 
-__all__ = ["drafts_of_losses", "loss_of"]
+__all__ = ["drafts_of_losses", "loss_of", "note_reopened"]
 
 
 def loss_of(counted: NodeInfo, left: NodeInfo, found_ts_ns: int) -> Loss:
@@ -42,6 +42,22 @@ def drafts_of_losses(info: NodeInfo) -> list[Draft]:
     ]
 
 
+def note_reopened(info: NodeInfo, known: NodeInfo) -> None:
+    """Note where imports stand that are not complete: what is appended now may be anybody's.
+
+    Args:
+        info: what is there, as a writer finds it; changed in place.
+        known: by the manifest; only what it counts is known to be of one writer.
+    """
+    before = {(run.first_seq, run.digest): run.reopened_seq for run in known.runs}
+    for run in info.runs:
+        reopened_seq = before.get((run.first_seq, run.digest))
+        if reopened_seq:
+            run.reopened_seq = min(reopened_seq, run.last_seq)
+        elif run.digest is not None and not run.complete:
+            run.reopened_seq = run.first_seq if reopened_seq is None else run.last_seq
+
+
 def _rest_begins(run: Run, kept: Run | None) -> int:
     """No lost record of a run stands before this time in the order of replay."""
     return run.first_ts_ns if kept is None else kept.max_ts_ns
@@ -52,5 +68,9 @@ def _is_complete(kept: Run | None) -> bool:
 
 
 def _holds_others(run: Run) -> bool:
-    """Whether there are records in it that are not the import's."""
-    return run.digest is None or (run.complete and run.end_seq != run.last_seq)
+    """Whether there may be records in it that are not the import's."""
+    if run.digest is None or (run.complete and run.end_seq != run.last_seq):
+        return True
+    if run.reopened_seq is None:
+        return not run.complete
+    return 0 < run.reopened_seq < run.last_seq

@@ -73,6 +73,9 @@ class Run(msgspec.Struct, kw_only=True):
         max_ts_ns: the latest time in it.
         digest: the import's identity; None when it is no import.
         complete: its ``ImportCompleted`` is there; ``end_seq`` is its number, 0 without one.
+        reopened_seq: its last record when a writer opened the ledger and the import was not
+            complete: those behind it may be anybody's. Its first one when that is not known;
+            0 when there was none; None as it was not noted.
     """
 
     first_seq: int
@@ -82,6 +85,7 @@ class Run(msgspec.Struct, kw_only=True):
     digest: str | None = None
     complete: bool = False
     end_seq: int = 0
+    reopened_seq: int | None = None
 
 
 class Loss(msgspec.Struct, kw_only=True):

@@ -19,7 +19,7 @@ from kubeledger.errors import DamagedLedgerError
 from kubeledger.ledger.base import begin_of
 from kubeledger.ledger.dropping import settle
 from kubeledger.ledger.index import INDEXED_KINDS, begin_segment, note_records, without_dropped
-from kubeledger.ledger.losses import loss_of
+from kubeledger.ledger.losses import loss_of, note_reopened
 from kubeledger.ledger.manifest import NodeInfo, SegmentInfo
 from kubeledger.ledger.sealing import file_crc, finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
@@ -143,6 +143,7 @@ def recover_node(
         _remove_snapshots(node, directory.parent, info.last_seq)
     elif not same:
         reports.append(CountedAnew(file=str(directory), problem=_OTHERS.format(known.last_seq)))
+    note_reopened(info, known if lost or same else NodeInfo())
     return settle(node, directory, begin, info), reports
 
 

@@ -108,6 +108,46 @@ def test_whose_the_lost_records_were(
     assert audit(ledger).findings
 
 
+@pytest.mark.parametrize(
+    ("kept", "later", "others"),
+    [
+        (3, (), False),
+        (3, (batch(20, 3),), True),
+        (7, (batch(20, 3),), True),
+        (3, (IMPORT[-1:],), True),
+        (3, (batch(20, 3), import_of([30, 31], "d2")), True),
+    ],
+)
+def test_others_behind_an_import_that_was_killed(
+    tmp_path: Path, kept: int, later: tuple[list[Draft], ...], others: bool
+) -> None:
+    """Of what was appended by a later writer nobody knows whose it was: it never heals."""
+    ledger = ledger_of(tmp_path / "l", IMPORT[:-1])
+    for drafts in later:
+        append(ledger, drafts)
+    recovered(cut(ledger, kept))
+    ((_, body),) = told(ledger)
+    assert ("d1" in body.imports, body.others) == (True, others)
+    append(ledger, IMPORT, import_of([30, 31], "d2"))
+    assert [loss.healed for loss in losses(ledger)] == [not others]
+
+
+@pytest.mark.parametrize("lost", ["manifest", "mark"])
+def test_a_killed_import_of_which_the_manifest_does_not_tell(tmp_path: Path, lost: str) -> None:
+    """Where it is not known that nobody else wrote into its run, somebody may have."""
+    ledger = ledger_of(tmp_path / "l", IMPORT[:-1])
+    append(ledger, batch(20, 3))
+    if lost == "manifest":
+        (ledger.path / MANIFEST).unlink()
+    else:
+        manifest = ledger.manifest()
+        manifest.nodes[NODE].runs[0].reopened_seq = None
+        save_manifest(ledger.path, manifest)
+    recovered(ledger)
+    recovered(cut(ledger, 3))
+    assert [body.others for _, body in told(ledger)] == [True]
+
+
 def test_a_loss_outlives_the_manifest(tmp_path: Path) -> None:
     """It is in the chain: made again from the records alone, the manifest knows it."""
     ledger = recovered(cut(ledger_of(tmp_path / "l", IMPORT), 3))

@@ -71,12 +71,13 @@ def test_runs_are_counted_with_and_without_a_manifest(tmp_path: Path) -> None:
     expected = [
         Run(
             first_seq=1, last_seq=5, first_ts_ns=5, max_ts_ns=9, digest="d1",
-            complete=True, end_seq=5,
+            complete=True, end_seq=5, reopened_seq=0,
         ),
-        Run(first_seq=6, last_seq=7, first_ts_ns=2, max_ts_ns=2, digest="d2"),
+        Run(first_seq=6, last_seq=7, first_ts_ns=2, max_ts_ns=2, digest="d2", reopened_seq=0),
     ]  # fmt: skip
     assert ledger.info(NODE).runs == ledger.manifest().nodes[NODE].runs == expected
     with Ledger.open(ledger.path).writer() as writer:
+        expected[1].reopened_seq = 7
         writer.append(NODE, batch(40, 3))
         assert ledger.manifest().nodes[NODE].runs == expected
         assert ledger.info(NODE).runs[1].max_ts_ns == 42
