@@ -156,6 +156,7 @@ class Node:
         *ids: str,
         container: str = "c",
         ask: bool = True,
+        at: float | None = None,
         **fields: Any,  # noqa: ANN401 # any field
     ) -> int:
         """The container asks, and gets devices."""
@@ -163,7 +164,7 @@ class Node:
         body = DevicesAllocated(
             **_of(name), container=container, resource=GPU, device_ids=tuple(sorted(ids)), **fields
         )
-        return self.add(body, cause=cause)
+        return self.add(body, at=at, cause=cause)
 
     def refuse(self, name: str, needed: int, error: str, **fields: Any) -> int:  # noqa: ANN401 # any field
         """The container asks, and is refused."""

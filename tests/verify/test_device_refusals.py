@@ -109,6 +109,36 @@ def test_open_counts() -> None:
     assert node.finding(node.short("a", 6, 5)).verdict == "impossible"
 
 
+@pytest.mark.parametrize(
+    ("free", "verdict"), [(1, "unverifiable"), (0, "unverifiable"), (2, "impossible")]
+)
+def test_a_grant_that_the_next_checkpoint_does_not_hold(free: int, verdict: str) -> None:
+    """The first one behind the log's begin shows what was held; what a later one adds came later.
+
+    Nobody knows when: what it adds may have been held at the refusal, or not.
+    """
+    node = Node()
+    node.steps.clear()
+    node.start(from_start=False)
+    node.plugin()
+    node.pod("h", ("c", 2, "app"), added=False)
+    entries: dict[tuple[str, str], dict[str, tuple[str, ...]]]
+    entries = {("h", "c"): {"0": ("gpu-0", "gpu-1")}}
+    node.checkpoint(entries)
+    node.grant("h", "gpu-0", "gpu-1", ask=False, told_by="checkpoint", at=node.now)
+    node.pod("b", ("c", 1, "app"))
+    node.grant("b", "gpu-2")
+    node.pod("a", ("c", 3, "app"))
+    refused = node.short("a", 3, free)
+    node.lives("h")
+    node.lives("b")
+    entries |= {("b", "c"): {"0": ("gpu-2",)}, ("d", "c"): {"0": ("gpu-3",)}}
+    node.checkpoint(entries)
+    node.grant("d", "gpu-3", ask=False, told_by="checkpoint", at=node.now)
+    node.lives("d")
+    assert node.finding(refused).verdict == verdict
+
+
 def test_hints_fail_with_what_may_be_used_again() -> None:
     """Requested is all, available counts reusable devices."""
     node = two_free()

@@ -42,9 +42,10 @@ def surroundings(evidence: Evidence, desk: Desk) -> str:
     for device in sorted(in_use.certain | in_use.maybe):
         holders = in_use.sharers.get(device) or (in_use.holders[device],)
         names = joined(f"{desk.name_of(pod)}/{container}" for pod, container, _ in holders)
-        by_holder.setdefault(names, []).append(device)
-    for name, ids in list(by_holder.items())[:_SHOWN_MAX]:
-        parts.append(f"{listing(ids)} held by {name}")
+        held = "held" if device in in_use.certain else "perhaps held"
+        by_holder.setdefault(f"{held} by {names}", []).append(device)
+    for held_by, ids in list(by_holder.items())[:_SHOWN_MAX]:
+        parts.append(f"{listing(ids)} {held_by}")
     sick = listed.known - listed.maybe if listed.complete else frozenset()
     if sick:
         parts.append(f"{listing(sick)} not healthy")

@@ -158,20 +158,21 @@ class Foresight:
         """Whether a record behind a checkpoint tells of the grant that only it shows."""
         return any(at > when for at, _ in self.late_of(holder[0]).get(holder, ()))
 
-    def shows_all(self, when: When) -> bool:
-        """Whether what was held when a log begins shows later, in what it tells and checkpoints.
+    def shows_all(self, when: When) -> When | None:
+        """The checkpoint that shows, with what the log tells, all that was held when it begins.
 
-        It does if a checkpoint follows in the same process, whose grants and releases are told,
-        and until then no pod was let go of that nothing else tells of.
+        It does if it follows in the same process, whose grants and releases are told, and until
+        then no pod was let go of that nothing else tells of. None: there is none.
         """
         read = self.lists.next_reading(when)
         if read is None or not self.lists.tells_requests(when):
-            return False
+            return None
         known = self.late.keys() | self.granted
-        return all(
-            pod in known or not any(when < at < read for at in times)
+        untold = any(
+            pod not in known and any(when < at < read for at in times)
             for pod, times in self.let_go.items()
         )
+        return None if untold else read
 
     def still_holds(self, holder: Holder, devices: frozenset[str] | None, when: When) -> bool:
         """Whether a later checkpoint holds just these devices for a container.

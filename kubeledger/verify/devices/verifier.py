@@ -154,15 +154,19 @@ class DeviceVerifier(Verifier):
     def _log_begins(self, when: When) -> None:
         """The log begins within a process: what was held then shows in the next checkpoint."""
         desk = self._desk
-        desk.holdings.complete = desk.foresight.shows_all(when)
-        if not desk.holdings.complete:
+        read = desk.foresight.shows_all(when)
+        desk.holdings.complete = read is not None
+        if read is None:
             return
         for pod, late in sorted(desk.foresight.late.items()):
             added = desk.foresight.added.get(pod)
             if added is None or added < when:
                 for holder, grants in late.items():
-                    (_, seq), body = grants[0]
-                    desk.holdings.take(holder, Held(frozenset(body.device_ids), seq))
+                    (ts_ns, seq), body = grants[0]
+                    shown = ts_ns <= read[0]  # else it was granted later, nobody knows when
+                    if shown or desk.holdings.get(holder) is None:
+                        held = Held(frozenset(body.device_ids), seq, certain=shown)
+                        desk.holdings.take(holder, held)
 
     def _decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
         self._begin(record)
