@@ -49,7 +49,12 @@ def warn_of_losses_in(histories: Iterable[History]) -> None:
 
 def _warn(node: str, losses: list[RecordsLost]) -> None:
     if losses:
-        spans = ", ".join(f"{loss.first_seq} to {loss.last_seq}" for loss in losses)
+        spans = ", ".join(
+            f"{loss.first_seq} to {loss.last_seq}"
+            if loss.first_seq < loss.last_seq
+            else str(loss.last_seq)
+            for loss in losses
+        )
         words = (
             f"warning: the ledger lost acknowledged records of {node} ({spans}): the answer rests "
             "on what is left; import the same sources again, `kubeledger audit` tells more"

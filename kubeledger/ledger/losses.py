@@ -8,16 +8,30 @@ from kubeledger.ledger.manifest import Loss, NodeInfo, Run
 __all__ = ["drafts_of_losses", "loss_of", "note_reopened"]
 
 
-def loss_of(counted: NodeInfo, left: NodeInfo, found_ts_ns: int) -> Loss:
+def loss_of(counted: NodeInfo, left: NodeInfo, found_ts_ns: int) -> Loss | None:
     """What is lost between what the manifest counts and what is there.
+
+    Records that told of earlier losses are told anew, and no loss; None if there are no others.
 
     Args:
         counted: by the manifest.
         left: counted from the segments alone; fewer records.
         found_ts_ns: when it was found.
     """
+    told = {loss.seq for loss in counted.losses}
+
+    def is_lost(after_seq: int, run: Run) -> bool:
+        behind = range(max(after_seq, left.last_seq, run.first_seq - 1) + 1, run.last_seq + 1)
+        return any(seq not in told for seq in behind)
+
+    def holds_others(run: Run) -> bool:
+        own_seq = _own_seq(run)
+        return own_seq is None or is_lost(own_seq, run)
+
+    if told.issuperset(range(left.last_seq + 1, counted.last_seq + 1)):
+        return None
     kept = {run.first_seq: run for run in left.runs}
-    runs = [run for run in counted.runs if run.last_seq > left.last_seq]
+    runs = [run for run in counted.runs if is_lost(0, run)]
     begins = [_rest_begins(run, kept.get(run.first_seq)) for run in runs]
     open_ = [run for run in runs if not _is_complete(kept.get(run.first_seq))]
     return Loss(
@@ -27,7 +41,7 @@ def loss_of(counted: NodeInfo, left: NodeInfo, found_ts_ns: int) -> Loss:
         first_ts_ns=min(begins, default=None),
         last_ts_ns=max((run.max_ts_ns for run in runs), default=None),
         imports=[run.digest for run in open_ if run.digest is not None],
-        others=len(open_) < len(runs) or not runs or any(map(_holds_others, open_)),
+        others=len(open_) < len(runs) or not runs or any(map(holds_others, open_)),
         found_ts_ns=found_ts_ns,
     )
 
@@ -67,10 +81,9 @@ def _is_complete(kept: Run | None) -> bool:
     return kept is not None and kept.complete
 
 
-def _holds_others(run: Run) -> bool:
-    """Whether there may be records in it that are not the import's."""
-    if run.digest is None or (run.complete and run.end_seq != run.last_seq):
-        return True
-    if run.reopened_seq is None:
-        return not run.complete
-    return 0 < run.reopened_seq < run.last_seq
+def _own_seq(run: Run) -> int | None:
+    """The records behind this one may be others than the import's; None: all of them."""
+    if run.digest is None or (run.reopened_seq is None and not run.complete):
+        return None
+    own_seq = run.end_seq if run.complete else run.last_seq
+    return min(own_seq, run.reopened_seq or own_seq)

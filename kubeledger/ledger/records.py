@@ -223,5 +223,9 @@ class RecordsLost(Observation, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def phrase(self, node: str) -> str:
         """What was lost, as a clause."""
+        if self.first_seq == self.last_seq:
+            return (
+                f"record {self.last_seq} of {node} was acknowledged, and a recovery did not find it"
+            )
         which = f"{self.first_seq} to {self.last_seq}"
         return f"records {which} of {node} were acknowledged, and a recovery did not find them"

@@ -67,10 +67,13 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
         cut = f"{self.dropped_bytes} bytes of an unfinished write were dropped"
         if self.lost_seq is None:
             return f"{self.node}: {cut}; record {self.last_seq} is the last"
-        return (
-            f"{self.node}: records {self.last_seq + 1} to {self.lost_seq} were acknowledged and "
-            f"are gone ({self.file} was cut); {cut}; a record tells so from now on"
+        first_seq = self.last_seq + 1
+        gone = (
+            f"record {first_seq} was acknowledged and is gone"
+            if first_seq == self.lost_seq
+            else f"records {first_seq} to {self.lost_seq} were acknowledged and are gone"
         )
+        return f"{self.node}: {gone} ({self.file} was cut); {cut}; a record tells so from now on"
 
 
 class CountedAnew(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +142,8 @@ def recover_node(
         # The manifest's counts hold what is gone: count again from the segments alone.
         info, _, _ = _count(node, segments, without_dropped(_losses_of(known), begin))
     if lost:
-        info.losses.append(loss_of(known, info, time.time_ns()))
+        loss = loss_of(known, info, time.time_ns())
+        info.losses += [] if loss is None else [loss]
         _remove_snapshots(node, directory.parent, info.last_seq)
     elif not same:
         reports.append(CountedAnew(file=str(directory), problem=_OTHERS.format(known.last_seq)))

@@ -202,6 +202,44 @@ def test_the_record_of_a_loss_is_lost_itself(tmp_path: Path) -> None:
     assert len(audit(ledger).findings) == 2
 
 
+@pytest.mark.parametrize(
+    ("batches", "kept"), [([IMPORT, import_of([30, 31], "d2")], 7), ([IMPORT], 4)]
+)
+def test_nothing_but_the_record_of_a_loss_is_lost(
+    tmp_path: Path, batches: list[list[Draft]], kept: int
+) -> None:
+    """It is told anew, as it was, and is no loss by itself; so it heals."""
+    ledger = recovered(cut(ledger_of(tmp_path / "l", *batches), kept))
+    before = told(ledger)
+    recovered(cut(ledger, kept))
+    assert told(ledger) == before
+    append(ledger, *batches)
+    assert audit(ledger).findings == ()
+    assert [loss.healed for loss in losses(ledger)] == [True]
+
+
+def test_the_record_of_a_loss_is_lost_behind_an_import(tmp_path: Path) -> None:
+    """It is not counted among the records that nobody can bring back."""
+    ledger = recovered(cut(ledger_of(tmp_path / "l", IMPORT, import_of([30, 31], "d2")), 7))
+    recovered(cut(ledger, 6))
+    assert [(body.imports, body.others) for _, body in told(ledger)] == [
+        (("d2",), False),
+        (("d1",), False),
+    ]
+    append(ledger, IMPORT, import_of([30, 31], "d2"))
+    assert audit(ledger).findings == ()
+
+
+def test_one_record_is_called_one(tmp_path: Path) -> None:
+    """Not a span from itself to itself."""
+    ledger = cut(ledger_of(tmp_path / "l", batch(0, 3)), 2)
+    with ledger.writer() as writer:
+        (report,) = writer.recovery
+    assert f"{NODE}: record 3 was acknowledged and is gone (" in report.message
+    (loss,) = losses(ledger)
+    assert loss.phrase.startswith(f"record 3 of {NODE} was acknowledged, ")
+
+
 def test_a_loss_that_was_imported_again(tmp_path: Path) -> None:
     """In place, or by a new run: it is told, and no finding; of one import of two, it is one."""
     ledger = recovered(cut(ledger_of(tmp_path / "l", IMPORT, import_of([30, 31], "d2")), 4))
