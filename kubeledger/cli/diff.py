@@ -42,6 +42,7 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
     container IDs. With @TIME or @SEQ behind both (ledger@2026-11-21T03:00:00Z) the states
     then are compared. Exits with 1 when there is a difference.
     """
+    from kubeledger.cli.losses import warn_of_losses_in
     from kubeledger.errors import BadQuestionError
 
     (source_a, at_a), (source_b, at_b) = _split(a), _split(b)
@@ -51,6 +52,7 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
             advice="put @TIME or @SEQ behind both to compare states, or behind none",
         )
     with _history(source_a, node) as one, _history(source_b, node) as two:
+        warn_of_losses_in((one, two))
         if at_a is not None and at_b is not None:
             found = _states(_state(one, at_a), _state(two, at_b), output)
         else:

@@ -88,6 +88,7 @@ def export(
     the owner of the key can tell. Resources, numbers and times stay.
     """
     from kubeledger.cli.files import is_standard, write_recording_to
+    from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.ls import no_record_words
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.query.excerpt import lines_of_excerpt
@@ -107,6 +108,7 @@ def export(
     opened = Ledger.open(ledger)
     lines = lines_of_excerpt(opened, wanted)
     _tell_of_drops(opened, node)
+    warn_of_losses(opened, node)
     if redact:
         from kubeledger.query.excerpt import records_of_excerpt
         from kubeledger.query.redaction import redacted

@@ -58,6 +58,7 @@ def ls(
     output: str,
 ) -> None:
     """List records."""
+    from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.output import write_rows
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.query.listing import Filter, body_of, list_records
@@ -86,6 +87,7 @@ def ls(
         for record in islice(list_records(opened, wanted), limit)
     )
     _tell_of_drops(opened, wanted)
+    warn_of_losses(opened, node)
     first = next(rows, None)
     write_rows(_COLUMNS, () if first is None else chain((first,), rows), output, sys.stdout)
     if first is None:

@@ -63,7 +63,15 @@ def test_before_a_writer_comes(cut: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("verify",), ("completeness",), ("state",), ("sql", "select 1"), ("why", "image/x")],
+    [
+        ("verify",),
+        ("completeness",),
+        ("state",),
+        ("sql", "select 1"),
+        ("why", "image/x"),
+        ("export",),
+        ("ls",),
+    ],
     ids=lambda command: command[0],
 )
 def test_readers_warn(lossy: Path, command: tuple[str, ...]) -> None:
@@ -73,6 +81,15 @@ def test_readers_warn(lossy: Path, command: tuple[str, ...]) -> None:
     assert WARNING not in result.stdout
     if command[0] != "why":
         assert result.exit_code == 0, result.output
+
+
+def test_diff_warns(lossy: Path, files: Path) -> None:
+    """Of either side, and of none that is whole."""
+    assert run("diff", lossy, files).stderr.startswith(WARNING)
+    assert run("diff", files, f"{lossy}").stderr.startswith(WARNING)
+    assert run("diff", f"{lossy}@1", f"{lossy}@2").stderr.count(WARNING) == 2
+    assert run("import", files, "--ledger", lossy).exit_code == 0
+    assert WARNING not in run("diff", lossy, files).stderr
 
 
 def test_completeness_names_it(lossy: Path) -> None:
