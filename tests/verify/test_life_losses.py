@@ -149,6 +149,13 @@ def test_a_back_off_behind_starts_of_another_process(told: str, value: int) -> N
     assert found[-1].missing == ("the restarts of container app since the kubelet started",)
 
 
+def test_a_back_off_told_before_any_instance_was_seen() -> None:
+    """The log begins while a restart is held back: the start behind it raised the back-off."""
+    steps: list[Step] = [(3, backed_off(40)), (45, started("c1")), (60, died("c1", 1))]
+    found, _ = judged((1, added()), *steps, (60.5, backed_off(80)), (90, listed()))
+    assert [each.verdict for each in found] == ["unverifiable", "unverifiable"]
+
+
 def test_a_kill_whose_tick_is_missing() -> None:
     """Only where no tick can be missing a kill has no cause."""
     failed: list[Step] = [(at, tick("failure")) for at in (5, 15)]

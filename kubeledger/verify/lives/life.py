@@ -188,6 +188,9 @@ class Life(msgspec.Struct):
             # The start of that one is missing.
             self.entry.values = None
             self.earlier, self.before, self.newest = self.before, self.newest, early
+        if self.newest is None and self.entry.values != (0,):
+            # Its back-off was told before any instance was seen: this start may have raised it.
+            self.entry.values = None
         self.earlier, self.before, self.newest = self.before, self.newest, instance
 
 
