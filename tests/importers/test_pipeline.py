@@ -171,16 +171,21 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, batches: int) -> None:
     monkeypatch.setattr(ingest._Ingestion, "batches", dying)
 
 
+def killed_run(monkeypatch: pytest.MonkeyPatch, ledger: Ledger, root: Path, batches: int) -> None:
+    """An import of which only so many batches are stored."""
+    with monkeypatch.context() as patch:
+        kill_after(patch, batches)
+        with pytest.raises(Killed):
+            run(ledger, root)
+
+
 @pytest.mark.parametrize("batches", [0, 1, 4, 9])
 def test_a_killed_import_is_completed(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, batches: int
 ) -> None:
     """The second run adds what is missing; the ledger is as if nothing had happened."""
     root = write_node(tmp_path / "n")
-    with monkeypatch.context() as patch:
-        kill_after(patch, batches)
-        with pytest.raises(Killed):
-            run(ledger, root)
+    killed_run(monkeypatch, ledger, root, batches)
     before = len(records(ledger)) if ledger.nodes() else 0
     report = run(ledger, root).bundles[0]
     assert report.resumed == (before > 0)
@@ -199,10 +204,7 @@ def test_a_killed_import_with_another_behind_it(
     other = write(
         tmp_path / "o/node.json", '{"kind":"Node","metadata":{"name":"node-x","labels":{"a":"b"}}}'
     )
-    with monkeypatch.context() as patch:
-        kill_after(patch, 4)
-        with pytest.raises(Killed):
-            run(ledger, root)
+    killed_run(monkeypatch, ledger, root, 4)
     run(ledger, other)
     run(ledger, root)
     whole = Ledger.create(tmp_path / "whole")
@@ -218,10 +220,7 @@ def test_a_killed_import_and_a_part_of_its_sources(
 ) -> None:
     """What the killed one stored is not stored again; with all sources the rest comes."""
     root = write_node(tmp_path / "n")
-    with monkeypatch.context() as patch:
-        kill_after(patch, batches)
-        with pytest.raises(Killed):
-            run(ledger, root)
+    killed_run(monkeypatch, ledger, root, batches)
     run(ledger, root / "kubelet.log")
     told = [fact for fact in facts(ledger).items() if fact[1] > 1]
     whole = Ledger.create(tmp_path / "whole")

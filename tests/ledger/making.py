@@ -22,6 +22,7 @@ __all__ = [
     "draft",
     "import_of",
     "ledger_of",
+    "lines",
     "segment_paths",
     "seqs",
     "sizes",
@@ -94,3 +95,8 @@ def sizes(ledger: Ledger, node: str = NODE) -> list[int | None]:
         for record in ledger.records(node)
         if isinstance(record.body, ImageDeleted)
     ]
+
+
+def lines(ledger: Ledger, node: str = NODE) -> list[bytes]:
+    """The node's lines as they stand on disk."""
+    return [raw.line for raw in ledger.raw_lines(node)]

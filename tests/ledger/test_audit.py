@@ -12,7 +12,7 @@ from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit_recording import audit_recording
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import MANIFEST
-from tests.ledger.making import NODE, append, batch, ledger_of, segment_paths
+from tests.ledger.making import NODE, append, batch, ledger_of, lines, segment_paths
 
 
 @pytest.fixture
@@ -21,11 +21,6 @@ def ledger(tmp_path: Path) -> Ledger:
     ledger = ledger_of(tmp_path / "l", batch(0, 6))
     append(ledger, batch(0, 2), node="other")
     return ledger
-
-
-def lines(ledger: Ledger, node: str = NODE) -> list[bytes]:
-    """The node's lines."""
-    return [raw.line for raw in ledger.raw_lines(node)]
 
 
 def digests(ledger: Ledger) -> list[str]:

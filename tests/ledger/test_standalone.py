@@ -12,7 +12,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording, write_recording
 from kubeledger.machine import Record
 from kubeledger.wire.codec import GENESIS, chained, encode_line, kind_of
-from tests.ledger.making import NODE, append, batch, deleted, ledger_of
+from tests.ledger.making import NODE, append, batch, deleted, ledger_of, lines
 
 
 @pytest.fixture
@@ -21,11 +21,6 @@ def ledger(tmp_path: Path) -> Ledger:
     ledger = ledger_of(tmp_path / "l", batch(0, 5))
     append(ledger, batch(0, 2), node="other")
     return ledger
-
-
-def lines(ledger: Ledger, node: str = NODE) -> list[bytes]:
-    """The node's lines."""
-    return [raw.line for raw in ledger.raw_lines(node)]
 
 
 def test_a_segment_is_a_recording(tmp_path: Path, ledger: Ledger) -> None:
