@@ -1,0 +1,235 @@
+"""What the kubelet may have known, and the one judgement of a decision against it.
+
+A rule judges one kind of decision. It keeps a :class:`Belief`: the states (*worlds*) in which
+the kubelet may have been, as far as the records tell. Two kinds of not knowing are never mixed:
+
+* *freedom* is the kubelet's own (map order, ties). It lives inside a :class:`Ruling`: what was
+  recorded is ``allowed`` though the decider would have ``chosen`` something else.
+* *ignorance* is ours. It is more than one world; each names what it assumes and no record
+  tells, as noun phrases ("what pod default/a used of memory at that time").
+
+:func:`judge` then says the verdict, the same way for every rule:
+
+=====================  =========================================================================
+every world allows it  ``match`` if it is what each would choose, else ``admissible``
+no world allows it     ``impossible``
+some do                ``unverifiable``; missing is what is assumed in only one of the two groups
+no world, belief cut   ``unverifiable``: the worlds that were left out may allow it
+=====================  =========================================================================
+
+To write a rule, subclass :class:`RuleVerifier`, name the kubelet's function in ``rule``, and
+
+1. keep in ``self`` what the decision depends on, from ``sees`` (before a record changes the
+   state) and ``foresees`` (first reading). A value that no record tells exactly is more than
+   one world, or one state with an interval in it where the decision depends on it monotonically:
+   then two worlds, with the two ends, are enough.
+2. call the subsystem's decider once in each world, and make a :class:`Ruling` of what it says:
+   its choice, whether the record's is within its freedom, and one sentence.
+3. hand them to ``conclude``: at once, or later where the decision is judged as a whole.
+
+Widen where evidence may be missing, never where it is inconvenient: a line that may be lost is
+a world in which it was there. Settings, profile, specs and losses of lines come from the bench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, Generic, TypeVar
+
+import msgspec
+
+from kubeledger.machine import Record
+from kubeledger.verify.finding import Fields, Verdict
+from kubeledger.verify.verifier import Verifier
+
+__all__ = ["Belief", "Judgement", "RuleVerifier", "Ruling", "World", "judge"]
+
+S = TypeVar("S")
+
+
+class World(msgspec.Struct, Generic[S], frozen=True):
+    """One state in which the kubelet may have been.
+
+    Attributes:
+        state: hashable.
+        assumes: what must have been so for this state, and is told by no record.
+    """
+
+    state: S
+    assumes: tuple[str, ...] = ()
+
+
+class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kubelet decides in one world.
+
+    Attributes:
+        allowed: it may take the recorded decision.
+        chosen: and it is the decider's own choice, not another of equals.
+        expected: what is decided, as fields of the decision's body.
+        why: one sentence that a kubelet developer accepts.
+        assumes: of this world, see :class:`World`.
+        inputs: seqs of the records that it rests on.
+        certain: rests on values of this very record against settings or a spec, so that lines
+            lost elsewhere change nothing.
+    """
+
+    allowed: bool
+    chosen: bool = True
+    expected: Fields | None = None
+    why: str
+    assumes: tuple[str, ...] = ()
+    inputs: tuple[int, ...] = ()
+    certain: bool = False
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict over all worlds; fields as in :class:`~kubeledger.verify.finding.Finding`."""
+
+    verdict: Verdict
+    why: str
+    expected: Fields | None = None
+    missing: tuple[str, ...] = ()
+    inputs: tuple[int, ...] = ()
+    certain: bool = False
+
+
+def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
+    """Judge a decision by what is decided in each world, the likeliest first.
+
+    Args:
+        rulings: (n,) one a world, n >= 1.
+        cut: what is not known of worlds that were left out; None when these are all.
+
+    Raises:
+        ValueError: no ruling.
+    """
+    if not rulings:
+        raise ValueError("a decision is judged in at least one world")
+    allowing = [ruling for ruling in rulings if ruling.allowed]
+    denying = [ruling for ruling in rulings if not ruling.allowed]
+    inputs = tuple(dict.fromkeys(seq for ruling in rulings for seq in ruling.inputs))
+    if not denying:
+        first = allowing[0]
+        verdict: Verdict = "match" if all(r.chosen for r in allowing) else "admissible"
+        return Judgement(verdict=verdict, why=first.why, expected=first.expected, inputs=inputs)
+    if allowing or cut is not None:
+        missing = _difference(allowing, denying)
+        if cut is not None:
+            missing = (*missing, cut)
+        why = f"{denying[0].why}; it may be right by {' and '.join(missing)}"
+        return Judgement(verdict="unverifiable", why=why, missing=missing, inputs=inputs)
+    first = denying[0]
+    certain = all(ruling.certain for ruling in denying)
+    return Judgement(
+        verdict="impossible",
+        why=first.why,
+        expected=first.expected,
+        inputs=inputs,
+        certain=certain,
+    )
+
+
+def _difference(allowing: Sequence[Ruling], denying: Sequence[Ruling]) -> tuple[str, ...]:
+    """What worlds that allow a decision and those that do not differ in.
+
+    That is what is not assumed in all of them alike.
+    """
+    every = [set(ruling.assumes) for ruling in (*allowing, *denying)]
+    shared = set.intersection(*every)
+    named = dict.fromkeys(phrase for ruling in (*allowing, *denying) for phrase in ruling.assumes)
+    return tuple(phrase for phrase in named if phrase not in shared)
+
+
+class Belief(Generic[S]):
+    """The worlds in which a kubelet may be; never empty.
+
+    Attributes:
+        worlds: (n,) likeliest first, 1 <= n <= ``most``.
+        cut: worlds had to be left out, so nothing is impossible any more.
+    """
+
+    def __init__(self, worlds: Iterable[World[S]], *, most: int = 64) -> None:
+        self.cut = False
+        self._most = most
+        self.worlds: tuple[World[S], ...] = ()
+        self._set(worlds)
+
+    def step(self, step: Callable[[S], Iterable[S]]) -> bool:
+        """Step every world by a record.
+
+        A world without a next state could not have come to this record and ends here.
+
+        Returns:
+            False when no world could: then the worlds stay as they were, and what the record
+            tells contradicts the records before it.
+        """
+        after = [World(s, world.assumes) for world in self.worlds for s in step(world.state)]
+        if after:
+            self._set(after)
+        return bool(after)
+
+    def widen(self, others: Callable[[S], Iterable[S]], assumes: str) -> None:
+        """Add the worlds in which something happened of which no record tells."""
+        self._set(
+            (
+                *self.worlds,
+                *(
+                    World(state, tuple(dict.fromkeys((*world.assumes, assumes))))
+                    for world in self.worlds
+                    for state in others(world.state)
+                ),
+            )
+        )
+
+    def keep(self, may: Callable[[S], bool]) -> None:
+        """A recorded decision is evidence, too: drop the worlds that do not allow it."""
+        if left := [world for world in self.worlds if may(world.state)]:
+            self._set(left)
+
+    def _set(self, worlds: Iterable[World[S]]) -> None:
+        cheapest: dict[S, World[S]] = {}
+        for world in worlds:
+            known = cheapest.get(world.state)
+            if known is None or len(world.assumes) < len(known.assumes):
+                cheapest[world.state] = world
+        ordered = sorted(cheapest.values(), key=lambda world: len(world.assumes))
+        if not ordered:
+            raise ValueError("a belief holds at least one world")
+        if len(ordered) > self._most:
+            self.cut = True
+        self.worlds = tuple(ordered[: self._most])
+
+
+class RuleVerifier(Verifier):
+    """A rule in the frame of verifiers.
+
+    Attributes:
+        rule: the kubelet's function that decides so.
+    """
+
+    rule: ClassVar[str]
+
+    def conclude(
+        self,
+        record: Record,
+        subject: str,
+        rulings: Sequence[Ruling],
+        *,
+        recorded: Fields | None = None,
+        cut: str | None = None,
+    ) -> Judgement:
+        """Give a decision its finding by what is decided in each world; see :func:`judge`."""
+        judgement = judge(rulings, cut=cut)
+        self.bench.find(
+            record,
+            judgement.verdict,
+            subject=subject,
+            why=judgement.why,
+            expected=judgement.expected,
+            recorded=recorded,
+            missing=judgement.missing,
+            rule=self.rule,
+            inputs=judgement.inputs,
+            certain=judgement.certain,
+        )
+        return judgement
