@@ -17,6 +17,7 @@ from kubeledger.history.upcasting import upcast_lines
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.query.guard import one_line
+from kubeledger.query.verdicts import create_verdicts
 from kubeledger.query.views import RECORDS, Needs, View, load_views
 
 __all__ = ["load"]
@@ -71,6 +72,7 @@ def load(
     wanted = needs.kinds is None or bool(needs.kinds)
     covered = history.cover() if wanted else Coverage([], {})
     _load_tail(connection, history.ledger, covered if wanted else None, needs, spill)
+    create_verdicts(connection, history.ledger, spill, verify=needs.verdicts)
     _create_rows(connection, covered.paths)
     for view in load_views().values():
         _create_view(connection, view)

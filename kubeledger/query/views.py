@@ -37,6 +37,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         doc: what a row is.
         kinds: kinds of records it reads; None means all.
         evidence: it reads the evidence of the records.
+        verdicts: it reads what verification says of them.
         columns: (n,) in the order of the view.
         sql: its CREATE VIEW statement; empty for the table ``records``.
     """
@@ -45,6 +46,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     doc: str
     kinds: frozenset[str] | None
     evidence: bool
+    verdicts: bool = False
     columns: tuple[Column, ...]
     sql: str
 
@@ -55,16 +57,22 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kinds: kinds of records; None means all.
         evidence: the evidence as well.
+        verdicts: what verification says of the decisions as well.
     """
 
     kinds: frozenset[str] | None
     evidence: bool
+    verdicts: bool = False
 
     def union(self, other: Needs) -> Needs:
         """What answers both."""
         everything = self.kinds is None or other.kinds is None
         kinds = None if everything else (self.kinds or frozenset()) | (other.kinds or frozenset())
-        return Needs(kinds=kinds, evidence=self.evidence or other.evidence)
+        return Needs(
+            kinds=kinds,
+            evidence=self.evidence or other.evidence,
+            verdicts=self.verdicts or other.verdicts,
+        )
 
 
 @cache
@@ -84,7 +92,9 @@ def needs_of(tables: Iterable[str]) -> Needs:
     for name in tables:
         view = load_views().get(name.lower())
         if view is not None:
-            needs = needs.union(Needs(kinds=view.kinds, evidence=view.evidence))
+            needs = needs.union(
+                Needs(kinds=view.kinds, evidence=view.evidence, verdicts=view.verdicts)
+            )
     return needs
 
 
@@ -96,6 +106,7 @@ def _parse_view(name: str, source: str) -> View:
         doc=header.prose,
         kinds=None if kinds == ALL_KINDS else frozenset(kinds.split()),
         evidence=re.search(r"\b(evidence|source_file)\b", header.sql) is not None,
+        verdicts="stored.verified" in header.sql,
         columns=tuple(
             Column(name=field.name, type=field.type, comment=field.text)
             for field in header.of("column")

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+import kubeledger
 from kubeledger.cli.output import write_rows
 from kubeledger.prober.records import ProbeTicksFolded
 from kubeledger.query.api import Queryable, connect
 from kubeledger.query.views import load_views
 from kubeledger.units import NS_PER_S
+from kubeledger.verify import Finding
 from kubeledger.wire.catalogue import BODY_TYPES
 from tests.query.fixture_ledger import START_NS, Story, write_ledger
+from tests.recordings import import_recording
 
 EXPECTED = Path(__file__).parent / "expected"
 VIEWS = load_views()
@@ -37,6 +40,9 @@ CONTRACT = {
     "image_gc_deletions": "run_seq BIGINT, image_id, size_bytes BIGINT",
     "cgroup_updates": "cgroup, qos_class, pod_uid, cpu_shares BIGINT, cpu_quota_us BIGINT,"
     " cpu_period_us BIGINT, memory_limit_bytes BIGINT",
+    "kubernetes_events": "object_kind, namespace, name, uid, container, type, reason, message,"
+    " count BIGINT, api_count BIGINT",
+    "verdicts": "decision_seq BIGINT, kind, subject, verdict, why, missing VARCHAR[]",
     "evidence": "source_file, source_line BIGINT, byte_offset BIGINT, text",
 }
 """View -> columns behind node, seq and ts; VARCHAR where no type stands."""
@@ -83,14 +89,17 @@ def test_kinds_are_those_that_the_sql_names(name: str) -> None:
     """A kind that a view reads but does not list would be missing from its rows."""
     view = VIEWS[name]
     named = {kind for kind in BODY_TYPES if f"'{kind}'" in view.sql}
+    for other in VIEWS.values():
+        if other.sql and f"FROM {other.name}" in view.sql:
+            named |= other.kinds or set()
     if view.kinds is not None:
         assert view.kinds == named
         assert view.kinds <= set(BODY_TYPES)
 
 
-@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"records"}))
+@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"records", "verdicts"}))
 def test_rows(database: Queryable, name: str) -> None:
-    """All rows of the fixture ledger are those in ``expected``."""
+    """All rows of the fixture ledger are those in ``expected`` (verdicts have their own test)."""
     order = [column.name for column in VIEWS[name].columns]
     got = as_csv(database, f"SELECT * FROM {name} ORDER BY {', '.join(order)}")
     assert got == (EXPECTED / f"view_{name}.csv").read_text("utf-8")
@@ -110,3 +119,19 @@ def test_folded_ticks(tmp_path: Path) -> None:
         query = "SELECT count, last_ts - first_ts, result FROM probe_tick_runs"
         assert opened.sql(query).fetchall() == [(61, timedelta(minutes=10), "success")]
         assert opened.sql("SELECT count(*) FROM probe_ticks").fetchall() == [(0,)]
+
+
+def test_verdicts_are_those_of_verify(tmp_path: Path) -> None:
+    """One row a finding, in the same words."""
+    path = tmp_path / "ledger"
+    import_recording("node-b", path)
+    with connect(path) as database:
+        rows = database.sql(
+            "SELECT node, decision_seq, kind, subject, verdict, why, missing FROM verdicts"
+            " ORDER BY decision_seq"
+        ).fetchall()
+    outcomes = kubeledger.open(path).verify()
+    findings = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
+    assert sorted(rows) == sorted(
+        ("node-b", f.seq, f.kind, f.subject, f.verdict, f.why, list(f.missing)) for f in findings
+    )

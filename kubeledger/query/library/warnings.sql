@@ -9,7 +9,7 @@ SELECT
     min(ts) AS first,
     max(ts) AS last,
     arg_max(message, seq) AS last_message
-FROM reasons
+FROM kubernetes_events
 WHERE type = 'Warning'
 GROUP BY node, reason, object_kind, object
 ORDER BY times DESC, node, reason, object;

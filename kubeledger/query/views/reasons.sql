@@ -1,4 +1,4 @@
--- Kubernetes events that the kubelet reported (it calls them by their reason).
+-- The former name of `kubernetes_events`, kept for one version.
 -- kinds: lifecycle.ReasonReported
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1
@@ -14,19 +14,4 @@
 -- column count BIGINT: how many events the source says this one stands for
 -- column api_count BIGINT: count that the API server had reached; NULL when it never got there or no event list is at hand
 CREATE VIEW reasons AS
-SELECT
-    node,
-    seq,
-    ts,
-    body ->> 'object_kind' AS object_kind,
-    nullif(body ->> 'namespace', '') AS namespace,
-    body ->> 'pod' AS name,
-    body ->> 'pod_uid' AS uid,
-    body ->> 'container' AS container,
-    body ->> 'type' AS type,
-    body ->> 'reason' AS reason,
-    body ->> 'message' AS message,
-    coalesce((body ->> 'count')::BIGINT, 1) AS count,
-    (body ->> 'api_count')::BIGINT AS api_count
-FROM records
-WHERE kind = 'lifecycle.ReasonReported';
+SELECT * FROM kubernetes_events;
