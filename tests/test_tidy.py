@@ -16,7 +16,9 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "machine", "units"}),
     frozenset({"kube", "profile"}),
     frozenset({"topologymanager"}),
-    frozenset({"devicemanager", "images", "prober", "lifecycle", "preemption", "cgroups"}),
+    frozenset(
+        {"devicemanager", "eviction", "images", "prober", "lifecycle", "preemption", "cgroups"}
+    ),
     frozenset({"node"}),
     frozenset({"cases"}),
     frozenset({"simulate", "verify"}),

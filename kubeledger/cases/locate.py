@@ -41,11 +41,13 @@ _TIMES = frozenset(
         "finishedAt",
         "kubeletStartedAt",
         "startedAt",
+        "time",
     }
 )
 _INT_DIGITS_MAX: Final = 1000
 _QUOTED = re.compile(r"quantity (?P<amount>.+?)(?:: | is negative)", re.DOTALL)
-_MARK = re.compile(r"quantit|RFC 3339")
+_MARK = re.compile(r"quantit|RFC 3339|does not fit 64 bits")
+_TOO_LARGE = re.compile(r"(\d+) does not fit 64 bits")
 _PLACED = re.compile(r"(?P<what>.*) - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`", re.DOTALL)
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|(?P<some>\[\.\.\.\])")
 
@@ -55,7 +57,8 @@ def field_at_fault(line: bytes, message: str) -> str:
 
     Args:
         line: the case.
-        message: the refusal; only those about quantities and times are looked into.
+        message: the refusal; only those about quantities, times and numbers beyond 64 bits are
+            looked into.
 
     Returns:
         the path, or the empty string when the message is about something else, names its
@@ -64,17 +67,21 @@ def field_at_fault(line: bytes, message: str) -> str:
     if not _MARK.search(message) or message.startswith("input"):
         return ""
     about_times = "RFC 3339" in message
+    large = _TOO_LARGE.match(message)
     try:
         # Not the decoder of the cases: that takes no number beyond a double.
         case = json.loads(line, parse_int=_int_or_text)
         leaves = list(_leaves("input", "", case.get("input")))
         for path, name, parent, value in leaves:
-            if about_times:
+            if large:
+                if not isinstance(value, str | bool) and str(value) == large[1]:
+                    return path
+            elif about_times:
                 if name in _TIMES and isinstance(value, str) and not _is_time(value):
                     return path
             elif parent in _AMOUNTS and _is_meant(value, message):
                 return path
-        for path, name, parent, value in () if about_times else leaves:
+        for path, name, parent, value in () if about_times or large else leaves:
             if name in _OBJECTS and not isinstance(value, dict | None):
                 return path
             if parent in _AMOUNTS and not _is_quantity(value):

@@ -27,6 +27,7 @@ SUBSYSTEMS: tuple[str, ...] = (
     "cgroup",
     "cgroupv2",
     "devices",
+    "eviction",
     "imagegc",
     "nodeallocatable",
     "podstatus",

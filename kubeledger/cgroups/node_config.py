@@ -9,17 +9,15 @@ kernel kills.
 
 from __future__ import annotations
 
-import re
-import struct
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from kubeledger.cgroups.arithmetic import int64_of_float
 from kubeledger.cgroups.conversions import shares_of_milli_cpu
 from kubeledger.cgroups.pod_config import ResourceConfig, huge_page_limits
-from kubeledger.kube.quantity import ZERO, Format, Quantity, QuantityError, parse
+from kubeledger.kube.quantity import ZERO, Format, Quantity, int64_of_float
+from kubeledger.kube.thresholds import EvictionThresholdError, parse_threshold
 from kubeledger.profile.cgroups import CgroupFacts
 
 __all__ = [
@@ -54,14 +52,6 @@ _SIGNALS: Final = (
 )
 _SIGNALS_OF_SPLIT_DISKS: Final = ("containerfs.available", "containerfs.inodesFree")
 _SPLIT_DISKS_SINCE: Final = 29
-
-# What Go reads as a number; Python would also take blanks around and underscores within.
-_PERCENT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_PERCENT_LENGTH_MAX: Final = 256
-
-
-class EvictionThresholdError(ValueError):
-    """A hard eviction threshold that the kubelet refuses; its words."""
 
 
 class ReservationSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,35 +189,5 @@ def eviction_threshold(signal: str, text: str, facts: CgroupFacts) -> Quantity |
 
     Raises:
         EvictionThresholdError: it is refused.
-
-    Source: v1.20.2 pkg/kubelet/eviction/helpers.go parseThresholdStatement
     """
-    if text in ("0%", "100%"):
-        return None
-    if text.endswith("%"):
-        most = 1.0 if facts.eviction_percentage_at_most_100 else 100.0
-        number = text.rstrip("%")
-        try:
-            if len(number) > _PERCENT_LENGTH_MAX or not _PERCENT.fullmatch(number):
-                raise ValueError
-            fraction = _float32(_float32(float(number)) / 100)
-        except (ValueError, OverflowError):
-            raise EvictionThresholdError(f"{text[:80]!r} is no percentage") from None
-        if not 0 <= fraction <= most:
-            raise EvictionThresholdError(
-                f"eviction percentage threshold {signal} must be between 0 and 100%: {text}"
-            )
-        return fraction
-    try:
-        quantity = parse(text)
-    except QuantityError as error:
-        raise EvictionThresholdError(str(error)) from None
-    if quantity.sign <= 0:
-        raise EvictionThresholdError(f"eviction threshold {signal} must be positive: {text}")
-    return quantity
-
-
-def _float32(number: float) -> float:
-    """The nearest single-precision number, which is what the kubelet keeps."""
-    nearest: float = struct.unpack("f", struct.pack("f", number))[0]
-    return nearest
+    return parse_threshold(signal, text, 1.0 if facts.eviction_percentage_at_most_100 else 100.0)

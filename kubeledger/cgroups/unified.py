@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.cgroups.arithmetic import int64_of_float
 from kubeledger.cgroups.pod_config import pod_request
 from kubeledger.cgroups.records import QOSClass
 from kubeledger.kube.amounts import NANOS
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.kube.pod import Container, Pod
+from kubeledger.kube.quantity import int64_of_float
 from kubeledger.kube.requests import ResourceList, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 

@@ -6,11 +6,10 @@ logged. An event is sent when a pass fails right after another that failed.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from kubeledger.images.policy import effective_max_age_ns
+from kubeledger.kube.gotexts import sprintf_without_arguments
 from kubeledger.profile.images import ImageFacts
 
 __all__ = [
@@ -19,13 +18,10 @@ __all__ = [
     "GCLoop",
     "LoopReport",
     "loop_disabled",
-    "sprintf_without_arguments",
 ]
 
 GC_PERIOD_S = 300
 DETECT_PERIOD_S = 300
-
-_DIRECTIVE = re.compile(r"%([-+# 0]*)(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(.?)", re.DOTALL)
 
 
 class LoopReport(msgspec.Struct, frozen=True):
@@ -88,18 +84,3 @@ def loop_disabled(
     if effective_max_age_ns(configured_max_age_ns, facts):
         return ""
     return "ImageGCHighThresholdPercent is set 100 and ImageMaximumGCAge is 0, Disable image GC"
-
-
-def sprintf_without_arguments(text: str) -> str:
-    """What ``fmt.Sprintf(text)`` makes of a text that was not meant as a format.
-
-    Argument numbers (``%[1]d``) and a width or precision of ``*`` are not followed.
-    """
-
-    def directive(match: re.Match[str]) -> str:
-        verb = match[2]
-        if verb == "%":
-            return "%"
-        return f"%!{verb}(MISSING)" if verb else "%!(NOVERB)"
-
-    return _DIRECTIVE.sub(directive, text)

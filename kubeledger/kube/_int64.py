@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "QuantityError",
     "checked",
     "int32",
+    "int64_of_float",
     "power10",
     "raised",
     "raised_beyond",
@@ -125,3 +127,10 @@ def wrapped(value: int) -> int:
 def int32(value: int) -> int:
     """The low 32 bits, as a signed integer: the kubelet cuts exponents so."""
     return (value + 2**31) % 2**32 - 2**31
+
+
+def int64_of_float(number: float) -> int:
+    """``int64(number)``: towards zero; what does not fit is the least int64 on amd64."""
+    if math.isnan(number) or not INT64_MIN <= number < -INT64_MIN:
+        return INT64_MIN
+    return int(number)

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from kubeledger.kube.requests import ResourceList
+from kubeledger.kube.requests import Amount, ResourceList
 
 __all__ = [
     "Affinity",
@@ -34,6 +34,7 @@ __all__ = [
     "SecurityContext",
     "Taint",
     "Toleration",
+    "Volume",
     "container_lists",
     "is_resizable",
     "is_sidecar",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 SIDECAR: Final = "Always"
 
@@ -135,6 +137,28 @@ class SecurityContext(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     supplemental_groups_policy: str | None = None
 
 
+class Anything(msgspec.Struct, frozen=True, gc=False):
+    """An object of which only matters that it is there."""
+
+
+class EmptyDir(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A directory that lives as long as its pod."""
+
+    medium: str | None = ""
+    size_limit: Amount = None
+
+
+class Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A volume, as far as it takes room on the node's own disk."""
+
+    name: str | None = ""
+    empty_dir: EmptyDir | None = None
+    host_path: Anything | None = None
+    config_map: Anything | None = None
+    git_repo: Anything | None = None
+    downward_api: Anything | None = msgspec.field(default=None, name="downwardAPI")
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod asks for; ``resources`` are those of the pod as a whole."""
 
@@ -150,6 +174,8 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     tolerations: tuple[Toleration, ...] | None = None
     os: Named | None = None
     security_context: SecurityContext | None = None
+    termination_grace_period_seconds: Int64 | None = None
+    volumes: tuple[Volume, ...] | None = None
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, gc=False):

@@ -26,6 +26,7 @@ from kubeledger.kube._int64 import (
     NARROW_DIGITS_MAX,
     QuantityError,
     checked,
+    int64_of_float,
     power10,
     raised,
     raised_beyond,
@@ -48,7 +49,17 @@ from kubeledger.kube._notation import (
     scan,
 )
 
-__all__ = ["ZERO", "Format", "Quantity", "QuantityError", "milli_value_of", "parse", "value_of"]
+__all__ = [
+    "ZERO",
+    "Format",
+    "Quantity",
+    "QuantityError",
+    "int64_of_float",
+    "milli_value_of",
+    "parse",
+    "value_of",
+    "wrapped",
+]
 
 MILLI: Final = -3
 
@@ -132,6 +143,10 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         if self.wide:
             return scaled_wide(self.unscaled, exponent - self.exponent)
         return scaled_narrow(self.unscaled, exponent - self.exponent)
+
+    def nanos(self) -> int:
+        """Billionths, exact; a power of ten beyond a thousand digits is cut."""
+        return raised(self.unscaled, min(self.exponent - NANO, DIGITS_MAX))
 
     def as_int64(self) -> int | None:
         """The exact amount, or None where the kubelet has no quick way to it.

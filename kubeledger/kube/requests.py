@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from kubeledger.kube._int64 import DIGITS_MAX, raised
 from kubeledger.kube.quantity import Quantity
 
 __all__ = ["Amount", "ResourceList", "aggregate", "milli_of", "nanos_of", "units_of"]
@@ -38,8 +37,7 @@ def nanos_of(amount: Amount) -> int:
     Beyond a thousand digits it is too large to tell by how much: any such power of ten has
     zeros alone in its low 64 bits, which is all the kubelet has of it.
     """
-    quantity = Quantity.from_api(amount)
-    return raised(quantity.unscaled, min(quantity.exponent - _NANO, DIGITS_MAX))
+    return Quantity.from_api(amount).nanos()
 
 
 def units_of(nanos: int) -> int:

@@ -147,6 +147,46 @@ _DEVICES = (
     ),
 )
 
+_EVICTION = (
+    _same(
+        "signal_below_threshold",
+        "A threshold is met when less than it is available; a share is of the capacity seen.",
+        "pkg/kubelet/eviction/helpers.go thresholdsMet",
+    ),
+    _same(
+        "met_until_minimum_reclaim",
+        "A threshold whose grace period is over stays met until the minimum to be reclaimed is"
+        " there on top of it.",
+        "pkg/kubelet/eviction/helpers.go thresholdsMet, mergeThresholds",
+    ),
+    _same(
+        "pressure_stays",
+        "A condition stays for the transition period after it was last seen.",
+        "pkg/kubelet/eviction/helpers.go nodeConditionsObservedSince",
+    ),
+    _same(
+        "memory_first",
+        "Memory is reclaimed before all else; of the rest any may be first.",
+        "pkg/kubelet/eviction/helpers.go byEvictionPriority",
+    ),
+    _same(
+        "own_storage_first",
+        "Pods over their own limits of local storage are evicted first, and then no other.",
+        "pkg/kubelet/eviction/eviction_manager.go localStorageEviction",
+    ),
+    _same(
+        "over_requests_then_priority",
+        "Pods without statistics go first, then those over their requests, by priority, by"
+        " usage above the request; of inodes the request of bytes is taken off.",
+        "pkg/kubelet/eviction/helpers.go rankMemoryPressure, rankDiskPressureFunc",
+    ),
+    _same(
+        "one_pod_a_round",
+        "One pod is evicted for pressure in a round; critical pods are passed over.",
+        "pkg/kubelet/eviction/eviction_manager.go synchronize, evictPod",
+    ),
+)
+
 _IMAGES = (
     _same(
         "least_recently_used_first",
@@ -268,6 +308,7 @@ BEHAVIOURS: dict[str, tuple[Fact, ...]] = {
     "admission": _ADMISSION,
     "cgroups": _CGROUPS,
     "devices": _DEVICES,
+    "eviction": _EVICTION,
     "images": _IMAGES,
     "lifecycle": _LIFECYCLE,
     "prober": _PROBER,

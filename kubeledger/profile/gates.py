@@ -72,6 +72,7 @@ GATES: Final = (
         facts=(
             GatedFact("admission", "pod_level_resources", 32),
             GatedFact("cgroups", "pod_level_resources", 32),
+            GatedFact("eviction", "message_names_pod_request", 34),
         ),
     ),
     Gate(
@@ -114,7 +115,20 @@ GATES: Final = (
         name="KubeletSeparateDiskGC",
         alpha=29,
         beta=31,
-        facts=(GatedFact("images", "split_disk_gate_on", 29),),
+        facts=(GatedFact("eviction", "split_disk_gate_on", 29),),
+    ),
+    Gate(
+        name="AllowOverwriteTerminationGracePeriodSeconds",
+        locked=35,
+        facts=(
+            GatedFact(
+                "eviction",
+                "soft_eviction_grace_at_most_the_pods",
+                32,
+                when_on=False,
+                when_off=True,
+            ),
+        ),
     ),
     Gate(
         name="ExecProbeTimeout",
@@ -152,14 +166,20 @@ GATES: Final = (
         beta=26,
         locked=31,
         # Some patch releases lack the condition whatever the gate says.
-        facts=(GatedFact("admission", "preempted_pod_condition", 26, when_on=None),),
+        facts=(
+            GatedFact("admission", "preempted_pod_condition", 26, when_on=None),
+            GatedFact("eviction", "disruption_target_condition", 26),
+        ),
     ),
     Gate(
         name="PodObservedGenerationTracking",
         alpha=33,
         beta=34,
         locked=35,
-        facts=(GatedFact("admission", "preempted_pod_condition_generation", 33),),
+        facts=(
+            GatedFact("admission", "preempted_pod_condition_generation", 33),
+            GatedFact("eviction", "disruption_target_generation", 33),
+        ),
     ),
 )
 """Gates in the order of the subsystems.

@@ -1,4 +1,4 @@
-"""Version differences of the images subsystem, and of the reclaim table that calls it."""
+"""Version differences of the images subsystem."""
 
 from __future__ import annotations
 
@@ -24,13 +24,6 @@ class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
     maximum_age_gate_on: bool
     loop_runs_for_maximum_age: bool
     loop_event_is_a_format: bool
-    split_disk_known: bool
-    split_disk_gate_on: bool
-    containerfs_reclaims: bool
-    reclaim_must_reach_minimum: bool
-    eviction_message_names_threshold: bool
-    immediate_eviction_grants_a_second: bool
-    soft_eviction_grace_at_most_the_pods: bool
 
 
 _MANAGER = "pkg/kubelet/images/image_gc_manager.go"
@@ -130,61 +123,6 @@ FACTS: tuple[Fact, ...] = (
         until=35,
         says="the text of an ImageGCFailed event is used as a format: a `%` in it is mangled",
         source="pkg/kubelet/kubelet.go StartGarbageCollection: v1.34.1 and v1.35.0 differ",
-        proof="source",
-    ),
-    Fact(
-        name="split_disk_known",
-        since=29,
-        says="the eviction manager tells a container filesystem from the image filesystem",
-        source="pkg/kubelet/eviction/helpers.go buildSignalToNodeReclaimFuncs: v1.28.0 and "
-        "v1.29.0 differ (KEP-4191)",
-        proof="source",
-    ),
-    Fact(
-        name="split_disk_gate_on",
-        since=31,
-        says="split disks are supported (gate KubeletSeparateDiskGC, on by default); without "
-        "it the eviction manager does nothing on such a node",
-        source="pkg/kubelet/eviction/eviction_manager.go synchronize and "
-        "pkg/features/kube_features.go of v1.30.1, v1.31.0",
-        proof="source",
-    ),
-    Fact(
-        name="containerfs_reclaims",
-        since=32,
-        says="pressure on containerfs reclaims as its disk does; before, it evicted pods at once",
-        source="pkg/kubelet/eviction/helpers.go buildSignalToNodeReclaimFuncs: v1.31.0 and "
-        "v1.32.0 differ",
-        proof="source",
-    ),
-    Fact(
-        name="reclaim_must_reach_minimum",
-        since=22,
-        says="pods are spared after a reclaim only if evictionMinimumReclaim is there on top of "
-        "the thresholds",
-        source="pkg/kubelet/eviction/eviction_manager.go reclaimNodeLevelResources",
-        proof="source",
-    ),
-    Fact(
-        name="eviction_message_names_threshold",
-        since=26,
-        says="the message of an eviction names the threshold and what was available, and words "
-        "the consumption of containers otherwise",
-        source="pkg/kubelet/eviction/helpers.go evictionMessage",
-        proof="source",
-    ),
-    Fact(
-        name="immediate_eviction_grants_a_second",
-        since=31,
-        says="a pod that is evicted at once has a grace period of 1 s; before, of 0 s",
-        source="pkg/kubelet/eviction/eviction_manager.go immediateEvictionGracePeriodSeconds",
-        proof="source",
-    ),
-    Fact(
-        name="soft_eviction_grace_at_most_the_pods",
-        since=32,
-        says="a soft eviction gives a pod at most its own grace period",
-        source="pkg/kubelet/eviction/eviction_manager.go synchronize",
         proof="source",
     ),
 )

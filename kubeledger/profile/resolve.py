@@ -7,7 +7,16 @@ from typing import TypeVar
 
 import msgspec
 
-from kubeledger.profile import admission, cgroups, devices, images, lifecycle, prober, topology
+from kubeledger.profile import (
+    admission,
+    cgroups,
+    devices,
+    eviction,
+    images,
+    lifecycle,
+    prober,
+    topology,
+)
 from kubeledger.profile.facts import Fact, KubeletVersion, parse_version
 
 __all__ = ["FACT_TABLES", "KubeletProfile", "resolve"]
@@ -18,6 +27,7 @@ FACT_TABLES: dict[str, tuple[Fact, ...]] = {
     "admission": admission.FACTS,
     "cgroups": cgroups.FACTS,
     "devices": devices.FACTS,
+    "eviction": eviction.FACTS,
     "images": images.FACTS,
     "lifecycle": lifecycle.FACTS,
     "prober": prober.FACTS,
@@ -31,13 +41,15 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         version: the version asked for.
-        admission, cgroups, devices, images, lifecycle, prober, topology: facts by subsystem.
+        admission, cgroups, devices, eviction, images, lifecycle, prober, topology: facts by
+            subsystem.
     """
 
     version: KubeletVersion
     admission: admission.AdmissionFacts
     cgroups: cgroups.CgroupFacts
     devices: devices.DeviceFacts
+    eviction: eviction.EvictionFacts
     images: images.ImageFacts
     lifecycle: lifecycle.LifecycleFacts
     prober: prober.ProberFacts
@@ -61,6 +73,7 @@ def resolve(version_text: str) -> KubeletProfile:
         admission=facts(admission.AdmissionFacts, admission.FACTS),
         cgroups=facts(cgroups.CgroupFacts, cgroups.FACTS),
         devices=facts(devices.DeviceFacts, devices.FACTS),
+        eviction=facts(eviction.EvictionFacts, eviction.FACTS),
         images=facts(images.ImageFacts, images.FACTS),
         lifecycle=facts(lifecycle.LifecycleFacts, lifecycle.FACTS),
         prober=facts(prober.ProberFacts, prober.FACTS),

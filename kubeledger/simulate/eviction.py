@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubeledger.images.reclaim import DiskLayout, ReclaimFunction, reclaim_functions
+from kubeledger.eviction.reclaim import ReclaimFunction, reclaim_functions
+from kubeledger.eviction.signals import DiskLayout
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.kube.pod import Toleration
@@ -49,7 +50,7 @@ class EvictionLoop:
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
         self._sim = sim = kubelet.sim
-        self._facts = sim.profile.images
+        self._facts = sim.profile.eviction
         self._layout: DiskLayout = "shared" if sim.world.image_disk is None else "dedicated"
         self._thresholds = thresholds_of(
             sim.settings, sim.profile, dedicated=self._layout == "dedicated"

@@ -74,7 +74,7 @@ def message_of(
         named by them.
     """
     message = f"The node was low on resource: {resource}. "
-    newer = profile.images.eviction_message_names_threshold
+    newer = profile.eviction.eviction_message_names_threshold
     about = [t for t in thresholds if RESOURCE_OF[t.signal] == resource and t.signal in readings]
     if newer and about:
         reading = readings[about[0].signal]

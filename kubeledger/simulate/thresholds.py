@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kubeledger.cgroups.arithmetic import int64_of_float
 from kubeledger.cgroups.node_config import eviction_threshold
-from kubeledger.kube.quantity import Quantity
+from kubeledger.kube.quantity import Quantity, int64_of_float
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.simulate.config import table
 from kubeledger.units import parse_go_duration
@@ -113,7 +112,7 @@ def thresholds_of(
                 continue
             grace_ns = parse_go_duration(graces[signal]) if name == "evictionSoft" else 0
             found.append(Threshold(signal, value, minimums.get(signal), grace_ns))
-    if profile.images.split_disk_known:
+    if profile.eviction.split_disk_known:
         found = _with_container_fs(found, "imagefs" if dedicated else "nodefs")
     enforced = settings.get("enforceNodeAllocatable")
     if enforced is None or "pods" in enforced:

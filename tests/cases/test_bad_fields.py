@@ -92,6 +92,38 @@ SOUND: dict[str, Any] = {
         "swapBehavior": "LimitedSwap",
     },
     "devices": devices(),
+    "eviction": {
+        "config": {
+            "evictionHard": {"memory.available": "1Gi"},
+            "enforceNodeAllocatable": ["pods"],
+            "pressureTransitionPeriod": "5m0s",
+            "maxPodGracePeriodSeconds": 5,
+            "dedicatedImageFs": False,
+            "splitContainerFs": False,
+            "localStorageCapacityIsolation": True,
+        },
+        "pods": [pod(requests={"memory": "1Gi"})],
+        "steps": [
+            {
+                "at": START,
+                "summary": {
+                    "node": {
+                        "memory": {"time": START, "availableBytes": 1, "workingSetBytes": 2},
+                        "fs": {"availableBytes": 1, "capacityBytes": 2},
+                        "rlimit": {"maxpid": 10, "curproc": 1},
+                    },
+                    "pods": [
+                        {
+                            "podRef": {"uid": "u-1"},
+                            "memory": {"workingSetBytes": 1},
+                            "process_stats": {"process_count": 1},
+                            "volume": [{"name": "v", "usedBytes": 1}],
+                        }
+                    ],
+                },
+            }
+        ],
+    },
     "imagegc": {
         "policy": {
             "imageGCHighThresholdPercent": 85,
@@ -162,7 +194,7 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("nodeallocatable", ("kubeReserved", "memroy"), "1Gi", "kubeReserved.memroy"),
     ("nodeallocatable", ("systemReserved", "pods"), "1", "systemReserved.pods"),
     ("nodeallocatable", ("evictionHard", "disk.free"), "1", 'evictionHard["disk.free"]'),
-    ("nodeallocatable", ("evictionHard", "nodefs.available"), "1_0%", "evictionHard["),
+    ("nodeallocatable", ("evictionHard", "nodefs.available"), "1__0%", "evictionHard["),
     ("nodeallocatable", ("evictionHard", "nodefs.available"), " 5%", "evictionHard["),
     ("nodeallocatable", ("evictionHard", "imagefs.available"), "-5", "evictionHard["),
     ("cgroupv2", ("nodeAllocatableMemory",), "-1", "nodeAllocatableMemory"),
@@ -186,6 +218,26 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("prober", ("ticks", 1, "podStatus", *STATE, "terminated", "exitCode"), INT32,
      "ticks[1].podStatus.containerStatuses[0].state.terminated.exitCode"),
     ("topologymerge", ("numaDistances", "1", 0), INT64, 'numaDistances["1"][0]'),
+    ("eviction", ("config", "maxPodGracePeriodSeconds"), INT32, "config.maxPodGracePeriodSeconds"),
+    ("eviction", ("steps", 0, "summary", "node", "memory", "availableBytes"), -1,
+     "steps[0].summary.node.memory.availableBytes"),
+    ("eviction", ("steps", 0, "summary", "node", "memory", "workingSetBytes"), 2**64,
+     "steps[0].summary.node.memory.workingSetBytes"),
+    ("eviction", ("steps", 0, "summary", "pods", 0, "process_stats", "process_count"), 2**64,
+     "steps[0].summary.pods[0].process_stats.process_count"),
+    ("eviction", ("steps", 0, "summary", "node", "rlimit", "maxpid"), INT64,
+     "steps[0].summary.node.rlimit.maxpid"),
+    ("eviction", ("pods", 0, "spec", "containers", 0, "resources", "requests", "memory"), "-1",
+     "pods[0].spec.containers[0].resources.requests.memory"),
+    ("eviction", ("pods", 0, "spec", "volumes"), [{"name": "v", "emptyDir": {"sizeLimit": "x"}}],
+     "pods[0].spec.volumes[0].emptyDir.sizeLimit"),
+    ("eviction", ("config", "evictionHard"), {"memory.available": 1},
+     'config.evictionHard["memory.available"]'),
+    ("eviction", ("config", "pressureTransitionPeriod"), "5",
+     "config.pressureTransitionPeriod"),
+    ("eviction", ("steps", 0, "at"), "2026-01-05 08:00:00Z", "steps[0].at"),
+    ("eviction", ("steps", 0, "summary", "node", "memory", "time"), "noon",
+     "steps[0].summary.node.memory.time"),
     # Times and durations, also where nothing depends on them.
     ("imagegc", ("policy", "imageMinimumGCAge"), "9" * 5000 + "s", "policy.imageMinimumGCAge"),
     ("imagegc", ("policy", "imageMinimumGCAge"), "９s", "policy.imageMinimumGCAge"),

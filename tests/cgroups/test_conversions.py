@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.cgroups.arithmetic import int64_of_float, quotient
+from kubeledger.cgroups.arithmetic import quotient
 from kubeledger.cgroups.conversions import (
     MAX_SHARES,
     milli_cpu_of_quota,
@@ -16,6 +16,7 @@ from kubeledger.cgroups.conversions import (
     weight_of_shares,
     weight_of_shares_curved,
 )
+from kubeledger.kube.quantity import int64_of_float
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.images.loop import GCLoop, LoopReport, loop_disabled, sprintf_without_arguments
+from kubeledger.images.loop import GCLoop, LoopReport, loop_disabled
+from kubeledger.kube.gotexts import sprintf_without_arguments
 from kubeledger.profile.resolve import resolve
 
 ONCE = LoopReport(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
-from kubeledger.images.reclaim import DiskLayout, ReclaimFunction, reclaim_functions
+from kubeledger.eviction.reclaim import ReclaimFunction, reclaim_functions
+from kubeledger.eviction.signals import DiskLayout
 from kubeledger.images.records import ImageDeleted
 from kubeledger.machine import Record
 from kubeledger.profile.images import ImageFacts
+from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.images.collection import NO_PASS, RULE_REMOVAL, give
 from kubeledger.verify.images.deletions import Judged, claims_of, compare
@@ -19,33 +23,33 @@ from kubeledger.verify.images.question import Question, ask
 __all__ = ["Sweep", "judge_sweep"]
 
 _RULE_TRIGGER = "pkg/kubelet/eviction managerImpl.reclaimNodeLevelResources"
-_LAYOUTS: tuple[DiskLayout, ...] = ("shared", "dedicated", "split")
+_LAYOUTS: tuple[DiskLayout, ...] = get_args(DiskLayout)
 
 
 class Sweep(msgspec.Struct, kw_only=True):
     """One deletion of unused images.
 
     Attributes:
-        facts: of the kubelet that ran; None when its version is not known.
+        profile: of the kubelet that ran; None when its version is not known.
         options: detect passes of which one is its own.
         signals: as last read before it.
         removals: in their order.
         listed_before: images that a pass of the process listed, and that were not removed.
     """
 
-    facts: ImageFacts | None
+    profile: KubeletProfile | None
     options: tuple[DetectPass, ...]
     signals: tuple[SignalReading, ...]
     removals: list[Record] = []
     listed_before: frozenset[str] = frozenset()
 
 
-def judge_sweep(bench: Bench, facts: ImageFacts, sweep: Sweep) -> None:
+def judge_sweep(bench: Bench, profile: KubeletProfile, sweep: Sweep) -> None:
     """Give the removals their findings."""
 
     def reclaims(signal: str) -> bool:
         return any(
-            ReclaimFunction.IMAGES in reclaim_functions(signal, layout, facts)
+            ReclaimFunction.IMAGES in reclaim_functions(signal, layout, profile.eviction)
             for layout in _LAYOUTS
         )
 
@@ -58,7 +62,7 @@ def judge_sweep(bench: Bench, facts: ImageFacts, sweep: Sweep) -> None:
             judged = Judged(record=record, verdict="impossible", why=why)
             give(bench, judged, settings, rule=_RULE_TRIGGER)
         return
-    policy = read_policy(bench.settings, facts)
+    policy = read_policy(bench.settings, profile.images)
     missing = [m for m in policy.missing if "Minimum" in m]
     if not sweep.options:
         missing.append(NO_PASS)
@@ -71,7 +75,7 @@ def judge_sweep(bench: Bench, facts: ImageFacts, sweep: Sweep) -> None:
             subject = f"image/{body.image_id}"
             bench.unverifiable(record, subject=subject, missing=missing, rule=RULE_REMOVAL)
         return
-    for judged in _judge(facts, policy, sweep, pressure):
+    for judged in _judge(profile.images, policy, sweep, pressure):
         give(bench, judged, [*settings, *(p.record.seq for p in sweep.options)])
 
 

@@ -143,7 +143,10 @@ class ImagesVerifier(Verifier):
             signals = readings_of(state.images.signals)
             listed = frozenset(self._passes.seen)
             self._sweep = Sweep(
-                options=options, signals=signals, facts=self._facts, listed_before=listed
+                options=options,
+                signals=signals,
+                profile=self.bench.profile,
+                listed_before=listed,
             )
         self._sweep.removals.append(record)
 
@@ -219,10 +222,10 @@ class ImagesVerifier(Verifier):
         sweep, self._sweep = self._sweep, None
         if sweep is None:
             return
-        if sweep.facts is None:
+        if sweep.profile is None:
             self._without_rules(sweep.removals, RULE_REMOVAL)
         else:
-            judge_sweep(self.bench, sweep.facts, sweep)
+            judge_sweep(self.bench, sweep.profile, sweep)
 
     def _close(self) -> None:
         collection, self._collection = self._collection, None

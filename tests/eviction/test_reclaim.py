@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.images.reclaim import (
-    SPLIT_DISK_ERROR,
-    DiskLayout,
-    reclaim_functions,
-    split_disk_error,
-)
+from kubeledger.eviction.reclaim import SPLIT_DISK_ERROR, reclaim_functions, split_disk_error
+from kubeledger.eviction.signals import DiskLayout
 from kubeledger.profile.resolve import resolve
 
 SHORT = {"DeleteAllUnusedContainers": "C", "DeleteUnusedImages": "I"}
@@ -35,7 +31,7 @@ version layout    nodefs imagefs containerfs
 def test_what_a_signal_reclaims(row: str) -> None:
     """Space and inodes of a disk reclaim alike, containers before images."""
     version, layout, *cells = row.split()
-    facts = resolve(version).images
+    facts = resolve(version).eviction
     for disk, cell in zip(("nodefs", "imagefs", "containerfs"), cells, strict=True):
         for amount in ("available", "inodesFree"):
             functions = reclaim_functions(f"{disk}.{amount}", layout, facts)  # type: ignore[arg-type] # of the table
@@ -49,7 +45,7 @@ OTHERS = ["memory.available", "pid.available", "allocatableMemory.available", "n
 @pytest.mark.parametrize("layout", ["shared", "dedicated", "split"])
 def test_other_signals_reclaim_nothing(signal: str, layout: DiskLayout) -> None:
     """A pod is evicted at once."""
-    assert reclaim_functions(signal, layout, resolve("1.36.2").images) == ()
+    assert reclaim_functions(signal, layout, resolve("1.36.2").eviction) == ()
 
 
 @pytest.mark.parametrize(
@@ -64,4 +60,4 @@ def test_other_signals_reclaim_nothing(signal: str, layout: DiskLayout) -> None:
 )
 def test_split_disks_with_the_gate_off(version: str, layout: DiskLayout, error: str) -> None:
     """The eviction manager does nothing on such a node."""
-    assert split_disk_error(layout, resolve(version).images) == error
+    assert split_disk_error(layout, resolve(version).eviction) == error

@@ -8,13 +8,12 @@ removed; the minimum age still protects.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
 
-from kubeledger.profile.images import ImageFacts
+from kubeledger.eviction.signals import DiskLayout
+from kubeledger.profile.eviction import EvictionFacts
 
 __all__ = [
     "SPLIT_DISK_ERROR",
-    "DiskLayout",
     "ReclaimFunction",
     "reclaim_functions",
     "split_disk_error",
@@ -28,10 +27,6 @@ class ReclaimFunction(StrEnum):
     IMAGES = "DeleteUnusedImages"
 
 
-DiskLayout = Literal["shared", "dedicated", "split"]
-"""Images and containers on the disk of the kubelet (shared); both on one of their own
-(dedicated); images on one of their own, containers on the kubelet's (split)."""
-
 SPLIT_DISK_ERROR = "KubeletSeparateDiskGC is turned off but we still have a split filesystem"
 
 _BOTH = (ReclaimFunction.CONTAINERS, ReclaimFunction.IMAGES)
@@ -40,6 +35,7 @@ _IMAGES = (ReclaimFunction.IMAGES,)
 
 _BY_DISK: dict[DiskLayout, dict[str, tuple[ReclaimFunction, ...]]] = {
     "shared": {"nodefs": _BOTH, "imagefs": _BOTH, "containerfs": _BOTH},
+    "containers": {"nodefs": _BOTH, "imagefs": _BOTH, "containerfs": _BOTH},
     # The kubelet's own disk then holds logs and volumes only, which no function removes.
     "dedicated": {"nodefs": (), "imagefs": _BOTH, "containerfs": _BOTH},
     "split": {"nodefs": _CONTAINERS, "imagefs": _IMAGES, "containerfs": _CONTAINERS},
@@ -47,7 +43,7 @@ _BY_DISK: dict[DiskLayout, dict[str, tuple[ReclaimFunction, ...]]] = {
 
 
 def reclaim_functions(
-    signal: str, layout: DiskLayout, facts: ImageFacts
+    signal: str, layout: DiskLayout, facts: EvictionFacts
 ) -> tuple[ReclaimFunction, ...]:
     """What is called, in this order, when a threshold of ``signal`` is met.
 
@@ -74,11 +70,15 @@ def reclaim_functions(
     return _BY_DISK[layout].get(disk, ())
 
 
-def split_disk_error(layout: DiskLayout, facts: ImageFacts) -> str:
+def split_disk_error(layout: DiskLayout, facts: EvictionFacts) -> str:
     """Why the eviction manager does nothing at all on this node; empty when it works.
 
     Source: v1.29.0 pkg/kubelet/eviction/eviction_manager.go:263 synchronize
     Differs: nothing.
     """
-    refused = layout == "split" and facts.split_disk_known and not facts.split_disk_gate_on
+    refused = (
+        layout in ("split", "containers")
+        and facts.split_disk_known
+        and not facts.split_disk_gate_on
+    )
     return SPLIT_DISK_ERROR if refused else ""

@@ -1,0 +1,135 @@
+"""Why a claimed round of the eviction manager cannot have been."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kubeledger.eviction.decisions import Decision, Round
+from kubeledger.eviction.explain import (
+    condition_reason,
+    observed_text,
+    outrank_text,
+    why_nobody,
+)
+from kubeledger.eviction.ranking import Candidate
+from kubeledger.eviction.synchronize import EvictionManager
+
+__all__ = ["EvictedPod", "StepOutcome", "why_not_so"]
+
+
+class _Strict(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, gc=False
+):
+    pass
+
+
+class EvictedPod(_Strict, frozen=True, kw_only=True):
+    """A pod and what its status says."""
+
+    pod: str
+    grace_period_seconds: int
+    reason: str
+    message: str
+    condition_message: str
+
+
+class StepOutcome(_Strict, frozen=True, kw_only=True):
+    """What one round did; ``rank`` is of the pods that were active before it."""
+
+    evicted: list[EvictedPod]
+    node_conditions: list[str]
+    node_level_reclaim: list[str]
+    events: list[str]
+    rank: dict[str, list[list[str]]]
+
+
+def why_not_so(
+    told: StepOutcome,
+    outcomes: Sequence[StepOutcome],
+    found: Round,
+    decisions: Sequence[Decision],
+    manager: EvictionManager,
+) -> str:
+    """The first difference to what can have been, with the reason.
+
+    Args:
+        told: a round that cannot have been.
+        outcomes: (n,) all that can.
+        found: what the round saw.
+        decisions: (n,) of the outcomes.
+        manager: after the round.
+    """
+    decided = outcomes[0]
+    for condition in sorted(set(told.node_conditions) ^ set(decided.node_conditions)):
+        return condition_reason(condition, found, manager.thresholds)
+    if told.node_conditions != decided.node_conditions:
+        return f"the node's conditions are {decided.node_conditions}, each once and sorted"
+    if told.rank != decided.rank:
+        return _wrong_rank(told, decided)
+    uids = [each.pod for each in told.evicted]
+    same = [i for i, o in enumerate(outcomes) if [e.pod for e in o.evicted] == uids]
+    if not same:
+        return _wrong_pods(uids, found, decisions)
+    reclaimed = [i for i in same if outcomes[i].node_level_reclaim == told.node_level_reclaim]
+    if not reclaimed:
+        return _wrong_reclaim(outcomes[same[0]], decisions[same[0]])
+    return _wrong_words(told, outcomes[reclaimed[0]], decisions[reclaimed[0]])
+
+
+def _wrong_rank(told: StepOutcome, decided: StepOutcome) -> str:
+    for name, groups in decided.rank.items():
+        if told.rank.get(name) != groups:
+            return f"the order for {name} is {groups}: {len(groups)} groups of equal pods"
+    unknown = ", ".join(sorted(told.rank.keys() - decided.rank.keys()))
+    return f"there is no order for {unknown}"
+
+
+def _wrong_pods(uids: Sequence[str], found: Round, decisions: Sequence[Decision]) -> str:
+    """Other pods are evicted."""
+    decision = decisions[0]
+    if not decision.evicted:
+        return f"nobody is evicted: {why_nobody(found, decision)}"
+    evicted = [each.pod.metadata.uid or "" for each in decision.evicted]
+    threshold = decision.threshold
+    if threshold is None:
+        causes = "; ".join(
+            f"pod {each.pod.metadata.uid}: {each.message.text.strip()}" for each in decision.evicted
+        )
+        return f"pods over their own limits go first, and no other: {causes}"
+    short = observed_text(threshold, found.observations.get(threshold.signal))
+    if len(uids) != 1:
+        return f"pod {evicted[0]} is evicted, and no other: {short}"
+    ranked: dict[str, Candidate] = {c.uid: c for group in decision.ranking for c in group}
+    if uids[0] not in ranked:
+        return f"pod {uids[0]} is not active, pod {evicted[0]} is evicted: {short}"
+    if uids[0] in decision.passed_over:
+        return f"pod {uids[0]} is critical, so pod {evicted[0]} is evicted: {short}"
+    why = outrank_text(ranked[evicted[0]], ranked[uids[0]], threshold.signal)
+    return f"{short}, and {why}"
+
+
+def _wrong_reclaim(decided: StepOutcome, decision: Decision) -> str:
+    called = ", ".join(decided.node_level_reclaim) or "nothing"
+    if decision.threshold is None:
+        return f"no threshold is acted on, so {called} is reclaimed before"
+    return f"for {decision.threshold.signal} {called} is reclaimed on these disks"
+
+
+def _wrong_words(told: StepOutcome, decided: StepOutcome, decision: Decision) -> str:
+    """The same pods, but with another grace period or in other words."""
+    for told_pod, pod, eviction in zip(
+        told.evicted, decided.evicted, decision.evicted, strict=True
+    ):
+        if told_pod.grace_period_seconds != pod.grace_period_seconds:
+            kind = "hard" if decision.threshold is None or decision.threshold.is_hard else "soft"
+            return (
+                f"pod {pod.pod} is given {pod.grace_period_seconds} s, as for a {kind} eviction "
+                f"for {eviction.cause}, not {told_pod.grace_period_seconds} s"
+            )
+        for name in msgspec.structs.fields(EvictedPod):
+            value = getattr(pod, name.name)
+            if getattr(told_pod, name.name) != value:
+                return f"the {name.encode_name} of pod {pod.pod} is {value!r}"
+    return f"the events are {decided.events}"

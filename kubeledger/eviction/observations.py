@@ -1,0 +1,108 @@
+"""What the signals say, read from a stats summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from kubeledger.errors import BadInputError
+from kubeledger.eviction.signals import ALLOCATABLE_MEMORY, MEMORY, PIDS
+from kubeledger.eviction.summary import FsStats, MemoryStats, Summary
+from kubeledger.kube.quantity import wrapped
+from kubeledger.profile.eviction import EvictionFacts
+from kubeledger.units import parse_api_ts
+
+__all__ = ["SignalObservation", "int64", "make_signal_observations"]
+
+_UINT64_MAX: Final = 2**64 - 1
+_PODS: Final = "pods"
+
+
+class SignalObservation(msgspec.Struct, frozen=True, gc=False):
+    """A signal as it was read: bytes, inodes or process IDs, within signed 64 bits.
+
+    Attributes:
+        time_ns: when it was measured; None where the summary does not tell.
+    """
+
+    available: int
+    capacity: int
+    time_ns: int | None = None
+
+
+def make_signal_observations(
+    summary: Summary, facts: EvictionFacts
+) -> dict[str, SignalObservation]:
+    """Signal -> observation, of the signals that the summary tells about.
+
+    Raises:
+        BadInputError: a number does not fit 64 bits, or a time is none.
+
+    Source: v1.36.2 pkg/kubelet/eviction/helpers.go makeSignalObservations; v1.19
+    Differs: Linux only; on Windows memory is read from another system container.
+    """
+    node = summary.node
+    found: dict[str, SignalObservation] = {}
+    found.update(_memory(MEMORY, node.memory))
+    for container in node.system_containers or ():
+        if container.name == _PODS:
+            found.update(_memory(ALLOCATABLE_MEMORY, container.memory))
+            break
+    found.update(_disk("nodefs", node.fs))
+    if node.runtime is not None:
+        found.update(_disk("imagefs", node.runtime.image_fs))
+        if facts.split_disk_known:
+            found.update(_disk("containerfs", node.runtime.container_fs))
+    rlimit = node.rlimit
+    if rlimit is not None and rlimit.running is not None and rlimit.max_pid is not None:
+        found[PIDS] = SignalObservation(
+            wrapped(rlimit.max_pid - rlimit.running), rlimit.max_pid, _time_ns(rlimit.time)
+        )
+    return found
+
+
+def int64(number: int) -> int:
+    """``int64(uint64)``: what is beyond 63 bits becomes negative.
+
+    Raises:
+        BadInputError: it does not fit 64 bits.
+    """
+    if number > _UINT64_MAX:
+        raise BadInputError(f"{number} does not fit 64 bits")
+    return number if number <= _UINT64_MAX >> 1 else number - _UINT64_MAX - 1
+
+
+def _memory(signal: str, stats: MemoryStats | None) -> Iterator[tuple[str, SignalObservation]]:
+    if stats is None or stats.available_bytes is None or stats.working_set_bytes is None:
+        return
+    capacity = wrapped(stats.available_bytes + stats.working_set_bytes)
+    int64(stats.working_set_bytes)
+    yield signal, SignalObservation(int64(stats.available_bytes), capacity, _time_ns(stats.time))
+
+
+def _disk(name: str, stats: FsStats | None) -> Iterator[tuple[str, SignalObservation]]:
+    if stats is None:
+        return
+    for what, available, capacity in (
+        ("available", stats.available_bytes, stats.capacity_bytes),
+        ("inodesFree", stats.inodes_free, stats.inodes),
+    ):
+        if available is not None and capacity is not None:
+            yield (
+                f"{name}.{what}",
+                SignalObservation(int64(available), int64(capacity), _time_ns(stats.time)),
+            )
+
+
+@lru_cache(maxsize=1 << 10)
+def _time_ns(text: str | None) -> int | None:
+    """None also for Go's zero time, which JSON of the API writes as null."""
+    if text is None or text.startswith("0001-01-01T00:00:00Z"):
+        return None
+    try:
+        return parse_api_ts(text)
+    except ValueError:
+        raise BadInputError(f"not an RFC 3339 time: {text[:80]!r}") from None
