@@ -92,7 +92,7 @@ class ImageAssembler(QueuedAssembler):
             ),
             "Image ID is pinned": (
                 lambda line: passes.is_pinned(
-                    line, text_of(line, "imageID") or "", text_of(line, "pinned") == "True"
+                    line, text_of(line, "imageID") or "", text_of(line, "pinned") == "true"
                 )
             ),
             "Image ID is no longer present; removing from imageRecords": passes.dropped,

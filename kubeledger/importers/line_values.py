@@ -8,7 +8,7 @@ from typing import Any
 from kubeledger.importers.items import LogLine
 from kubeledger.units import whole_number
 
-__all__ = ["go_list", "integer", "split_pod", "split_pod_text", "strings_of", "text_of"]
+__all__ = ["go_list", "go_text", "integer", "split_pod", "split_pod_text", "strings_of", "text_of"]
 
 _POD_TEXT = re.compile(r"(?P<name>[^_()\s]+)_(?P<namespace>[^_()\s]+)\((?P<uid>[^()\s]*)\)")
 
@@ -19,8 +19,29 @@ def text_of(line: LogLine, *keys: str) -> str | None:
     for key in keys:
         value = values.get(key)
         if value is not None:
-            return str(value)
+            return go_text(value)
     return None
+
+
+def go_text(value: Any) -> str:  # noqa: ANN401 - any decoded value
+    """A value as Go's ``%v`` prints it: ``[a b]``, ``map[k:v]``, ``true``.
+
+    klog writes ``["a","b"]`` where the kubelet's own texts hold ``[a b]`` of the same list.
+    """
+    match value:
+        case str():
+            return value
+        case bool():
+            return str(value).lower()
+        case None:
+            return "<nil>"
+        case list() | tuple():
+            return f"[{' '.join(map(go_text, value))}]"
+        case dict():
+            members = (f"{key}:{go_text(value[key])}" for key in sorted(value))
+            return f"map[{' '.join(members)}]"
+        case _:
+            return str(value)
 
 
 def integer(value: Any) -> int | None:  # noqa: ANN401 - any decoded value

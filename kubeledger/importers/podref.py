@@ -10,6 +10,7 @@ import re
 from typing import Any, NamedTuple
 
 from kubeledger.importers.items import LogLine
+from kubeledger.importers.line_values import text_of
 
 __all__ = [
     "FORMATTED_POD",
@@ -98,11 +99,8 @@ def bare_container_id(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
 
 
 def text_value(line: LogLine, key: str) -> str:
-    """The value of a structured key as text; empty when it is missing."""
-    value = (line.values or {}).get(key)
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else str(value)
+    """The value of a structured key as Go prints it; empty when it is missing."""
+    return text_of(line, key) or ""
 
 
 class EventLine(NamedTuple):

@@ -16,8 +16,15 @@ __all__ = ["StartAssembler"]
 
 _FLAG = re.compile(r"FLAG: --")
 _VERSION = re.compile(r"Version: v\d")
-_FIRST = re.compile(r"FLAG: --|\bVersion: v|Kubelet version|feature gates: |Flag --")
-"""What a kubelet logs first, by verbosity and version."""
+_FIRST = re.compile(
+    r"FLAG: --|\bVersion: v|Kubelet version|feature gates: |Flag --"
+    r"|--pod-infra-container-image (will|is)|KubeletCgroups is not within"
+    r"|[Uu]sing lenient decoding|KubeletConfiguration"
+)
+"""What a kubelet may log first, by verbosity, flags and version: all that precedes its version.
+
+Source: cmd/kubelet/app/server.go NewKubeletCommand of 1.19 to 1.36.
+"""
 
 _FIRST_FILES = frozenset({"flags.go", "feature_gate.go", "envvar.go"})
 
@@ -75,5 +82,7 @@ class StartAssembler(Assembler):
             restart=self._started,
             from_start=from_start,
         )
-        self._started, self._pid, self._versioned = True, line.pid, False
+        # A process whose begin is not in the log has told its version: the next that is told
+        # is another's.
+        self._started, self._pid, self._versioned = True, line.pid, not from_start
         return (Fact(line.ts_ns, body, (line.evidence,)),)

@@ -40,14 +40,25 @@ def container_grace_s(
     return max(grace_s, MINIMUM_GRACE_S)
 
 
-def overridden_grace_s(facts: LifecycleFacts, override_s: int) -> int:
-    """Grace period of a kill that somebody gave one: the pod worker, or the eviction manager.
+def overridden_grace_s(
+    facts: LifecycleFacts, override_s: int | None, pod_grace_s: int | None
+) -> int:
+    """Grace period of a kill that stops a whole pod.
 
-    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
-    Differs: of the pod worker only its least second is kept.
+    Args:
+        facts: of the kubelet version.
+        override_s: what was asked for, by the eviction manager for example; None for nothing.
+        pod_grace_s: the spec's ``terminationGracePeriodSeconds``. The pod worker takes it
+            where it is asked for 0 s, too.
+
+    Source: v1.36.2 pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod and
+        pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
+    Differs: a pod that was being stopped with a shorter period is the caller's to know.
     """
     if facts.pod_worker_gives_grace:
-        override_s = max(override_s, 1)
+        override_s = max(override_s or pod_grace_s or 0, 1)
+    elif override_s is None:
+        return container_grace_s(facts, pod_grace_s, None)
     return max(override_s, MINIMUM_GRACE_S) if facts.minimum_grace_after_override else override_s
 
 

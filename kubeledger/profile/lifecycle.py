@@ -50,7 +50,8 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="pod_worker_gives_grace",
         since=22,
-        says="when a whole pod is stopped, the pod worker gives the grace period, at least 1 s",
+        says="when a whole pod is stopped, the pod worker gives the grace period: what was asked "
+        "for, the pod's own period in place of 0 s, and at least 1 s",
         source="pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod",
         proof="source",
     ),
@@ -71,7 +72,8 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="eviction_grace_of_one",
         since=31,
-        says="a hard eviction gives 1 s instead of 0 s",
+        says="a hard eviction asks for 1 s instead of 0 s, which the pod worker replaces by the "
+        "pod's own period",
         source=f"{_EVICTION} immediateEvictionGracePeriodSeconds",
         proof="source",
     ),

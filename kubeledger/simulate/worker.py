@@ -356,11 +356,9 @@ class PodWorker:
     def _grace_s(self, ending: Ending) -> int:
         facts = self._kubelet.sim.profile.lifecycle
         spec_s = self.pod.spec.get("terminationGracePeriodSeconds")
-        if ending.grace_s is not None:
-            return overridden_grace_s(facts, ending.grace_s)
-        if ending.reason is not None and facts.pod_worker_gives_grace:
-            return overridden_grace_s(facts, spec_s if spec_s is not None else 0)
-        return container_grace_s(facts, spec_s, None)
+        if ending.grace_s is None and ending.reason is None:
+            return container_grace_s(facts, spec_s, None)
+        return overridden_grace_s(facts, ending.grace_s, spec_s)
 
     def _settle(self, ending: Ending) -> None:
         if ending.status_reason:

@@ -187,6 +187,20 @@ def test_refused_for_node_conditions() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "conditions", ["[DiskPressure PIDPressure]", '["DiskPressure","PIDPressure"]']
+)
+def test_refused_for_node_conditions_in_a_structured_log(conditions: str) -> None:
+    """Klog wrote a list as Go prints it, later as JSON; the kubelet's message does as Go does."""
+    line = f'"Failed to admit pod to node" pod="shop/a" nodeCondition={conditions}'
+    log = [_add_structured(), klog("10:00:00.1", "eviction_manager.go", line)]
+    (body,) = of(tell(world(), log), PodRejected)
+    assert values(body, "reason", "message") == (
+        "Evicted",
+        "The node had condition: [DiskPressure PIDPressure]. ",
+    )
+
+
 def test_denied_in_a_structured_log() -> None:
     """Denied in a structured log."""
     denied = (

@@ -93,8 +93,7 @@ def _of_spec(
     gates = bench.settings.get("featureGates")
     gate_is_on = isinstance(gates, dict) and gates.get("ProbeTerminationGracePeriod") is True
     if body.reason in ("preempted", "pod_deleted") and facts.pod_worker_gives_grace:
-        override_s = ask.grace_s if ask.grace_s is not None else 0
-        return overridden_grace_s(facts, override_s), _says(ask.grace_s)
+        return overridden_grace_s(facts, None, ask.grace_s), _says(ask.grace_s)
     exact = container_grace_s(facts, ask.grace_s, own, gate_is_on=gate_is_on)
     used_own = own is not None and exact != container_grace_s(facts, ask.grace_s, None)
     why = f"terminationGracePeriodSeconds {own} of the probe" if used_own else _says(ask.grace_s)
@@ -117,15 +116,17 @@ def _takes_time(facts: LifecycleFacts, ask: PodAsk, body: ContainerKilled) -> bo
 
 
 def _evicted(bench: Bench, facts: LifecycleFacts, ask: PodAsk, least: int | None) -> Grace:
-    hard = overridden_grace_s(
-        facts, eviction_override_s(facts, hard=True, maximum_s=0, pod_grace_s=ask.grace_s)
-    )
+    def given(*, hard: bool, maximum_s: int) -> int:
+        asked_s = eviction_override_s(
+            facts, hard=hard, maximum_s=maximum_s, pod_grace_s=ask.grace_s
+        )
+        return overridden_grace_s(facts, asked_s, ask.grace_s)
+
+    hard_s = given(hard=True, maximum_s=0)
     maximum_s = bench.settings.get("evictionMaxPodGracePeriod")
     if not isinstance(maximum_s, int):
-        return Grace(exact=hard, why="a hard eviction", missing="evictionMaxPodGracePeriod")
-    soft = overridden_grace_s(
-        facts,
-        eviction_override_s(facts, hard=False, maximum_s=maximum_s, pod_grace_s=ask.grace_s),
-    )
+        missing = "evictionMaxPodGracePeriod"
+        return Grace(exact=hard_s, least=least, why="a hard eviction", missing=missing)
+    soft_s = given(hard=False, maximum_s=maximum_s)
     why = f"a hard eviction, or a soft one within evictionMaxPodGracePeriod {maximum_s}"
-    return Grace(exact=hard, others=(soft,), least=least, why=why)
+    return Grace(exact=hard_s, others=(soft_s,), least=least, why=why)
