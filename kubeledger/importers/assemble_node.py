@@ -63,7 +63,7 @@ class NodeAssembler(Assembler):
 
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
-        self._settings = SettingsCollector(context.kubelet_version)
+        self._settings = SettingsCollector(context)
         self._node = NodeObserved()
         self._node_evidence: dict[str, Evidence] = {}
         self._counters: dict[_Worker, dict[str, int]] = {}

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.importers.items import KubeletConfigFile
 from kubeledger.importers.links import Links
 from kubeledger.machine import Evidence
 
@@ -82,6 +83,8 @@ class BundleContext(msgspec.Struct):
         containers: bare container ID -> whose.
         events: (object kind, namespace, name, reason, message) -> event.
         allocations: (pod UID, container, resource) -> first checkpoint entry.
+        served: what kubelets answered at ``/configz``, in the order of time.
+        starts_ns: when kubelets stated their version, which each does once.
         first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
         links: what the assemblers of pods, containers, probes and preemption share.
     """
@@ -93,6 +96,8 @@ class BundleContext(msgspec.Struct):
     containers: dict[str, ContainerRef] = {}
     events: dict[tuple[str, str, str, str, str], IndexedEvent] = {}
     allocations: dict[tuple[str, str, str], AllocationEntry] = {}
+    served: list[KubeletConfigFile] = []
+    starts_ns: tuple[int, ...] = ()
     first_ts_ns: int = 0
     last_ts_ns: int = 0
     links: Links = msgspec.field(default_factory=Links)

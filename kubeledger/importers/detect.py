@@ -20,6 +20,7 @@ DOCUMENT_FORMATS = (
     "device-checkpoint",
     "events",
     "kubelet-config",
+    "kubelet-configz",
     "node",
     "pod-list",
     "pod-manifest",
@@ -202,7 +203,7 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
     if isinstance(first.get("node"), dict) and isinstance(first.get("pods"), list):
         return Detected("stats-summary")
     if isinstance(first.get("kubeletconfig"), dict):
-        return Detected("kubelet-config")
+        return Detected("kubelet-configz")
     return _of_kind(first, source)
 
 

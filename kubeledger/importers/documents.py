@@ -210,10 +210,15 @@ def _config(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
     flaws: list[str] = []
     items: list[Item] = []
     for value in _objects(_values(data, flaws)):
-        config = value.get("kubeletconfig", value)
-        if isinstance(config, dict):
-            items.append(KubeletConfigFile(document.ts_ns, config, _evidence(document)))
+        items.append(KubeletConfigFile(document.ts_ns, value, _evidence(document)))
     return items, _all_lines(data, flaws)
+
+
+def _configz(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    flaws: list[str] = []
+    value = _single(data, flaws)["kubeletconfig"]
+    item = KubeletConfigFile(document.ts_ns, value, _evidence(document), served=True)
+    return [item], _all_lines(data, flaws)
 
 
 def event_times(event: dict[str, Any]) -> tuple[int, int] | None:
@@ -366,6 +371,7 @@ _READERS = {
     "device-checkpoint": _checkpoint,
     "events": _events,
     "kubelet-config": _config,
+    "kubelet-configz": _configz,
     "metrics": _metrics,
     "node": _node,
     "pod-list": _pod_list,

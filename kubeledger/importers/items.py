@@ -147,11 +147,17 @@ class ApiEvent(msgspec.Struct):
 
 
 class KubeletConfigFile(msgspec.Struct):
-    """A KubeletConfiguration document."""
+    """A KubeletConfiguration document.
+
+    Attributes:
+        served: a running kubelet answered with it (``/configz``): what that process runs
+            with. Else it is a file, which some process may have read.
+    """
 
     ts_ns: int
     config: dict[str, Any]
     evidence: Evidence
+    served: bool = False
 
 
 Item = (

@@ -60,10 +60,16 @@ _CLOSE_NS = 30 * NS_PER_S
 
 
 class VersionMark(msgspec.Struct, frozen=True):
-    """A line that states the kubelet's version."""
+    """A line that states the kubelet's version.
+
+    Attributes:
+        stamp, ts_ns: its time in klog's text form, and in its JSON form.
+    """
 
     offset: int
     text: str
+    stamp: bytes | None = None
+    ts_ns: int | None = None
 
     @property
     def release(self) -> str | None:
@@ -250,7 +256,9 @@ class _Look:
             return
         version = _VERSION.search(body)
         if version and b"ersion" in line:
-            self._note_version(base + begin, version[1].decode("utf-8", "replace"))
+            text = version[1].decode("utf-8", "replace")
+            stamp, ts_ns = (header[2], None) if header else (None, _json_ns(body))
+            self._note_version(VersionMark(base + begin, text, stamp, ts_ns))
         node = _NODE.search(body)
         if node:
             name = next(group for group in node.groups() if group).decode("utf-8", "replace")
@@ -258,8 +266,7 @@ class _Look:
         if header is not None:
             self._note_time(header[2], body)
 
-    def _note_version(self, offset: int, text: str) -> None:
-        mark = VersionMark(offset, text)
+    def _note_version(self, mark: VersionMark) -> None:
         if mark not in self.survey.versions:
             self.survey.versions.append(mark)
             self.survey.versions.sort(key=lambda known: known.offset)

@@ -69,6 +69,7 @@ def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
         kubelet_version=version.version,
         first_ts_ns=timing.first_ts_ns,
         last_ts_ns=timing.last_ts_ns,
+        starts_ns=timing.starts_ns,
     )
     for file, reason in fill_context(context, timing.documents).items():
         findings.append(Finding("malformed", file, f"{reason}; it is not read"))

@@ -4,7 +4,8 @@ What the kubelet does: defaults, then the configuration file (and its drop-ins),
 flags that were given. What is left of that, from the surest on:
 
 1. lines in which it says that it replaces a setting (``log``);
-2. its dump of the whole configuration, after files and flags, at verbosity 5;
+2. its dump of the whole configuration, after files and flags, at verbosity 5, or its answer
+   at ``/configz``, which is the same;
 3. the container manager's ``NodeConfig``, a part of it, at every verbosity (``log``);
 4. ``FLAG:`` lines: every flag as parsed, *before* the file is applied, so the value of a
    flag that was not given (one equal to the default) says nothing when there is a file;
@@ -21,8 +22,9 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.importers.settings_flags import FLAGS, FLAGS_BY_NAME, FlagField
+from kubeledger.importers.settings_flags import FLAGS, FLAGS_BY_NAME, FlagField, FlagKind
 from kubeledger.importers.settings_text import STRUCT_FIELDS, parse_flag
+from kubeledger.kube.quantity import Quantity
 from kubeledger.machine import Evidence
 from kubeledger.node.records import Setting, SettingsObserved
 from kubeledger.units import parse_go_duration
@@ -37,6 +39,13 @@ _FLAGLESS_DEFAULTS: dict[str, tuple[int, Any]] = {
     "crashLoopBackOff": (35, {"maxContainerRestartPeriod": "5m0s"}),
 }
 """Field without a flag, which decisions need -> minor version from which on it has a default."""
+
+_ZEROS: dict[FlagKind, Any] = {
+    "int": 0,
+    **{kind: {} for kind in ("map", "gates", "thresholds", "headers")},
+    **{kind: [] for kind in ("list", "taints", "memory")},
+}
+"""Go's zero value of a field, by the kind of its flag."""
 
 _ROWS = {row.field: [each for each in FLAGS if each.field == row.field] for row in FLAGS}
 """Field -> the flags that set it."""
@@ -57,6 +66,7 @@ class SettingsSources(msgspec.Struct):
         files: configuration documents, in the order in which they are merged.
         flags: flag name -> its text.
         dump: the configuration's fields as the process dumped them.
+        served: the same as it answered at ``/configz``.
         node_config: KubeletConfiguration fields that ``NodeConfig`` tells.
         replaced: fields that a line says were replaced -> new value.
         stated: what lines of parts of the kubelet say they run with: the field, who says so
@@ -67,9 +77,20 @@ class SettingsSources(msgspec.Struct):
     files: list[Statement] = []
     flags: dict[str, Statement] = {}
     dump: Statement | None = None
+    served: Statement | None = None
     node_config: Statement | None = None
     replaced: dict[str, Statement] = {}
     stated: dict[tuple[str, str], Statement] = {}
+
+    @property
+    def whole(self) -> Statement | None:
+        """The whole configuration as the process itself tells it; None when it does not."""
+        return self.dump if self.dump is not None else self.served
+
+    @property
+    def tells(self) -> bool:
+        """Whether the process itself tells anything of its configuration."""
+        return self.whole is not None or self.node_config is not None or bool(self.stated)
 
     def field_of(self, flag: str) -> FlagField | None:
         """The flag's row, if it has a field in the version that ran."""
@@ -78,8 +99,8 @@ class SettingsSources(msgspec.Struct):
             return row
         if self.minor is not None:
             return row if self.minor >= row.since else None
-        if self.dump is not None:
-            return row if _get(self.dump.value, row.field) is not None else None
+        if self.whole is not None:
+            return row if _get(self.whole.value, row.field) is not None else None
         # A flag of 1.22, about when the first of these fields came.
         return row if not self.flags or "seccomp-default" in self.flags else None
 
@@ -128,7 +149,7 @@ def evidence_of(sources: SettingsSources) -> tuple[Evidence, ...]:
     given = [statement for _, statement, _ in _given_flags(sources)]
     # All flags at their defaults is a statement too; one line stands for them.
     flags = given or list(sources.flags.values())[:1]
-    single = [each for each in (sources.dump, sources.node_config) if each is not None]
+    single = [each for each in (sources.whole, sources.node_config) if each is not None]
     every = [*sources.files, *flags, *single, *sources.replaced.values()]
     return tuple(dict.fromkeys(statement.evidence for statement in every))
 
@@ -208,9 +229,12 @@ def _apply_flags(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen
 
 
 def _apply_dump(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen) -> None:
-    if sources.dump is None:
+    if sources.whole is None:
         return
-    for field, dumped in sources.dump.value.items():
+    teller = "the kubelet's dump of its configuration"
+    if sources.dump is None:
+        teller = f"{sources.whole.evidence.file}, which the kubelet served,"
+    for field, dumped in sources.whole.value.items():
         value = _filled(field, dumped)
         if field not in chosen.values:
             known = bool(sources.files) or _is_default(field, value, sources.minor)
@@ -224,10 +248,24 @@ def _apply_dump(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen)
             continue
         if source != "default":
             chosen.conflicts.append(
-                f"{field}: {_named(source)} says {_text(expected)}, "
-                f"the kubelet's dump of its configuration says {_text(value)}"
+                f"{field}: {_named(source)} says {_text(expected)}, {teller} says {_text(value)}"
             )
         chosen.put(field, value, "config")
+    if sources.dump is None:
+        _apply_omitted(sources, sources.whole.value, chosen)
+
+
+def _apply_omitted(sources: SettingsSources, served: Mapping[str, Any], chosen: _Chosen) -> None:
+    """What the kubelet serves leaves out fields at Go's zero value, which is not the default."""
+    for row in FLAGS:
+        zero = _ZEROS.get(row.kind)
+        if zero is None or "." in row.field or row.field in served:
+            continue
+        if row.since and (sources.minor is None or sources.minor < row.since):
+            continue
+        if chosen.sources.get(row.field, "default") == "default":
+            known = _is_default(row.field, zero, sources.minor)
+            chosen.put(row.field, zero, "default" if known else "config")
 
 
 def _apply_node_config(sources: SettingsSources, chosen: _Chosen) -> None:
@@ -235,8 +273,9 @@ def _apply_node_config(sources: SettingsSources, chosen: _Chosen) -> None:
         return
     for field, value in sources.node_config.value.items():
         expected = chosen.values.get(field)
-        # Quantities and maps are normalised on their way there: nothing to compare.
-        if field in chosen.values and (isinstance(value, dict | list) or _same(expected, value)):
+        if field in chosen.values and (
+            _no_other(expected, value) if isinstance(value, dict | list) else _same(expected, value)
+        ):
             continue
         source = chosen.sources.get(field)
         if source in {"config", "flag"} and expected and field not in sources.replaced:
@@ -277,16 +316,9 @@ def _is_default(field: str, value: Any, minor: int | None) -> bool:  # noqa: ANN
 
 def _filled(field: str, value: Any) -> Any:  # noqa: ANN401  (any JSON value)
     """Go's nil map or slice is an empty one."""
-    if value is not None:
-        return value
     rows = _ROWS.get(field)
-    match rows[0].kind if rows else None:
-        case "map" | "gates" | "thresholds" | "headers":
-            return {}
-        case "list" | "taints" | "memory":
-            return []
-        case _:
-            return None
+    zero = _ZEROS.get(rows[0].kind) if rows else None
+    return zero if value is None and zero != 0 else value
 
 
 def _get(tree: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401  (any JSON value)
@@ -320,6 +352,29 @@ def _same(left: Any, right: Any) -> bool:  # noqa: ANN401  (any JSON value)
         except ValueError:
             return False
     return bool(left == right)
+
+
+def _no_other(expected: Any, normalised: Any) -> bool:  # noqa: ANN401  (any JSON value)
+    """No member of both maps has two values; on its way, members of one come and go.
+
+    The kubelet leaves out thresholds of 0 and adds defaults; it reserves whole CPUs instead
+    of what was set. Percentages come back from 32 bit floats.
+    """
+    if not (isinstance(expected, dict) and isinstance(normalised, dict)):
+        return True
+    common = expected.keys() & normalised.keys()
+    return all(_same_amount(expected[name], normalised[name]) for name in common)
+
+
+def _same_amount(left: Any, right: Any) -> bool:  # noqa: ANN401  (any JSON value)
+    """Equal as quantities or percentages; what is neither is not compared."""
+    try:
+        percentages = [str(each).endswith("%") for each in (left, right)]
+        if all(percentages):
+            return abs(float(str(left)[:-1]) - float(str(right)[:-1])) < 0.01
+        return not any(percentages) and Quantity.from_api(left) == Quantity.from_api(right)
+    except ValueError:
+        return True
 
 
 def _within(part: Any, whole: Any) -> bool:  # noqa: ANN401  (any JSON value)

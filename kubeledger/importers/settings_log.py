@@ -1,6 +1,11 @@
 """Collects what the log says about a kubelet's settings; one process at a time.
 
 Not an assembler of its own: ``assemble_node`` feeds it and emits what it makes.
+
+Settings belong to a process: each reads its files anew when it starts. What it answered at
+``/configz`` holds for it and no other. A file of the bundle may be any process's, so it
+holds for those that themselves say nothing else; with only one process in the bundle, or
+with none that it fits, what it says otherwise is a conflict.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.goliteral import unquote_go
 from kubeledger.importers.items import KubeletConfigFile, LogLine
@@ -20,6 +26,7 @@ from kubeledger.importers.settings import (
     effective_settings,
     evidence_of,
 )
+from kubeledger.importers.settings_files import fitting_files
 from kubeledger.importers.settings_flags import minor_version
 from kubeledger.importers.settings_text import (
     parse_configuration_json,
@@ -42,20 +49,31 @@ class SettingsCollector:
     later, or a bundle without one, is closed by the next sign of a running kubelet.
     """
 
-    def __init__(self, version: str | None) -> None:
-        self._version = version
+    def __init__(self, context: BundleContext) -> None:
+        self._context = context
+        self._version = context.kubelet_version
         self._files: list[Statement] = []
+        self._fitted: set[str] = set()
         self._log = SettingsSources()
+        self._begun_ns: int | None = None
         self._pid: int | None = None
         self._closed = False
         self._emitted: SettingsObserved | None = None
 
     def config_file(self, item: KubeletConfigFile) -> Facts:
-        """A configuration file of the bundle; it holds for every process in it.
+        """A configuration document of the bundle.
 
-        One that comes after the account was closed corrects it.
+        One that comes after the account was closed corrects it; another answer at
+        ``/configz`` than before is that of a process whose start no log holds.
         """
-        self._files.append(Statement(item.config, item.evidence))
+        statement = Statement(item.config, item.evidence)
+        if not item.served:
+            self._files.append(statement)
+        elif self._knows(item):
+            return ()
+        else:
+            self._log.served = statement
+            self._closed = True
         if not self._closed:
             return ()
         self._closed = False
@@ -120,6 +138,8 @@ class SettingsCollector:
         """A line of a kubelet that is past its start."""
         facts = self._process_of(line) if self._is_other(line) else ()
         self._pid = line.pid
+        if self._begun_ns is None:
+            self._begun_ns = line.ts_ns
         return [*facts, *self.close(line.ts_ns)]
 
     def close(self, ts_ns: int) -> Facts:
@@ -127,9 +147,10 @@ class SettingsCollector:
         if self._closed:
             return ()
         self._closed = True
-        sources = msgspec.structs.replace(
-            self._log, files=list(self._files), minor=minor_version(self._version)
-        )
+        if self._log.served is None:
+            self._log.served = self._answer(ts_ns)
+        told = msgspec.structs.replace(self._log, minor=minor_version(self._version))
+        sources = msgspec.structs.replace(told, files=self._files_of(told, ts_ns))
         body = effective_settings(sources)
         if not body.settings or body == self._emitted:
             return ()
@@ -137,6 +158,37 @@ class SettingsCollector:
         disputed = {conflict.partition(":")[0] for conflict in body.conflicts}
         said = [s.evidence for (field, _), s in sources.stated.items() if field in disputed]
         return (Fact(ts_ns, body, (*evidence_of(sources), *said)),)
+
+    def _knows(self, item: KubeletConfigFile) -> bool:
+        """Whether an answer at ``/configz`` tells nothing new, or will be asked for later."""
+        begun_ns = self._begun_ns
+        if self._log.dump is not None:
+            return True
+        if begun_ns is not None and (not self._closed or item.ts_ns < begun_ns):
+            return True
+        return self._log.served is not None and self._log.served.value == item.config
+
+    def _answer(self, ts_ns: int) -> Statement | None:
+        """What this process answered at ``/configz``, before the next one started."""
+        begun_ns = ts_ns if self._begun_ns is None else self._begun_ns
+        ends_ns = next((start for start in self._context.starts_ns if start > ts_ns), None)
+        for item in self._context.served:
+            if begun_ns <= item.ts_ns and (ends_ns is None or item.ts_ns < ends_ns):
+                return Statement(item.config, item.evidence)
+        return None
+
+    def _files_of(self, told: SettingsSources, ts_ns: int) -> list[Statement]:
+        """The files that this process can have read."""
+        begun_ns = ts_ns if self._begun_ns is None else self._begun_ns
+        starts = self._context.starts_ns
+        is_only = all(begun_ns <= start <= ts_ns for start in starts)
+        fitting = fitting_files(self._files, told, begun_ns, is_only=is_only)
+        is_last = not any(start > ts_ns for start in starts)
+        if is_last and not fitting and not self._fitted:
+            # It fits no process of the bundle: then that is what there is to say.
+            return list(self._files) if told.tells else []
+        self._fitted |= {statement.evidence.file for statement in fitting}
+        return fitting
 
     def _is_other(self, line: LogLine) -> bool:
         return None not in (line.pid, self._pid) and line.pid != self._pid
@@ -150,9 +202,12 @@ class SettingsCollector:
         new = again or self._closed or self._is_other(line)
         self._pid = line.pid
         if not new:
+            if self._begun_ns is None:
+                self._begun_ns = line.ts_ns
             return ()
         facts = self.close(line.ts_ns) if self._has_statements() else ()
         self._log = SettingsSources()
+        self._begun_ns = line.ts_ns
         self._closed = False
         self._emitted = None
         return facts

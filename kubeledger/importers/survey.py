@@ -15,13 +15,13 @@ from kubeledger.importers.context import (
     KnownPod,
 )
 from kubeledger.importers.documents import Document, event_times, read_document
-from kubeledger.importers.items import ApiEvent, Checkpoint, Item, PodList
+from kubeledger.importers.items import ApiEvent, Checkpoint, Item, KubeletConfigFile, PodList
 from kubeledger.importers.times import api_time
 
 __all__ = ["fill_context", "kubelet_uid"]
 
 _MIRROR = "kubernetes.io/config.mirror"
-_SURVEYED = ("device-checkpoint", "events", "pod-list", "pod-manifest")
+_SURVEYED = ("device-checkpoint", "events", "kubelet-configz", "pod-list", "pod-manifest")
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
@@ -57,6 +57,8 @@ def _take(context: BundleContext, item: Item) -> None:
             _take_event(context, item)
         case Checkpoint():
             _take_checkpoint(context, item)
+        case KubeletConfigFile():
+            context.served.append(item)
         case _:
             return
 

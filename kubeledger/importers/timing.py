@@ -43,6 +43,7 @@ class Timing(msgspec.Struct):
         logs: in the order they were written.
         documents: in the order of time.
         first_ts_ns, last_ts_ns: span of the bundle.
+        starts_ns: when kubelets stated their version, sorted.
     """
 
     year: int | None
@@ -52,6 +53,7 @@ class Timing(msgspec.Struct):
     documents: list[Document]
     first_ts_ns: int
     last_ts_ns: int
+    starts_ns: tuple[int, ...] = ()
 
 
 def timing_of(bundle: Bundle, options: ImportOptions) -> tuple[Timing, list[Finding]]:
@@ -82,7 +84,8 @@ def timing_of(bundle: Bundle, options: ImportOptions) -> tuple[Timing, list[Find
     first, last = (min(spans), max(times)) if spans else (min(times), max(times))
     findings += _doubtful(told, spans)
     documents = _documents(bundle, told, first, last)
-    return Timing(year, source, offset_ns, logs, documents, first, last), findings
+    starts = tuple(sorted(_starts(logs, year, offset_ns)))
+    return Timing(year, source, offset_ns, logs, documents, first, last, starts), findings
 
 
 def _doubtful(told: dict[str, int | None], spans: list[int]) -> list[Finding]:
@@ -207,10 +210,27 @@ def _span(log: LogSurvey, year: int | None, offset_ns: int) -> Iterator[int]:
     if year is None or log.first_stamp is None:
         return
     for stamp in (log.first_stamp, log.last_stamp or log.first_stamp):
-        try:
-            ts_ns = stamp_ns(stamp, year) - offset_ns
-            if stamp[:2] < log.first_stamp[:2] and log.first_stamp[:2] == b"12":
-                ts_ns = stamp_ns(stamp, year + 1) - offset_ns
-        except ValueError:
-            continue
-        yield ts_ns
+        ts_ns = _time_of(log.first_stamp, stamp, year, offset_ns)
+        if ts_ns is not None:
+            yield ts_ns
+
+
+def _starts(logs: Sequence[LogSurvey], year: int | None, offset_ns: int) -> Iterator[int]:
+    for log in logs:
+        for mark in log.versions:
+            ts_ns = mark.ts_ns
+            if year is not None and log.first_stamp is not None and mark.stamp is not None:
+                ts_ns = _time_of(log.first_stamp, mark.stamp, year, offset_ns)
+            if ts_ns is not None:
+                yield ts_ns
+
+
+def _time_of(first_stamp: bytes, stamp: bytes, year: int, offset_ns: int) -> int | None:
+    """Time of a stamp in a log that begins with the first one in that year; None for no time."""
+    try:
+        ts_ns = stamp_ns(stamp, year)
+        if stamp[:2] < first_stamp[:2] and first_stamp[:2] == b"12":
+            ts_ns = stamp_ns(stamp, year + 1)
+    except ValueError:
+        return None
+    return ts_ns - offset_ns

@@ -72,7 +72,7 @@ FORMAT_ROWS = [
     ("n.json", '{"kind":"Node","metadata":{"name":"n"}}', "node"),
     ("stats", '{"node":{"nodeName":"n"},"pods":[]}', "stats-summary"),
     ("c.yaml", "kind: KubeletConfiguration\nmaxPods: 40\n", "kubelet-config"),
-    ("configz", '{"kubeletconfig":{"maxPods":40}}', "kubelet-config"),
+    ("configz", '{"kubeletconfig":{"maxPods":40}}', "kubelet-configz"),
     ("m", "# HELP a b\n# TYPE a counter\na 1\n", "metrics"),
     ("v1", "cpu/kubepods/cpu.shares 2\n", "cgroup-files"),
     ("v2", "kubepods.slice/kubepods-burstable.slice/cpu.weight 10\n", "cgroup-files"),
