@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,7 @@ from kubeledger.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.judging import Judged, Option, judge
 from kubeledger.verify.cgroups.machine import Machine, node_option
+from kubeledger.verify.cgroups.origins import Origins
 from kubeledger.verify.cgroups.pods import PodOptions, Rules
 from kubeledger.verify.cgroups.speech import Speaker
 from kubeledger.verify.cgroups.versions import versions_of
@@ -26,16 +28,25 @@ from kubeledger.verify.pods import ListedPod
 __all__ = ["Levels"]
 
 _READABLE: Final = "a readable spec of the pod"
+_BY_SETTINGS: Final = frozenset(
+    {
+        *("cpu_quota_us", "cpu_period_us", "unified/cpu.max", "other/pids.max"),
+        *(f"unified/{name}" for name in ("pids.max", "memory.min", "memory.low", "memory.high")),
+    }
+)
+"""Values that another process may have asked for by other settings."""
+_MAKER: Final = "the settings of the kubelet process that made the cgroup"
 _UNREADABLE = (msgspec.ValidationError, BadInputError, QuantityError, CgroupNameError)
 
 
 class Levels:
     """Judges the cgroups of the node, of pods and of containers."""
 
-    def __init__(self, bench: Bench, speaker: Speaker, machine: Machine) -> None:
+    def __init__(self, bench: Bench, speaker: Speaker, machine: Machine, origins: Origins) -> None:
         self._bench = bench
         self._speaker = speaker
         self._machine = machine
+        self._origins = origins
         self._options: dict[str, tuple[ListedPod, Rules, PodOptions]] = {}
 
     def without_rules(self, record: Record, body: CgroupUpdated) -> None:
@@ -75,21 +86,61 @@ class Levels:
         if listed is None:
             self._speaker.unverifiable(record, body, ["the pod's spec"])
             return
-        if rules.missing:
-            self._speaker.unverifiable(record, body, rules.missing)
-            return
+        if body.level == "pod" or body.container_id is None:
+            origins = self._origins.of_pod(uid or "", rules)
+        else:
+            origins = self._origins.of_container(body.container_id, uid or "", rules)
+        with suppress(*_UNREADABLE):
+            if rules.resizes(listed) and rules not in origins:
+                origins.append(rules)
+        self._speaker.say(record, body, self._by_any(record, body, listed, origins, state))
+
+    def _by_any(
+        self,
+        record: Record,
+        body: CgroupUpdated,
+        listed: ListedPod,
+        origins: list[Rules | None],
+        state: NodeState,
+    ) -> Judged | list[str]:
+        """By the rules of whichever process made it; one that is not known allows all."""
+        found: list[Judged] = []
+        for rules in origins:
+            if rules is None:
+                continue
+            if rules.missing:
+                return rules.missing
+            judged = self._by(record, body, listed, rules, state)
+            if isinstance(judged, list):
+                return judged
+            found.append(judged)
+        refused = [judged for judged in found if judged.verdict == "impossible"]
+        if refused and (
+            len(refused) == len(origins)
+            or (None in origins and not _BY_SETTINGS.issuperset(refused[0].differing))
+        ):
+            return refused[0]
+        # A process before those that are known most likely had the same settings.
+        return [_MAKER] if refused or not found else found[0]
+
+    def _by(
+        self,
+        record: Record,
+        body: CgroupUpdated,
+        listed: ListedPod,
+        rules: Rules,
+        state: NodeState,
+    ) -> Judged | list[str]:
         try:
             options = self._pod_options(listed, body, rules, state)
         except _UNREADABLE:
-            self._speaker.unverifiable(record, body, [_READABLE])
-            return
+            return [_READABLE]
         if isinstance(options, str):
-            self._speaker.unverifiable(record, body, [options])
-            return
+            return [options]
         judged = judge(body, options)
         if judged.verdict == "impossible" and rules.resizes(listed):
             judged = self._resized(record, body, listed, rules, state, judged)
-        self._speaker.say(record, body, judged)
+        return judged
 
     def _of(self, listed: ListedPod, rules: Rules) -> PodOptions:
         key = listed.uid or f"{listed.namespace}/{listed.name}"

@@ -37,6 +37,7 @@ from kubeledger.verify.cgroups.coverage import Coverage
 from kubeledger.verify.cgroups.levels import Levels
 from kubeledger.verify.cgroups.lives import Lives
 from kubeledger.verify.cgroups.machine import Machine
+from kubeledger.verify.cgroups.origins import Origins
 from kubeledger.verify.cgroups.pods import Rules
 from kubeledger.verify.cgroups.processes import PID_SIGNAL
 from kubeledger.verify.cgroups.qos_findings import QOSLevels
@@ -80,7 +81,8 @@ class CgroupVerifier(Verifier):
         self.judge = WriteJudge(bench, self.lives, self.writes, self.coverage, self.lives.holed)
         speaker = Speaker(bench)
         self._lines = speaker.lines
-        self.levels = Levels(bench, speaker, self.machine)
+        self.origins = Origins()
+        self.levels = Levels(bench, speaker, self.machine, self.origins)
         self.qos_levels = QOSLevels(bench, speaker, self.machine, self.lives, self.judge)
         self._snapshots: deque[Snapshot] = deque()
         self._pod_cgroups: set[str] = set()
@@ -96,6 +98,7 @@ class CgroupVerifier(Verifier):
             CgroupUpdated: self._update_foreseen,
             EvictionSignalObserved: self._signal_foreseen,
             NodeObserved: self.machine.foresee,
+            PodListed: self.origins.foresee,
             SettingsObserved: self.bench.capacities.note,
         }
 
@@ -162,6 +165,7 @@ class CgroupVerifier(Verifier):
             return None
         if current is None or current.profile is not profile:
             current = self._current = Rules(profile, read_settings(self.bench.settings))
+            self.origins.use(current)
         return current
 
     # Decisions --------------------------------------------------------------------------
@@ -169,6 +173,7 @@ class CgroupVerifier(Verifier):
     def _updated(self, record: Record, body: CgroupUpdated, state: NodeState) -> None:
         if body.level == "pod" and body.pod_uid:
             self._pod_cgroups.add(body.pod_uid)
+            self.origins.shown(body.pod_uid)
         self.removals.shown(record, body)
         rules = self._rules()
         if rules is None:
@@ -209,9 +214,11 @@ class CgroupVerifier(Verifier):
         self.lives.kubelet_started(record.ts_ns, restart=body.restart)
         self._begun_ns = record.ts_ns if body.from_start else None
         self._current = None
+        self.origins.kubelet_started(record.ts_ns, from_start=body.from_start)
 
     def _settings_observed(self, record: Record, body: SettingsObserved, state: NodeState) -> None:
         self._current = None
+        self._rules()
         # Only a process that is seen from its start on tells its flags.
         told = any(setting.source in ("flag", "default") for setting in body.settings.values())
         if told and self._begun_ns is not None and record.ts_ns - self._begun_ns <= _STARTING_NS:
@@ -263,6 +270,7 @@ class CgroupVerifier(Verifier):
 
     def _started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
         self.lives.container_started(record, body, state)
+        self.origins.container_started(record, body)
         life = self.lives.of(state, body)
         if life is not None:
             life.synced = record.ts_ns if life.synced is None else min(life.synced, record.ts_ns)

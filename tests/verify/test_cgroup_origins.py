@@ -1,0 +1,92 @@
+"""A cgroup keeps what the process wrote that made it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeledger.lifecycle.records import ContainerStarted, PodListed
+from kubeledger.machine import Body
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify import run
+from kubeledger.verify.cgroups.verifier import CgroupVerifier
+from tests.verify.histories import findings, scene
+from tests.verify.test_cgroups_scenes import added, cgroup, pod, start
+
+Steps = list[tuple[float, Body]]
+START_NS = 1_000 * NS_PER_S
+"""Second 0 of a scene."""
+POD = "kubepods/burstable/podu-web"
+
+
+@pytest.fixture(autouse=True)
+def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other subjects have tests of their own."""
+    monkeypatch.setattr(run, "VERIFIERS", (CgroupVerifier,))
+
+
+def process(second: float, limit: int, version: str = "1.30.14", **settings: Any) -> Steps:  # noqa: ANN401
+    """A kubelet that starts then, with a limit of process IDs."""
+    begin = start(version, podPidsLimit=limit, **settings)
+    return [(second + at, body) for at, body in begin]
+
+
+def web(synced: float, **changes: object) -> PodListed:
+    """A burstable pod that was synced first at some second."""
+    listed = pod(requests={"cpu": "250m"})
+    status = {"phase": "Running", "startTime": format_ts(START_NS + int(synced * NS_PER_S))}
+    fields = {"status": status, "created_ts_ns": START_NS + int(synced * NS_PER_S), **changes}
+    return msgspec.structs.replace(listed, **fields)
+
+
+def verdict(steps: Steps, pids: str, second: float, **values: object) -> str:
+    """Of the pod's cgroup, which shows a limit of process IDs then."""
+    fields: dict[str, Any] = {"cpu_shares": 256, "other": {"pids.max": pids}, **values}
+    record = cgroup(POD, **fields)
+    told = sorted([*steps, (second, record)], key=lambda step: step[0])
+    (found,) = [each for each in findings(scene(*told)) if each.subject == f"cgroup/{POD}"]
+    return found.verdict
+
+
+FIRST = [*process(0, -1), (9, added()), (10, web(9)), (11, ContainerStarted(
+    namespace="d", pod="web", pod_uid="u-web", container="c", container_id="1"))]  # fmt: skip
+THEN = [*FIRST, *process(100, 200), (100.5, added()), (110, web(9))]
+
+
+@pytest.mark.parametrize(
+    ("steps", "pids", "second", "expected"),
+    [
+        (FIRST, "max", 20, "match"),
+        (FIRST, "200", 20, "impossible"),
+        # The second process finds the pod's cgroup, and leaves it.
+        (THEN, "max", 120, "match"),
+        (THEN, "200", 120, "impossible"),
+        # A pod that the second one made.
+        ([*FIRST[:4], *process(100, 200), (109, added()), (110, web(109))], "200", 120, "match"),
+        ([*FIRST[:4], *process(100, 200), (109, added()), (110, web(109))], "max", 120,
+         "impossible"),
+        # It was there before the first process that is known: agreement is no surprise.
+        ([*process(0, -1), (9, added()), (10, web(-60))], "max", 20, "match"),
+        ([*process(0, -1), (9, added()), (10, web(-60))], "50", 20, "unverifiable"),
+    ],
+)  # fmt: skip
+def test_the_settings_are_those_of_the_process_that_made_it(
+    steps: Steps, pids: str, second: float, expected: str
+) -> None:
+    """Not those of the one that runs."""
+    assert verdict(steps, pids, second) == expected
+
+
+def test_what_no_setting_decides_is_the_same_under_every_process() -> None:
+    """Shares follow from the spec, whoever made the cgroup."""
+    steps = [*process(0, -1), (9, added()), (10, web(-60))]
+    assert verdict(steps, "50", 20, cpu_shares=999) == "impossible"
+
+
+def test_a_pod_that_nothing_places() -> None:
+    """Brought while one process ran and synced, perhaps, by the next: both may have made it."""
+    steps = [*FIRST[:4], (90, added()), *process(100, 200), (101, added()), (110, web(99.5))]
+    assert verdict(steps, "200", 120) == "unverifiable"
+    assert verdict(steps, "50", 120) == "impossible"
