@@ -17,7 +17,16 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"kube", "profile"}),
     frozenset({"topologymanager"}),
     frozenset(
-        {"devicemanager", "eviction", "images", "prober", "lifecycle", "preemption", "cgroups"}
+        {
+            "cgroups",
+            "devicemanager",
+            "eviction",
+            "images",
+            "kuberuntime",
+            "lifecycle",
+            "preemption",
+            "prober",
+        }
     ),
     frozenset({"node"}),
     frozenset({"cases"}),

@@ -36,6 +36,7 @@ _OBJECTS = _AMOUNTS | {"resources"}
 _TIMES = frozenset(
     {
         "at",
+        "createdAt",
         "creationTimestamp",
         "deletionTimestamp",
         "finishedAt",

@@ -24,12 +24,14 @@ __all__ = ["SUBSYSTEMS", "decide_line", "decider_of", "judge_line", "judge_of"]
 
 SUBSYSTEMS: tuple[str, ...] = (
     "admission",
+    "backoff",
     "cgroup",
     "cgroupv2",
     "devices",
     "eviction",
     "imagegc",
     "nodeallocatable",
+    "podactions",
     "podstatus",
     "prober",
     "qos",

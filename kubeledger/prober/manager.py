@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from kubeledger.kube.restartpolicy import is_restartable_init_container
 from kubeledger.prober.instants import ZERO_TIME_NS
 from kubeledger.prober.objects import (
     Container,
     Pod,
     PodStatus,
-    is_restartable_init_container,
 )
 from kubeledger.prober.podstatus import PodReadiness, update_pod_status
 from kubeledger.prober.records import ProbeType

@@ -10,22 +10,21 @@ from typing import Annotated
 
 import msgspec
 
+from kubeledger.kube.restartpolicy import RestartRule
+
 __all__ = [
     "Condition",
     "Container",
     "ContainerStatus",
-    "ExitCodes",
     "Pod",
     "PodMeta",
     "PodSpec",
     "PodStatus",
     "Probe",
-    "RestartRule",
     "Running",
     "State",
     "Terminated",
     "condition_is_true",
-    "is_restartable_init_container",
     "status_named",
 ]
 
@@ -41,20 +40,6 @@ class Probe(msgspec.Struct, rename="camel", gc=False):
     failure_threshold: Count = 0
     period_seconds: Count = 0
     timeout_seconds: Count = 0
-
-
-class ExitCodes(msgspec.Struct, rename="camel"):
-    """Which exit codes a restart rule is for; operator ``In`` or ``NotIn``."""
-
-    operator: str = ""
-    values: list[Int32] | None = None
-
-
-class RestartRule(msgspec.Struct, rename="camel"):
-    """One of ``restartPolicyRules``; action ``Restart`` or ``RestartAllContainers``."""
-
-    action: str = ""
-    exit_codes: ExitCodes | None = None
 
 
 class Container(msgspec.Struct, rename="camel"):
@@ -160,15 +145,6 @@ def status_named(statuses: list[ContainerStatus] | None, name: str) -> Container
         if status.name == name:
             return status
     return None
-
-
-def is_restartable_init_container(container: Container) -> bool:
-    """Whether an init container is a sidecar: it is restarted whatever the pod's policy.
-
-    Source: v1.36.2 pkg/api/v1/pod/util.go IsRestartableInitContainer
-    Differs: nothing; asked of init containers only.
-    """
-    return container.restart_policy == "Always"
 
 
 def condition_is_true(status: PodStatus, kind: str) -> bool:

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Set
 
 import msgspec
 
+from kubeledger.kube.restartpolicy import is_restartable_init_container
 from kubeledger.prober.objects import (
     Container,
     ContainerStatus,
     Pod,
     PodStatus,
     condition_is_true,
-    is_restartable_init_container,
 )
 from kubeledger.prober.records import ProbeType
 from kubeledger.prober.results import SUCCESS, Result, parse_container_id

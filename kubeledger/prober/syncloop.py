@@ -1,4 +1,4 @@
-"""What the kubelet's sync loop does with an update, and when a sync kills a container."""
+"""What the kubelet's sync loop does with an update."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kubeledger.prober.records import ProbeType
 from kubeledger.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.profile.prober import ProberFacts
 
-__all__ = ["KnownOfPod", "Reaction", "kill_message", "reaction_to", "sidecar_kill_message"]
+__all__ = ["KnownOfPod", "Reaction", "reaction_to"]
 
 
 class KnownOfPod(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,79 +94,3 @@ def _told(probe_type: ProbeType, facts: ProberFacts, *, succeeded: bool) -> str:
     if succeeded:
         return "ready"
     return "not ready" if facts.unready_named else ""
-
-
-def kill_message(
-    container: str,
-    liveness: Result | None,
-    startup: Result | None,
-    facts: ProberFacts,
-    *,
-    restart_policy: str,
-    own_policy: str | None = None,
-    definition_changed: bool = False,
-) -> str | None:
-    """Why a sync kills a running app container; None when it does not.
-
-    A changed definition kills first, and restarts whatever the policy. Else only cached
-    failures kill, liveness before startup; readiness never does.
-
-    Args:
-        container: its name.
-        liveness: cached result of its container ID; None for none.
-        startup: likewise.
-        facts: of the kubelet version.
-        restart_policy: of the pod.
-        own_policy: of the container; None for none. Its rules are not asked.
-        definition_changed: its spec is not that of when it was started.
-
-    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions; v1.20.2
-    Differs: resizing, which may restart a container as well, is not asked for here.
-    """
-    if definition_changed:
-        return f"Container {container} definition changed, will be restarted"
-    if liveness == FAILURE:
-        message = f"Container {container} failed liveness probe"
-    elif startup == FAILURE:
-        message = f"Container {container} failed startup probe"
-    else:
-        return None
-    policy = restart_policy
-    if facts.container_restart_rules and own_policy is not None:
-        policy = own_policy
-    return message if policy == "Never" else f"{message}, will be restarted"
-
-
-def sidecar_kill_message(
-    container: str,
-    liveness: Result | None,
-    startup: Result | None,
-    facts: ProberFacts,
-    *,
-    has_startup_probe: bool,
-    definition_changed: bool = False,
-) -> str | None:
-    """Why a sync kills a running sidecar, which it restarts in any case; None when it does not.
-
-    The startup probe is asked first, and until it has succeeded nothing else counts.
-
-    Args:
-        container: its name.
-        liveness: cached result of its container ID; None for none.
-        startup: likewise.
-        facts: of the kubelet version; older ones have no sidecars.
-        has_startup_probe: whether there is one.
-        definition_changed: its spec is not that of when it was started.
-
-    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go
-        computeInitContainerActions; v1.28.0
-    Differs: resizing, which may restart a container as well, is not asked for here.
-    """
-    if not facts.restartable_init_containers:
-        return None
-    if has_startup_probe and startup != SUCCESS:
-        failed = startup == FAILURE
-        return f"Init container {container} failed startup probe" if failed else None
-    if definition_changed and facts.changed_sidecar_is_killed:
-        return f"Init container {container} definition changed"
-    return f"Init container {container} failed liveness probe" if liveness == FAILURE else None

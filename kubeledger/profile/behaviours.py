@@ -219,35 +219,67 @@ _IMAGES = (
     ),
 )
 
-_LIFECYCLE = (
+_KUBERUNTIME = (
+    _same(
+        "one_ready_sandbox",
+        "A pod whose newest sandbox is not the only ready one, uses another network than the pod"
+        " or has no address is stopped and gets another sandbox.",
+        "pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged",
+    ),
+    _same(
+        "never_begins_once",
+        "With restart policy Never no second sandbox is made once a container was created.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
+    ),
+    _same(
+        "failed_init_is_final",
+        "An init container that fails under Never ends the pod; else it is started again.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
+    ),
     _same(
         "only_failures_kill",
         "A running container is killed for a changed definition, else for a cached failure of"
         " its liveness probe, else of its startup probe.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
-        "source",
         recorded=True,
     ),
     _same(
-        "least_grace_period",
-        "A container gets its pod's grace period, at least 2 s; a preStop hook takes of it.",
-        "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer",
-        "source",
-        recorded=True,
+        "unknown_killed_first",
+        "A container in an unknown state is killed before it is started again.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
+    ),
+    _same(
+        "nothing_left_stops_pod",
+        "A pod of which no app container goes on or is started is stopped.",
+        "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions",
     ),
     _same(
         "back_off_doubles",
-        "Starts that follow an exited instance raise the back-off: 10 s, doubled up to 300 s,"
-        " forgotten after 600 s, and in no new kubelet process.",
+        "Starts that follow an exited instance raise the back-off: 10 s, doubled up to 300 s"
+        " where nothing else is set, forgotten after 600 s, and in no new kubelet process.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go doBackOff",
-        "source",
         recorded=True,
+    ),
+    _same(
+        "back_off_expires_while_held",
+        "Housekeeping drops an expired entry also while it holds a container back.",
+        "staging/src/k8s.io/client-go/util/flowcontrol/backoff.go GC",
     ),
     _same(
         "restart_within_a_kill_looks_back",
         "A sync that kills a container and starts it again counts the back-off from the end of"
         " the instance before.",
         "pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod",
+        "source",
+        recorded=True,
+    ),
+)
+
+_LIFECYCLE = (
+    _same(
+        "least_grace_period",
+        "A container gets its pod's grace period, at least 2 s; a preStop hook takes of it.",
+        "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer",
         "source",
         recorded=True,
     ),
@@ -310,6 +342,7 @@ BEHAVIOURS: dict[str, tuple[Fact, ...]] = {
     "devices": _DEVICES,
     "eviction": _EVICTION,
     "images": _IMAGES,
+    "kuberuntime": _KUBERUNTIME,
     "lifecycle": _LIFECYCLE,
     "prober": _PROBER,
     "topology": _TOPOLOGY,

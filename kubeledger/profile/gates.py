@@ -61,6 +61,7 @@ GATES: Final = (
         locked=33,
         facts=(
             GatedFact("admission", "sidecars_forbidden", 28, when_on=False, when_off=True),
+            GatedFact("kuberuntime", "sidecar_gate_on", 28),
             GatedFact("lifecycle", "sidecars_end_in_order", 29),
             GatedFact("cgroups", "oom_sidecar_outlives_containers", 32),
         ),
@@ -80,13 +81,19 @@ GATES: Final = (
         alpha=27,
         beta=33,
         locked=35,
-        facts=(GatedFact("admission", "resized_requests_count", 27),),
+        facts=(
+            GatedFact("admission", "resized_requests_count", 27),
+            GatedFact("kuberuntime", "resizes_in_place", 33),
+        ),
     ),
     Gate(
         name="InPlacePodLevelResourcesVerticalScaling",
         alpha=35,
         beta=36,
-        facts=(GatedFact("admission", "resized_pod_level_requests_count", 35),),
+        facts=(
+            GatedFact("admission", "resized_pod_level_requests_count", 35),
+            GatedFact("kuberuntime", "pod_level_resources_resized", 35),
+        ),
     ),
     Gate(
         name="DRAExtendedResource",
@@ -131,6 +138,23 @@ GATES: Final = (
         ),
     ),
     Gate(
+        name="EphemeralContainers",
+        alpha=16,
+        beta=23,
+        locked=25,
+        facts=(GatedFact("kuberuntime", "ephemeral_containers", 16),),
+    ),
+    Gate(
+        name="InPlacePodVerticalScalingInitContainers",
+        beta=36,
+        facts=(GatedFact("kuberuntime", "init_containers_resized", 36),),
+    ),
+    Gate(
+        name="LegacySidecarContainers",
+        locked=34,
+        facts=(GatedFact("kuberuntime", "init_walk_only_with_sidecars", 33),),
+    ),
+    Gate(
         name="ExecProbeTimeout",
         locked=35,
         facts=(GatedFact("prober", "exec_timeout_fails", 20),),
@@ -146,13 +170,19 @@ GATES: Final = (
         name="ContainerRestartRules",
         alpha=34,
         beta=35,
-        facts=(GatedFact("prober", "container_restart_rules", 34),),
+        facts=(
+            GatedFact("kuberuntime", "container_restart_rules", 34),
+            GatedFact("prober", "container_restart_rules", 34),
+        ),
     ),
     Gate(
         name="RestartAllContainersOnContainerExits",
         alpha=35,
         beta=36,
-        facts=(GatedFact("prober", "restart_all_containers", 35),),
+        facts=(
+            GatedFact("kuberuntime", "restart_all_containers", 35),
+            GatedFact("prober", "restart_all_containers", 35),
+        ),
     ),
     Gate(
         name="ChangeContainerStatusOnKubeletRestart",

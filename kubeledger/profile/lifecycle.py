@@ -19,10 +19,6 @@ class LifecycleFacts(msgspec.Struct, frozen=True, kw_only=True):
     sidecars_end_in_order: bool
     eviction_grace_of_one: bool
     eviction_grace_within_pods: bool
-    restart_max_gate: bool
-    restart_max_configurable: bool
-    restart_decay_gate: bool
-    retried_when_back_off_ends: bool
     status_says_rejected: bool
 
 
@@ -82,37 +78,6 @@ FACTS: tuple[Fact, ...] = (
         since=32,
         says="a soft eviction gives no more than the pod's own grace period",
         source=f"{_EVICTION} synchronize",
-        proof="source",
-    ),
-    Fact(
-        name="restart_max_gate",
-        since=32,
-        says="crashLoopBackOff.maxContainerRestartPeriod counts when the gate "
-        "KubeletCrashLoopBackOffMax is on",
-        source="pkg/kubelet/kubelet.go newCrashLoopBackOff",
-        proof="source",
-    ),
-    Fact(
-        name="restart_max_configurable",
-        since=35,
-        says="that gate is on by default",
-        source="pkg/features/kube_features.go KubeletCrashLoopBackOffMax",
-        proof="source",
-    ),
-    Fact(
-        name="restart_decay_gate",
-        since=33,
-        says="the gate ReduceDefaultCrashLoopBackOffDecay makes back-off begin at 1 s and end "
-        "at 60 s; it is off by default",
-        source="pkg/kubelet/kubelet.go newCrashLoopBackOff",
-        proof="source",
-    ),
-    Fact(
-        name="retried_when_back_off_ends",
-        since=35,
-        says="a pod with a container in back-off is synced again when the back-off ends; before, "
-        "after 10 to 15 s",
-        source="pkg/kubelet/pod_workers.go completeWork, MinBackoffExpiration",
         proof="source",
     ),
     Fact(

@@ -26,7 +26,6 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
     unknown_without_error_is_silent: bool
     results_wake_sync_loop: bool
     unready_named: bool
-    changed_sidecar_is_killed: bool
     cached_readiness_is_final: bool
     unready_triggers_probe: bool
     jitter_ends_with_first_period: bool
@@ -151,13 +150,6 @@ FACTS: tuple[Fact, ...] = (
         since=32,
         says='The sync loop names the status of a lost readiness "not ready"; before, not at all.',
         source="kubelet.go syncLoopIteration",
-        proof="source",
-    ),
-    Fact(
-        name="changed_sidecar_is_killed",
-        since=32,
-        says="A running sidecar is killed when its definition changed.",
-        source="kuberuntime_container.go computeInitContainerActions",
         proof="source",
     ),
     Fact(

@@ -13,6 +13,7 @@ from kubeledger.profile import (
     devices,
     eviction,
     images,
+    kuberuntime,
     lifecycle,
     prober,
     topology,
@@ -29,6 +30,7 @@ FACT_TABLES: dict[str, tuple[Fact, ...]] = {
     "devices": devices.FACTS,
     "eviction": eviction.FACTS,
     "images": images.FACTS,
+    "kuberuntime": kuberuntime.FACTS,
     "lifecycle": lifecycle.FACTS,
     "prober": prober.FACTS,
     "topology": topology.FACTS,
@@ -41,8 +43,8 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         version: the version asked for.
-        admission, cgroups, devices, eviction, images, lifecycle, prober, topology: facts by
-            subsystem.
+        admission, cgroups, devices, eviction, images, kuberuntime, lifecycle, prober, topology:
+            facts by subsystem.
     """
 
     version: KubeletVersion
@@ -51,6 +53,7 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
     devices: devices.DeviceFacts
     eviction: eviction.EvictionFacts
     images: images.ImageFacts
+    kuberuntime: kuberuntime.KuberuntimeFacts
     lifecycle: lifecycle.LifecycleFacts
     prober: prober.ProberFacts
     topology: topology.TopologyFacts
@@ -75,6 +78,7 @@ def resolve(version_text: str) -> KubeletProfile:
         devices=facts(devices.DeviceFacts, devices.FACTS),
         eviction=facts(eviction.EvictionFacts, eviction.FACTS),
         images=facts(images.ImageFacts, images.FACTS),
+        kuberuntime=facts(kuberuntime.KuberuntimeFacts, kuberuntime.FACTS),
         lifecycle=facts(lifecycle.LifecycleFacts, lifecycle.FACTS),
         prober=facts(prober.ProberFacts, prober.FACTS),
         topology=facts(topology.TopologyFacts, topology.FACTS),

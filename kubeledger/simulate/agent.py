@@ -99,7 +99,7 @@ class Agent:
                 pod.admitted,
                 bool(pod.sandbox_id),
                 instances,
-                tuple((c.started, c.ready, c.back_off_ns > 0) for c in pod.containers),
+                tuple((c.started, c.ready, c.backed_off) for c in pod.containers),
             )
             before = self._pods.get(uid)
             if before is not None and before[1] == shown:

@@ -1,40 +1,53 @@
-"""The restart back-off of each container, as the kubelet's process remembers it."""
+"""The restart back-offs of one kubelet process."""
 
 from __future__ import annotations
 
-from kubeledger.lifecycle.backoff import BackOffPolicy, next_back_off
+from typing import TYPE_CHECKING
+
+from kubeledger.kuberuntime.backoff import BackedOff, Backoff, back_off_policy, do_back_off
 from kubeledger.simulate.runtime import Instance
-from kubeledger.simulate.world import SimContainer
+from kubeledger.simulate.world import SimPod
+from kubeledger.units import NS_PER_S
 
-__all__ = ["held_back", "raise_entry"]
+if TYPE_CHECKING:
+    from kubeledger.simulate.kubelet import Kubelet
 
+__all__ = ["BackOffs"]
 
-def held_back(policy: BackOffPolicy, container: SimContainer, exited: Instance, now_ns: int) -> int:
-    """Nanoseconds after ``now_ns`` until it may start; 0 when it may.
-
-    Source: v1.20.2 vendor/k8s.io/client-go/util/flowcontrol/backoff.go IsInBackOffSince
-    Differs: says how long.
-    """
-    ended_ns = exited.finished_ns or 0
-    if not container.back_off_ns or _forgotten(policy, container, ended_ns):
-        return 0
-    return max(ended_ns + container.back_off_ns - now_ns, 0)
+_HOUSEKEEPING_NS = 2 * NS_PER_S
 
 
-def raise_entry(
-    policy: BackOffPolicy, container: SimContainer, exited: Instance, now_ns: int
-) -> None:
-    """A start that follows an exited instance raises the entry.
+class BackOffs:
+    """What a kubelet process remembers of restarts."""
 
-    Source: v1.20.2 vendor/k8s.io/client-go/util/flowcontrol/backoff.go Next
-    Differs: no.
-    """
-    value_ns = container.back_off_ns
-    if value_ns and _forgotten(policy, container, exited.finished_ns or 0):
-        value_ns = 0
-    container.back_off_ns = next_back_off(policy, value_ns)
-    container.back_off_since_ns = now_ns
+    def __init__(self, kubelet: Kubelet) -> None:
+        sim = kubelet.sim
+        configured = sim.setting("crashLoopBackOff") or {}
+        policy = back_off_policy(
+            sim.profile.kuberuntime,
+            sim.setting("featureGates") or {},
+            configured.get("maxContainerRestartPeriod") or "300s",
+        )
+        assert policy is not None
+        self._kubelet = kubelet
+        self._backoff = Backoff(policy, sim.profile.kuberuntime)
 
+    def hold(self, pod: SimPod, container: str, exited: Instance | None) -> BackedOff | None:
+        """Hold the start of a container back, or (None) count it; see ``do_back_off``.
 
-def _forgotten(policy: BackOffPolicy, container: SimContainer, event_ns: int) -> bool:
-    return event_ns - container.back_off_since_ns > 2 * policy.max_ns
+        Args:
+            pod: of the container.
+            container: its name.
+            exited: its newest instance that ended, as listed before the sync.
+        """
+        now_ns, started_ns = self._kubelet.sim.schedule.now_ns, self._kubelet.started_ns
+        # Only the last housekeeping matters: it dropped all that those before it did.
+        self._backoff.gc(now_ns - (now_ns - started_ns) % _HOUSEKEEPING_NS)
+        return do_back_off(
+            self._backoff,
+            (pod.uid, container),
+            container,
+            f"{pod.name}_{pod.namespace}({pod.uid})",
+            None if exited is None else exited.finished_ns,
+            now_ns,
+        )

@@ -8,6 +8,7 @@ import msgspec
 
 from kubeledger.kube.pod import Pod as ApiPod
 from kubeledger.kube.podqos import pod_qos
+from kubeledger.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.prober.objects import Pod as ProbedPod
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.simulate.plan import PlannedPod
@@ -57,6 +58,7 @@ def sim_pod(planned: PlannedPod, index: int, now_ns: int, profile: KubeletProfil
         annotations=annotations,
         api=api,
         probed=msgspec.convert(document, ProbedPod),
+        synced=msgspec.convert(document, SyncedPod),
         qos_class=pod_qos(api, status_wins=False, pod_level=profile.admission.pod_level_resources),
         added_ns=now_ns,
         containers=containers,

@@ -4,50 +4,60 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from kubeledger.kube.restartpolicy import container_should_restart, policy_restarts
+from kubeledger.kuberuntime.objects import Container
+from kubeledger.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.simulate.pleg import View
 from kubeledger.simulate.runtime import Instance
 from kubeledger.simulate.world import SimContainer, SimPod
 from kubeledger.units import NS_PER_S, format_ts
 
-__all__ = ["Phase", "init_failed", "phase_of", "status_of"]
+__all__ = ["Phase", "phase_of", "status_of"]
 
 Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 
 
-def init_failed(pod: SimPod, view: View) -> bool:
-    """An init container failed for good."""
-    return restart_policy(pod) == "Never" and any(
-        (instance := view.get(c.name)) is not None and bool(instance.exit_code)
-        for c in pod.containers
-        if c.init and not c.sidecar
-    )
-
-
-def restart_policy(pod: SimPod) -> str:
-    """Of the pod."""
-    return pod.probed.spec.restart_policy or "Always"
-
-
-def phase_of(pod: SimPod, view: View) -> Phase:
+def phase_of(pod: SimPod, view: View, facts: KuberuntimeFacts) -> Phase:
     """The phase by the states of the containers, a container by its newest instance.
 
     Source: v1.36.2 pkg/kubelet/kubelet_pods.go getPhase
-    Differs: restart rules of single containers are not asked.
+    Differs: a container is never in an unknown state, and one that waits for its restart is
+        the instance that ended. A pod that is taken down keeps its phase or gets one.
     """
-    apps = [c for c in pod.containers if not c.init]
-    policy = restart_policy(pod)
-    if init_failed(pod, view):
+    spec = pod.synced.spec
+    sidecars = {container.name for container in pod.containers if container.sidecar}
+    inits = [c for c in spec.init_containers or () if c.name not in sidecars]
+    apps = spec.containers or ()
+    if any(_ended_for_good(pod, c, view.get(c.name), facts, init=True) for c in inits):
         return "Failed"
-    if not any(c.name in view for c in apps):
+    if any(c.name not in view or view[c.name].running for c in inits):
         return "Pending"
     if any(c.name not in view for c in apps):
         return "Pending"
-    ended = [view[c.name] for c in apps if not view[c.name].running]
-    if len(ended) < len(apps) or policy == "Always":
+    if any(view[name].running for name in (*sidecars, *(c.name for c in apps)) if name in view):
         return "Running"
-    if all(instance.exit_code == 0 for instance in ended):
-        return "Succeeded"
-    return "Failed" if policy == "Never" else "Running"
+    if not all(_ended_for_good(pod, c, view[c.name], facts) for c in apps):
+        return "Running"
+    return "Failed" if any(view[c.name].exit_code for c in apps) else "Succeeded"
+
+
+def _ended_for_good(
+    pod: SimPod,
+    container: Container,
+    instance: Instance | None,
+    facts: KuberuntimeFacts,
+    *,
+    init: bool = False,
+) -> bool:
+    """Whether a container has ended, an init container in failure, and does not run again."""
+    if instance is None or instance.exit_code is None or (init and not instance.exit_code):
+        return False
+    policy = pod.synced.spec.restart_policy or ""
+    if facts.container_restart_rules:
+        return not container_should_restart(
+            container, policy, instance.exit_code, restart_all=facts.restart_all_containers
+        )
+    return not policy_restarts(policy, instance.exit_code)
 
 
 def status_of(pod: SimPod, instances: tuple[Instance, ...]) -> dict[str, Any]:
@@ -116,7 +126,7 @@ def _container(
         "imageID": "",
         "state": _state(newest),
     }
-    if container.back_off_ns and not newest.running and not pod.terminated and not pod.deleting:
+    if container.backed_off and not newest.running and not pod.terminated and not pod.deleting:
         shown["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
         shown["lastState"] = _state(newest)
         return shown

@@ -9,7 +9,6 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from kubeledger.lifecycle.backoff import BackOffPolicy, back_off_policy
 from kubeledger.lifecycle.records import (
     PodAdmitted,
     PodConfigChanged,
@@ -20,6 +19,7 @@ from kubeledger.preemption.kill_loop import MESSAGE as PREEMPTING
 from kubeledger.preemption.kill_loop import kill_wait_s
 from kubeledger.preemption.records import PodPreempted, PreemptionFailed
 from kubeledger.simulate.admission import Answer, predicates
+from kubeledger.simulate.backoffs import BackOffs
 from kubeledger.simulate.newpod import created_ns
 from kubeledger.simulate.pleg import Changes, Pleg
 from kubeledger.simulate.pleg_records import write_changes
@@ -48,6 +48,7 @@ class PodLoop:
         sources_ready: every config source has told its pods.
         loop: what is done one after the other.
         pleg: what is known of containers.
+        back_offs: what is remembered of restarts.
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
@@ -57,18 +58,7 @@ class PodLoop:
         self._kubelet = kubelet
         self._workers: dict[str, PodWorker] = {}
         self._started = False
-
-    @property
-    def _policy(self) -> BackOffPolicy:
-        sim = self._kubelet.sim
-        crash = sim.setting("crashLoopBackOff") or {}
-        policy = back_off_policy(
-            sim.profile.lifecycle,
-            sim.setting("featureGates") or {},
-            crash.get("maxContainerRestartPeriod") or "300s",
-        )
-        assert policy is not None
-        return policy
+        self.back_offs = BackOffs(kubelet)
 
     # -- interface -----------------------------------------------------------------------
 
@@ -258,7 +248,7 @@ class PodLoop:
     def _worker(self, pod: SimPod) -> PodWorker:
         worker = self._workers.get(pod.uid)
         if worker is None:
-            worker = PodWorker(self._kubelet, self.pleg, pod, self._policy)
+            worker = PodWorker(self._kubelet, self.pleg, pod)
             self._workers[pod.uid] = worker
         return worker
 
@@ -397,4 +387,4 @@ def _begin_again(pod: SimPod) -> None:
     if pod.phase not in _FINAL:
         pod.admitted, pod.terminated = None, False
     for container in pod.containers:
-        container.back_off_ns = container.back_off_since_ns = 0
+        container.backed_off = False

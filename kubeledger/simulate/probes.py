@@ -202,24 +202,13 @@ class ProbeLoop:
 
     # -- what others ask for -------------------------------------------------------------------
 
-    def result(self, container: SimContainer, probe_type: ProbeType) -> Result | None:
-        """What is cached for the newest instance of a container; None for nothing."""
-        cache = self.manager.results[probe_type].cache
-        return cache.get(f"{RUNTIME}{container.container_id}")
+    def results(self, probe_type: ProbeType) -> dict[str, Result]:
+        """What is cached by container ID."""
+        return self.manager.results[probe_type].cache
 
-    def failed(self, pod: SimPod, container: SimContainer) -> tuple[ProbeType, int] | None:
-        """The probe for whose failure the running instance is to be killed.
-
-        Returns:
-            Probe type and the seq of the ``ProbeTransitioned``; None where there is none.
-        """
-        order: tuple[ProbeType, ...] = ("liveness", "startup")
-        for probe_type in reversed(order) if container.sidecar else order:
-            if self.result(container, probe_type) == FAILURE:
-                seq = self._seqs.get((probe_type, f"{RUNTIME}{container.container_id}"))
-                if seq is not None:
-                    return probe_type, seq
-        return None
+    def transition(self, probe_type: ProbeType, container_id: str) -> int | None:
+        """Seq of the ``ProbeTransitioned`` to what is cached of a container ID."""
+        return self._seqs.get((probe_type, container_id))
 
     def counters(self) -> Iterator[ProbeCountersRead]:
         """The kubelet's counts of all workers that ticked; writes down all ticks before."""

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from kubeledger.lifecycle.backoff import BackOffPolicy
+from kubeledger.kuberuntime.actions import ContainerToKill
+from kubeledger.kuberuntime.backoff import BackedOff
+from kubeledger.kuberuntime.kills import LIVENESS_PROBE
 from kubeledger.lifecycle.graceperiod import (
     MINIMUM_GRACE_S,
     container_grace_s,
@@ -24,9 +26,10 @@ from kubeledger.lifecycle.records import (
     PodTerminated,
     RestartBackedOff,
 )
-from kubeledger.simulate.actions import PlannedKill, actions_of
-from kubeledger.simulate.backoffs import held_back, raise_entry
+from kubeledger.prober.records import ProbeType
+from kubeledger.simulate.actions import actions_of
 from kubeledger.simulate.podphase import phase_of
+from kubeledger.simulate.probe_status import RUNTIME, probe_spec
 from kubeledger.simulate.routine import Resume, Steps, run
 from kubeledger.simulate.runtime import End, Instance
 from kubeledger.simulate.schedule import Timer
@@ -83,7 +86,7 @@ class PodWorker:
         published: its containers as its status shows them: as the last sync saw them.
     """
 
-    def __init__(self, kubelet: Kubelet, pleg: Pleg, pod: SimPod, policy: BackOffPolicy) -> None:
+    def __init__(self, kubelet: Kubelet, pleg: Pleg, pod: SimPod) -> None:
         self.pod = pod
         self.ending: Ending | None = None
         self.started: set[str] = set()
@@ -91,7 +94,6 @@ class PodWorker:
         self.published: tuple[Instance, ...] = ()
         self._kubelet = kubelet
         self._pleg = pleg
-        self._policy = policy
         self.busy = self._pending = self._synced = False
         self._cause: int | None = None
         self._last_end_ns: int | None = None
@@ -169,21 +171,24 @@ class PodWorker:
         exited = {c.name: self._pleg.exited(pod.uid, c.name) for c in pod.containers}
         self.published = self._pleg.instances(pod.uid)
         kubelet.probes.update_status(pod)
-        pod.phase = phase_of(pod, view)
+        facts = kubelet.sim.profile.kuberuntime
+        pod.phase = phase_of(pod, view, facts)
         if pod.phase in ("Succeeded", "Failed"):
             self.ending = Ending()
             return
         if not self._synced:
             self._synced = True
             kubelet.cgroups.pod_synced(pod, self._cause)
-        actions = actions_of(pod, view, kubelet.probes.failed, kubelet.sim.profile.prober)
-        for kill in actions.kills:
-            yield from self._kill(kill, whole_pod=actions.nothing_left)
-        if actions.nothing_left:
+        results = kubelet.probes.results
+        actions = actions_of(pod, self.published, results("liveness"), results("startup"), facts)
+        for container_id, kill in actions.containers_to_kill.items():
+            yield from self._kill(container_id, kill, whole_pod=actions.kill_pod)
+        if actions.kill_pod:
             # The runtime manager stops the rest; the pod is taken down when that was seen.
             yield from self._stop_sandbox_with(self.ending or Ending())
-            return
-        if not any(i.container is None for i in kubelet.sim.runtime.running(pod.uid)):
+            if not actions.create_sandbox:
+                return
+        if actions.create_sandbox:
             yield SANDBOX_NS
             if self.ending is not None:
                 return
@@ -192,32 +197,37 @@ class PodWorker:
                 self._retry_ns = _RETRY_NS
                 return
             kubelet.sim.runtime.start(pod, None)
-        for container in actions.starts:
+        inits = len(pod.synced.spec.init_containers or ())
+        starts = (
+            *actions.init_containers_to_start,
+            *(inits + i for i in actions.containers_to_start),
+        )
+        for container in (pod.containers[index] for index in starts):
             if self.ending is not None:
                 return
             yield from self._start(container, exited[container.name])
+            if container.init and not container.sidecar and container.state != "running":
+                return
 
-    def _kill(self, kill: PlannedKill, *, whole_pod: bool) -> Steps:
+    def _kill(self, container_id: str, kill: ContainerToKill, *, whole_pod: bool) -> Steps:
         """A container whose probe failed."""
-        pod, container = self.pod, kill.container
-        spec = next(
-            c
-            for c in (*(pod.spec.get("initContainers") or ()), *pod.spec["containers"])
-            if c["name"] == container.name
-        )
-        probe = spec.get(f"{kill.probe_type}Probe") or {}
+        pod = self.pod
+        probe_type: ProbeType = "liveness" if kill.reason == LIVENESS_PROBE else "startup"
+        own_grace_s = probe_spec(pod, kill.name, probe_type).get("terminationGracePeriodSeconds")
+        if whole_pod or not isinstance(own_grace_s, int):
+            own_grace_s = None
         gates = self._kubelet.sim.setting("featureGates") or {}
         grace_s = container_grace_s(
             self._kubelet.sim.profile.lifecycle,
             pod.spec.get("terminationGracePeriodSeconds"),
-            None if whole_pod else probe.get("terminationGracePeriodSeconds"),
+            own_grace_s,
             gate_is_on=gates.get("ProbeTerminationGracePeriod") is True,
         )
         for instance in self._kubelet.sim.runtime.instances(pod.uid):
             # One that has just ended by itself runs still for all that was listed.
-            if instance.container_id == container.container_id:
-                reason = f"{kill.probe_type}_probe"
-                ends_ns = self._stop(instance, reason, kill.message, grace_s, kill.cause)
+            if f"{RUNTIME}{instance.container_id}" == container_id:
+                cause = self._kubelet.probes.transition(probe_type, container_id)
+                ends_ns = self._stop(instance, f"{probe_type}_probe", kill.message, grace_s, cause)
                 yield ends_ns - self._kubelet.sim.schedule.now_ns
         yield 0
 
@@ -245,13 +255,12 @@ class PodWorker:
         return self._kubelet.sim.runtime.stop(self.pod, instance, grace_s * NS_PER_S)
 
     def _start(self, container: SimContainer, exited: Instance | None) -> Steps:
-        sim, now_ns = self._kubelet.sim, self._kubelet.sim.schedule.now_ns
-        if exited is not None:
-            wait_ns = held_back(self._policy, container, exited, now_ns)
-            if wait_ns:
-                self._back_off(container, wait_ns)
-                return
-            raise_entry(self._policy, container, exited, now_ns)
+        sim = self._kubelet.sim
+        held = self._kubelet.pods.back_offs.hold(self.pod, container.name, exited)
+        container.backed_off = held is not None
+        if held is not None:
+            self._back_off(container, held)
+            return
         if self._image(container) not in sim.world.images:
             self._report_missing(container)
             self._retry_ns = _RETRY_NS
@@ -261,7 +270,7 @@ class PodWorker:
             self._kubelet.recorder.spend(self.pod, _START_EVENTS)
             self.started.add(sim.runtime.start(self.pod, container).container_id)
 
-    def _back_off(self, container: SimContainer, wait_ns: int) -> None:
+    def _back_off(self, container: SimContainer, held: BackedOff) -> None:
         newest, runtime = container.container_id, self._kubelet.sim.runtime
         self._kubelet.recorder.spend(self.pod, 1)
         died, killed = runtime.died.get(newest), runtime.killed.get(newest)
@@ -271,13 +280,13 @@ class PodWorker:
                 pod=self.pod.name,
                 pod_uid=self.pod.uid,
                 container=container.name,
-                back_off_s=container.back_off_ns // NS_PER_S,
+                back_off_s=held.value_ns // NS_PER_S,
             ),
             cause=died if died is not None else None if killed is None else killed.seq,
         )
         retry_ns = _RETRY_NS
-        if self._kubelet.sim.profile.lifecycle.retried_when_back_off_ends:
-            retry_ns = min(wait_ns, _RESYNC_NS)
+        if self._kubelet.sim.profile.kuberuntime.retried_when_back_off_ends:
+            retry_ns = min(held.until_ns - self._kubelet.sim.schedule.now_ns, _RESYNC_NS)
         self._retry_ns = retry_ns if self._retry_ns is None else min(self._retry_ns, retry_ns)
 
     def _image(self, container: SimContainer) -> str:

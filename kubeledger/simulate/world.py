@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from kubeledger.kube.pod import Pod as ApiPod
+from kubeledger.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.prober.objects import Pod as ProbedPod
 from kubeledger.simulate.cgroup_values import CgroupValues
 
@@ -32,7 +33,7 @@ class SimContainer(msgspec.Struct, kw_only=True):
         instances: how many were started.
         started, ready: as the prober published of the instance ``published_id``.
         published_id: bare ID of the instance that the pod's status shows; empty for none.
-        back_off_ns, back_off_since_ns: entry of the restart back-off; 0 without one.
+        backed_off: its last start was held back.
     """
 
     name: str
@@ -48,8 +49,7 @@ class SimContainer(msgspec.Struct, kw_only=True):
     started: bool = False
     ready: bool = False
     published_id: str = ""
-    back_off_ns: int = 0
-    back_off_since_ns: int = 0
+    backed_off: bool = False
 
 
 class SimPod(msgspec.Struct, kw_only=True):
@@ -61,7 +61,7 @@ class SimPod(msgspec.Struct, kw_only=True):
         source: ``api`` or ``file``.
         spec: as the API shows it, defaulted.
         metadata: labels, annotations, creation time.
-        api, probed: the same pod as the types that deciders read.
+        api, probed, synced: the same pod as the types that deciders read.
         qos_class: Guaranteed, Burstable or BestEffort.
         added_ns: when the kubelet was told.
         admitted: None until decided.
@@ -84,6 +84,7 @@ class SimPod(msgspec.Struct, kw_only=True):
     annotations: dict[str, str]
     api: ApiPod
     probed: ProbedPod
+    synced: SyncedPod
     qos_class: Literal["Guaranteed", "Burstable", "BestEffort"]
     added_ns: int
     admitted: bool | None = None

@@ -30,9 +30,7 @@ from kubeledger.prober.results import Result
 from kubeledger.prober.syncloop import (
     KnownOfPod,
     Reaction,
-    kill_message,
     reaction_to,
-    sidecar_kill_message,
 )
 from kubeledger.profile.prober import ProberFacts
 from kubeledger.units import NS_PER_S
@@ -385,87 +383,6 @@ def test_an_update_that_is_dropped_in_1_20() -> None:
     reaction = reaction_to("startup", "Success", OLD, KnownOfPod(container=False))
     dropped = "Container startup changed for unknown container"
     assert reaction == Reaction(dropped=dropped, syncs_pod=False)
-
-
-LIVENESS = "Container app failed liveness probe"
-
-
-@pytest.mark.parametrize(
-    ("liveness", "startup", "policy", "message"),
-    [
-        ("Success", "Success", "Always", None),
-        (None, "UNKNOWN", "Always", None),
-        ("Failure", "Failure", "Always", f"{LIVENESS}, will be restarted"),
-        ("Success", "Failure", "Never", "Container app failed startup probe"),
-        ("Failure", None, "OnFailure", f"{LIVENESS}, will be restarted"),
-    ],
-)
-def test_what_kills(
-    liveness: Result | None, startup: Result | None, policy: str, message: str | None
-) -> None:
-    """Cached failures of liveness, then of startup."""
-    assert kill_message("app", liveness, startup, NEW, restart_policy=policy) == message
-
-
-@pytest.mark.parametrize(
-    ("version", "policy", "own", "restarts"),
-    [
-        ("1.36.2", "Always", "Never", False),
-        ("1.35.0", "Never", "OnFailure", True),
-        ("1.35.0", "Never", None, False),
-        ("1.34.0", "Always", "Never", True),
-        ("1.34.0", "Never", "Always", False),
-    ],
-)
-def test_a_policy_of_the_container(
-    version: str, policy: str, own: str | None, restarts: bool
-) -> None:
-    """Asked before the pod's since 1.35."""
-    facts = facts_of(version)
-    message = kill_message("app", "Failure", None, facts, restart_policy=policy, own_policy=own)
-    assert message == (f"{LIVENESS}, will be restarted" if restarts else LIVENESS)
-
-
-def test_a_changed_definition_kills_first() -> None:
-    """And restarts in any case."""
-    message = kill_message(
-        "app", "Failure", None, NEW, restart_policy="Never", definition_changed=True
-    )
-    assert message == "Container app definition changed, will be restarted"
-
-
-@pytest.mark.parametrize(
-    ("version", "has_startup", "startup", "liveness", "changed", "message"),
-    [
-        ("1.36.2", True, "Failure", "Failure", True, "failed startup probe"),
-        ("1.36.2", True, "UNKNOWN", "Failure", True, None),
-        ("1.36.2", True, None, "Failure", False, None),
-        ("1.36.2", True, "Success", "Failure", False, "failed liveness probe"),
-        ("1.36.2", False, None, "Failure", True, "definition changed"),
-        ("1.31.0", False, None, "Failure", True, "failed liveness probe"),
-        ("1.28.0", False, None, "Failure", False, "failed liveness probe"),
-        ("1.28.0", False, None, None, False, None),
-        ("1.27.0", False, None, "Failure", False, None),
-    ],
-)
-def test_what_kills_a_sidecar(
-    version: str,
-    has_startup: bool,
-    startup: Result | None,
-    liveness: Result | None,
-    changed: bool,
-    message: str | None,
-) -> None:
-    """Startup before liveness, and no word of the restart, which is sure."""
-    told = sidecar_kill_message(
-        "proxy",
-        liveness,
-        startup,
-        facts_of(version),
-        has_startup_probe=has_startup,
-        definition_changed=changed,
-    )
-    assert told == (message and f"Init container proxy {message}")
 
 
 @pytest.mark.parametrize(

@@ -5,21 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from kubeledger.kube.restartpolicy import ExitCodes, RestartRule, container_should_restart
 from kubeledger.prober.objects import (
     Condition,
     Container,
     ContainerStatus,
-    ExitCodes,
     PodStatus,
-    RestartRule,
     State,
     Terminated,
 )
-from kubeledger.prober.restarts import (
-    container_should_restart,
-    may_run_again,
-    should_all_containers_restart,
-)
+from kubeledger.prober.restarts import may_run_again, should_all_containers_restart
 from tests.prober.worlds import facts_of, pod
 
 
@@ -65,8 +60,7 @@ def test_container_should_restart(
 ) -> None:
     """Rules, then the container's policy, then the pod's."""
     one = Container(name="app", restart_policy=own, restart_policy_rules=rules)
-    of = pod(one, restart_policy=of_pod)
-    assert container_should_restart(one, of, exit_code, facts_of()) is restarts
+    assert container_should_restart(one, of_pod, exit_code, restart_all=True) is restarts
 
 
 @pytest.mark.parametrize(("version", "restarts"), [("1.35.0", False), ("1.36.0", True)])
@@ -78,7 +72,8 @@ def test_the_rule_that_restarts_all_containers(version: str, restarts: bool) -> 
         restart_policy_rules=[rule("RestartAllContainers", "In", 1)],
     )
     of = pod(one, Container(name="other"), restart_policy="Never")
-    assert container_should_restart(one, of, 1, facts_of(version)) is restarts
+    known = facts_of(version).restart_all_containers
+    assert container_should_restart(one, "Never", 1, restart_all=known) is restarts
     other = ContainerStatus("other", "c://2", ended(0))
     seen = PodStatus(container_statuses=[ContainerStatus("app", "c://1", ended(1)), other])
     waits = may_run_again(of, of.spec.containers[1], other, seen, facts_of(version))

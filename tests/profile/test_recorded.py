@@ -87,7 +87,7 @@ SHOWN: dict[tuple[str, str], list[tuple[str, str, str]]] = {
         ("node-a", "kubelet.log", r"Wanted to free [0-9]+ bytes, but freed [0-9]+ bytes"),
         ("node-b", "kubelet.log", "Insufficient free disk space on the node's image filesystem"),
     ],
-    ("lifecycle", "only_failures_kill"): [
+    ("kuberuntime", "only_failures_kill"): [
         ("node-a", "kubelet.log", "Container app failed liveness probe, will be restarted"),
         ("node-b", "kubelet.log", "Container app failed startup probe, will be restarted"),
     ],
@@ -95,11 +95,11 @@ SHOWN: dict[tuple[str, str], list[tuple[str, str, str]]] = {
         ("node-a", "kubelet.log", "with a 2 second grace period"),
         ("node-b", "kubelet.log", 'Killing container with a grace period".* gracePeriod=2\n'),
     ],
-    ("lifecycle", "back_off_doubles"): [
+    ("kuberuntime", "back_off_doubles"): [
         ("node-a", "kubelet.log", "back-off 1m20s restarting failed container=app"),
         ("node-b", "kubelet.log", "back-off 2m40s restarting failed container=app"),
     ],
-    ("lifecycle", "restart_within_a_kill_looks_back"): [
+    ("kuberuntime", "restart_within_a_kill_looks_back"): [
         ("node-a", "kubelet.log", "back-off 40s restarting failed container=app"),
     ],
     ("prober", "failed_liveness_restarts"): [

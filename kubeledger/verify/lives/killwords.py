@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kubeledger.kuberuntime.kills import app_kill, sidecar_kill
 from kubeledger.prober.results import FAILURE, SUCCESS, Result
-from kubeledger.prober.syncloop import kill_message, sidecar_kill_message
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.lives.specs import PodAsk
 
@@ -18,22 +18,22 @@ def kill_words(profile: KubeletProfile, ask: PodAsk, container: str, reason: str
     changed = reason == "spec_changed"
     if ask.is_sidecar(container):
         has_startup_probe = entry is not None and entry.startup_probe is not None
-        message = sidecar_kill_message(
+        kill = sidecar_kill(
             container,
             liveness,
             startup or SUCCESS,
-            profile.prober,
+            profile.kuberuntime,
             has_startup_probe=has_startup_probe,
             definition_changed=changed,
         )
     else:
-        message = kill_message(
+        kill = app_kill(
             container,
             liveness,
             startup,
-            profile.prober,
+            profile.kuberuntime,
             restart_policy=ask.restart_policy,
             own_policy=None if entry is None else entry.restart_policy,
             definition_changed=changed,
         )
-    return message or f"Stopping container {container}"
+    return f"Stopping container {container}" if kill is None else kill.message

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.lifecycle.backoff import (
-    FORGOTTEN_AFTER_NS,
+from kubeledger.kuberuntime.backoff import (
+    EXPIRES_AFTER_NS,
     BackOffPolicy,
     next_back_off,
     series,
@@ -16,8 +16,8 @@ from kubeledger.units import NS_PER_S
 
 __all__ = ["Entry", "Instance", "Life", "Lives"]
 
-_FORGOTTEN_PERHAPS_NS = FORGOTTEN_AFTER_NS - 10 * NS_PER_S
-_FORGOTTEN_SURELY_NS = FORGOTTEN_AFTER_NS + 120 * NS_PER_S
+_FORGOTTEN_PERHAPS_NS = EXPIRES_AFTER_NS - 10 * NS_PER_S
+_FORGOTTEN_SURELY_NS = EXPIRES_AFTER_NS + 120 * NS_PER_S
 """Housekeeping drops old entries every two seconds, unless something holds it up."""
 _RELIST_NS = NS_PER_S
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kubeledger.prober import objects
-from kubeledger.prober.restarts import container_should_restart, matching_restart_rule
+from kubeledger.kube.restartpolicy import container_should_restart, matching_restart_rule
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.lives.life import Instance
 from kubeledger.verify.lives.specs import PodAsk
@@ -23,7 +22,7 @@ def ends_for_good(
     if entry is None or not ask.is_app(container):
         return None
     policy = ask.restart_policy
-    if entry.restart_policy is not None and profile.prober.container_restart_rules:
+    if entry.restart_policy is not None and profile.kuberuntime.container_restart_rules:
         policy = entry.restart_policy
     if before.killed_ns is not None and before.reasons:
         reason = before.reasons[0]
@@ -35,7 +34,7 @@ def ends_for_good(
     if before.exit_code is None:
         never = policy == "Never" and not entry.restart_policy_rules
         return f"restart policy Never does not start container {container} again" if never else None
-    if not profile.prober.container_restart_rules:
+    if not profile.kuberuntime.container_restart_rules:
         again = policy == "Always" or (policy == "OnFailure" and before.exit_code != 0)
         again = again or policy not in ("Always", "OnFailure", "Never")
     else:
@@ -51,15 +50,7 @@ def ends_for_good(
 def _should_restart(profile: KubeletProfile, ask: PodAsk, container: str, code: int) -> bool:
     entry = ask.container(container)
     assert entry is not None
-    typed = objects.Container(
-        name=container,
-        restart_policy=entry.restart_policy,
-        restart_policy_rules=entry.restart_policy_rules,
-    )
-    pod = objects.Pod(
-        metadata=objects.PodMeta(),
-        spec=objects.PodSpec(containers=[typed], restart_policy=ask.restart_policy),
-    )
-    if container_should_restart(typed, pod, code, profile.prober):
+    restart_all = profile.kuberuntime.restart_all_containers
+    if container_should_restart(entry, ask.restart_policy, code, restart_all=restart_all):
         return True
-    return matching_restart_rule(typed, code) is not None
+    return matching_restart_rule(entry, code) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.lifecycle.backoff import BackOffPolicy, back_off_policy, series
+from kubeledger.kuberuntime.backoff import BackOffPolicy, back_off_policy, series
 from kubeledger.lifecycle.records import (
     ContainerKilled,
     ContainerRestarted,
@@ -269,7 +269,7 @@ class RestartJudge:
         profile = self._bench.profile
         if profile is None:
             return self._bench.missing_profile
-        facts = profile.lifecycle
+        facts = profile.kuberuntime
         gates = self._bench.settings.get("featureGates")
         if not isinstance(gates, dict):
             if facts.restart_max_gate:

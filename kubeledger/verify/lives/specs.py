@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from kubeledger.kube.keys import name_key, pod_key
+from kubeledger.kube.restartpolicy import RestartRule
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Record
-from kubeledger.prober import objects
 from kubeledger.prober.records import ProbeType
 from kubeledger.units import parse_ts
 from kubeledger.verify.lives.manifests import Difference, differences
@@ -67,7 +67,7 @@ class ContainerAsk(msgspec.Struct, rename="camel", frozen=True):
 
     name: str
     restart_policy: str | None = None
-    restart_policy_rules: list[objects.RestartRule] | None = None
+    restart_policy_rules: list[RestartRule] | None = None
     liveness_probe: ProbeAsk | None = None
     readiness_probe: ProbeAsk | None = None
     startup_probe: ProbeAsk | None = None
