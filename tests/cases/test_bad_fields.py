@@ -65,6 +65,16 @@ STATUS = {
         }
     ],
 }
+LISTED = {
+    "id": "containerd://1",
+    "name": "c",
+    "state": "exited",
+    "exitCode": 1,
+    "createdAt": START,
+    "startedAt": START,
+    "finishedAt": START,
+    "restartCount": 0,
+}
 AMOUNTS = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "1Ti", "pods": "10"}
 
 SOUND: dict[str, Any] = {
@@ -75,6 +85,13 @@ SOUND: dict[str, Any] = {
         },
         "pod": pod(requests={"cpu": "1"}),
         "activePods": [],
+    },
+    "backoff": {
+        "pod": pod(),
+        "container": "c",
+        "initial": "10s",
+        "max": "5m0s",
+        "steps": [{"at": START, "gc": False, "containers": [dict(LISTED)]}],
     },
     "cgroup": {
         "pod": pod(limits={"memory": "1Gi"}),
@@ -146,6 +163,17 @@ SOUND: dict[str, Any] = {
         "systemReserved": {"cpu": "100m", "pid": "1000"},
         "kubeReserved": {"memory": "1Gi", "ephemeral-storage": "1Gi"},
         "evictionHard": {"memory.available": "100Mi", "nodefs.inodesFree": "5%"},
+    },
+    "podactions": {
+        "pod": pod(requests={"cpu": "1"}),
+        "sandboxes": [
+            {"id": "s", "state": "ready", "attempt": 0, "ip": "10.0.0.7", "hostNetwork": False}
+        ],
+        "containers": [dict(LISTED)],
+        "liveness": {"containerd://1": "Success"},
+        "startup": {},
+        "actuated": {"c": {"requests": {"cpu": "1"}}},
+        "restartAllContainers": False,
     },
     "podstatus": {
         "pod": pod(),
@@ -238,7 +266,27 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("eviction", ("steps", 0, "at"), "2026-01-05 08:00:00Z", "steps[0].at"),
     ("eviction", ("steps", 0, "summary", "node", "memory", "time"), "noon",
      "steps[0].summary.node.memory.time"),
+    ("podactions", ("sandboxes", 0, "attempt"), 2**32, "sandboxes[0].attempt"),
+    ("podactions", ("containers", 0, "exitCode"), INT32, "containers[0].exitCode"),
+    # States and results that there are none of.
+    ("podactions", ("sandboxes", 0, "state"), "gone", "sandboxes[0].state"),
+    ("podactions", ("containers", 0, "state"), "paused", "containers[0].state"),
+    ("podactions", ("liveness", "containerd://1"), "success", 'liveness["containerd://1"]'),
+    # Amounts of pods.
+    ("podactions", ("pod", "spec", "containers", 0, "resources", "requests", "cpu"), "x",
+     "pod.spec.containers[0].resources.requests.cpu"),
+    ("podactions", ("actuated", "c", "requests", "cpu"), "-1", "actuated.c.requests.cpu"),
     # Times and durations, also where nothing depends on them.
+    ("backoff", ("initial",), "-1s", "initial"),
+    ("backoff", ("max",), "5 minutes", "max"),
+    ("backoff", ("max",), "2000000h", "max"),
+    ("backoff", ("container",), "x", "container"),
+    ("backoff", ("steps", 0, "at"), "noon", "steps[0].at"),
+    ("backoff", ("steps", 0, "containers", 0, "finishedAt"), "x",
+     "steps[0].containers[0].finishedAt"),
+    ("podactions", ("containers", 0, "createdAt"), "x", "containers[0].createdAt"),
+    ("podactions", ("pod", "metadata", "deletionTimestamp"), "x",
+     "pod.metadata.deletionTimestamp"),
     ("imagegc", ("policy", "imageMinimumGCAge"), "9" * 5000 + "s", "policy.imageMinimumGCAge"),
     ("imagegc", ("policy", "imageMinimumGCAge"), "９s", "policy.imageMinimumGCAge"),
     ("imagegc", ("steps", 0, "at"), "2026-01-05 08:00:00Z", "steps[0].at"),
