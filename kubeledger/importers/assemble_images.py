@@ -304,7 +304,8 @@ class ImageAssembler(QueuedAssembler):
         if "reclaim" in (text_of(line, "log") or ""):
             self._runs.deleted_unused()
         signal = text_of(line, "signal")
-        available, capacity = text_of(line, "available"), text_of(line, "capacity")
+        # The first structured lines, of 1.21 to 1.24, hold the amount under the wrong key.
+        available, capacity = text_of(line, "available", "resourceName"), text_of(line, "capacity")
         if signal and available and capacity:
             self._observe_signal(line, signal, available, capacity)
 

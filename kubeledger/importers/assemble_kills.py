@@ -67,7 +67,7 @@ _REASONS = (
     ("definition changed", "spec_changed"),
 )
 _LEAST_S = 2
-"""The kubelet gives no container less time to end."""
+"""The kubelet's minimumGracePeriodInSeconds; up to 1.27 a period that was given may be less."""
 _WAIT_NS = NS_PER_S
 _PRE_STOP_WAIT_NS = 60 * NS_PER_S
 
@@ -324,7 +324,9 @@ class KillsAssembler(Assembler):
         """A kill uses the grace period it was given, less what its hook took meanwhile."""
         given, given_s = kill.override or (line, grace_s)
         kill.override = None
-        least_s, most_s = max(given_s - 1, _LEAST_S), max(given_s, _LEAST_S)
+        # The minimum holds for a period that was given only since 1.28, and the version may
+        # be unknown: this asks whether the two lines fit together in any version.
+        least_s, most_s = given_s - 1, max(given_s, _LEAST_S)
         at_once = 0 <= line.ts_ns - given.ts_ns < NS_PER_S
         if given is line or not at_once or least_s <= grace_s <= most_s:
             return

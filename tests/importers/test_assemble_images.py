@@ -454,12 +454,14 @@ class TestDisk:
             f", capacity: {text}, time: 2019-08-20 20:30:39.2 +0000 GMT m=+132.8",
             f'helpers.go "Eviction manager:" log="observations" signal="memory.available" '
             f'resourceName="memory" available="{text}" capacity="{text}"',
+            f'helpers.go "Eviction manager:" log="observations" signal=memory.available '
+            f'resourceName="{text}" capacity="{text}" time="2026-08-30 04:28:51 +0000 UTC"',
             "helpers.go eviction manager: observations: signal=pid.available, available: 1, "
             f"capacity: {text}",
         )
         observed = bodies(facts, EvictionSignalObserved)
-        assert [body.capacity for body in observed] == [amount] * 3
-        assert [body.available for body in observed] == [amount, amount, 1]
+        assert [body.capacity for body in observed] == [amount] * 4
+        assert [body.available for body in observed] == [amount, amount, amount, 1]
 
     def test_nonsense_is_not_recorded(self) -> None:
         """No guess."""
