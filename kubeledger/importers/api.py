@@ -11,6 +11,7 @@ from kubeledger.importers.bundle import find_bundles
 from kubeledger.importers.collect import collect
 from kubeledger.importers.coverage import known_lengths
 from kubeledger.importers.ingest import NodeReport, history_of, ingest
+from kubeledger.importers.node_split import split_by_node
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.pipeline import Progress
 from kubeledger.importers.plan import Plan, make_plan
@@ -64,7 +65,7 @@ def import_sources(
         collected = collect(paths, spool)
         with ledger.writer() as writer:
             lengths = _lengths(ledger, writer)
-            bundles = find_bundles(collected, options, lengths)
+            bundles = split_by_node(find_bundles(collected, options, lengths), options)
             plans = [make_plan(bundle, options) for bundle in bundles]
             reports = [ingest(plan, ledger, writer, progress) for plan in plans]
             return ImportReport(reports, writer.recovery)
@@ -81,7 +82,7 @@ def plan_sources(paths: Sequence[str], spool: Path, options: ImportOptions) -> l
     Raises:
         BadInputError: as ``import_sources``.
     """
-    bundles = find_bundles(collect(paths, spool), options)
+    bundles = split_by_node(find_bundles(collect(paths, spool), options), options)
     return [make_plan(bundle, options) for bundle in bundles]
 
 

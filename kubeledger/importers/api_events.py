@@ -55,6 +55,10 @@ class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     count: int
 
+    def may_be_of(self, node: str) -> bool:
+        """Sent by this node's kubelet, or by nobody knows whom."""
+        return self.component in ("", "kubelet") and self.host in ("", node)
+
     @classmethod
     def read(cls, event: Mapping[str, Any]) -> ApiReason:
         """Read a ``v1`` or an ``events.k8s.io/v1`` object."""

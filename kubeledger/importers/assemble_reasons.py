@@ -293,15 +293,9 @@ class ReasonAssembler(Assembler):
     def _api_event(self, item: Item) -> Facts:
         assert isinstance(item, ApiEvent)
         api = ApiReason.read(item.event)
-        if self._is_ours(api):
+        if api.may_be_of(self.context.node):
             self._count(item, api)
         return self._held.release(item.ts_ns)
-
-    def _is_ours(self, api: ApiReason) -> bool:
-        """Sent by this node's kubelet, or by nobody knows whom."""
-        if api.component not in {"", "kubelet"}:
-            return False
-        return not (api.host and self.context.node) or api.host == self.context.node
 
     def _count(self, item: ApiEvent, api: ApiReason) -> None:
         message = api.key[-1]

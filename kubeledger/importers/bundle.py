@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from os.path import commonpath
+from collections.abc import Sequence
 
 import msgspec
 
@@ -12,6 +11,7 @@ from kubeledger.importers.collect import Collected
 from kubeledger.importers.detect import FORMATS, LOG_FORMATS, Detected, detect
 from kubeledger.importers.findings import Finding
 from kubeledger.importers.log_survey import LogSurvey, survey_log
+from kubeledger.importers.node_lines import NodeLines
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
 
@@ -39,6 +39,8 @@ class Bundle(msgspec.Struct):
         name: the directory's name: a last resort for the node's name and version.
         files: sorted by name.
         skipped: file -> why it is not read.
+        node: whose files they are, once that is known (``node_split``).
+        is_tree: a directory or an archive.
     """
 
     label: str
@@ -46,6 +48,8 @@ class Bundle(msgspec.Struct):
     files: list[FoundFile]
     skipped: dict[str, str]
     findings: list[Finding]
+    node: str = ""
+    is_tree: bool = False
 
     @property
     def logs(self) -> list[LogSurvey]:
@@ -56,10 +60,9 @@ class Bundle(msgspec.Struct):
 def find_bundles(
     collected: Sequence[Collected], options: ImportOptions, lengths: Sequence[int] = ()
 ) -> list[Bundle]:
-    """The bundles among what the user named.
+    """The bundles among what the user named, whatever nodes they are of.
 
-    Files named one by one are one bundle. A directory or archive is one, too, unless
-    several of its directories hold kubelet logs: then each of those is one.
+    Files named one by one are one bundle, a directory or archive is one each.
 
     Args:
         collected: what stands behind each argument.
@@ -75,7 +78,7 @@ def find_bundles(
         bundles.append(_look(_merged(loose), options, lengths))
     for tree in collected:
         if tree.is_tree:
-            bundles += _split(_look(tree, options, lengths))
+            bundles.append(_look(tree, options, lengths))
     useful = [bundle for bundle in bundles if bundle.files]
     if not useful:
         raise _nothing_useful(bundles)
@@ -103,7 +106,9 @@ def _merged(loose: Sequence[Collected]) -> Collected:
 
 def _look(tree: Collected, options: ImportOptions, lengths: Sequence[int]) -> Bundle:
     """Detect each file; logs are surveyed, since they tell which node they are from."""
-    bundle = Bundle(tree.label, tree.name, [], dict(tree.skipped), list(tree.findings))
+    bundle = Bundle(
+        tree.label, tree.name, [], dict(tree.skipped), list(tree.findings), is_tree=tree.is_tree
+    )
     seen: dict[str, str] = {}
     for source in tree.files:
         try:
@@ -133,16 +138,17 @@ def _look_at(
             message = f"is not read: {detected.reason}"
             bundle.findings.append(Finding(detected.finding, source.name, message))
         return
-    file = _digested(source, detected.format, lengths)
+    files = _digested(source, detected.format, lengths)
     if source.truncated:
         message = "the compressed stream ends early; what came before it is read"
         bundle.findings.append(Finding("truncated", source.name, message))
-    twin = seen.get(file.digests.digest) if file.survey is not None else None
-    if twin is not None:
-        bundle.skipped[source.name] = f"same content as {twin}"
-        return
-    seen[file.digests.digest] = source.name
-    bundle.files.append(file)
+    for file in files:
+        twin = seen.get(file.digests.digest) if file.survey is not None else None
+        if twin is not None:
+            bundle.skipped[source.name] = f"same content as {twin}"
+            return
+        seen[file.digests.digest] = source.name
+        bundle.files.append(file)
 
 
 def _detected(source: SourceFile, tree: Collected, options: ImportOptions) -> Detected:
@@ -182,61 +188,14 @@ def _overlap(log: LogSurvey, other: LogSurvey) -> bool:
     return log.first_stamp <= other.last_stamp and other.first_stamp <= log.last_stamp
 
 
-def _digested(source: SourceFile, form: str, lengths: Sequence[int]) -> FoundFile:
-    if form in LOG_FORMATS:
-        survey = survey_log(source, list(lengths))
-        return FoundFile(source, form, survey.digests, survey)
-    return FoundFile(source, form, digest_chunks(source.chunks()))
-
-
-def _split(bundle: Bundle) -> list[Bundle]:
-    """One bundle for each directory that holds a node's log."""
-    parents = {_parent(survey.source.name) for survey in bundle.logs}
-    roots = {path for path in parents if not any(_below(path, other) for other in parents)}
-    if len(roots) < 2 or _one_node(bundle.logs):
-        return [bundle]
-    common = commonpath(roots)
-    prefix = f"{common}/" if common else ""
-    tops = sorted({root[len(prefix) :].partition("/")[0] for root in roots})
-    return [_part(bundle, f"{prefix}{top}") for top in tops]
-
-
-def _parent(name: str) -> str:
-    return name.rpartition("/")[0]
-
-
-def _below(path: str, other: str) -> bool:
-    return path != other and (not other or path.startswith(f"{other}/"))
-
-
-def _one_node(logs: Iterable[LogSurvey]) -> bool:
-    """All logs name the same node: they are one node's, in several directories."""
-    names = [set(survey.nodes) for survey in logs]
-    return all(names) and len(set().union(*names)) == 1
-
-
-def _part(bundle: Bundle, top: str) -> Bundle:
-    inside = f"{top}/"
-    files = [file for file in bundle.files if file.source.name.startswith(inside)]
-    part = Bundle(
-        f"{bundle.label.rstrip('/')}/{top}",
-        top.rpartition("/")[2],
-        files,
-        {
-            name[len(inside) :]: why
-            for name, why in bundle.skipped.items()
-            if name.startswith(inside)
-        },
-        [
-            msgspec.structs.replace(found, file=found.file[len(inside) :])
-            for found in bundle.findings
-            if found.file is not None and found.file.startswith(inside)
-        ]
-        + [found for found in bundle.findings if found.file is None],
-    )
-    for file in files:
-        file.source.name = file.source.name[len(inside) :]
-    return part
+def _digested(source: SourceFile, form: str, lengths: Sequence[int]) -> list[FoundFile]:
+    """The file; for a log of several nodes the lines of each."""
+    if form not in LOG_FORMATS:
+        return [FoundFile(source, form, digest_chunks(source.chunks()))]
+    survey = survey_log(source, list(lengths))
+    parts = [NodeLines(source, writers) for writers in survey.writers.parts()]
+    surveys = [survey_log(part, list(lengths)) for part in parts] or [survey]
+    return [FoundFile(each.source, form, each.digests, each) for each in surveys]
 
 
 def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:

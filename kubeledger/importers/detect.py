@@ -9,10 +9,16 @@ from typing import Any
 import msgspec
 
 from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
+from kubeledger.importers.other_programs import (
+    OTHER_CALLER,
+    OTHER_COMPONENT,
+    holds_kubelets_lines,
+    is_container_log,
+)
 from kubeledger.importers.sources import SourceFile
 from kubeledger.importers.yaml_text import load_yaml
 
-__all__ = ["FORMATS", "LOG_FORMATS", "Detected", "detect", "load_documents", "looks_like_kubelet"]
+__all__ = ["FORMATS", "LOG_FORMATS", "Detected", "detect", "load_documents"]
 
 LOG_FORMATS = ("klog-text", "klog-json")
 DOCUMENT_FORMATS = (
@@ -38,16 +44,6 @@ _CGROUP_LINE = re.compile(
     re.MULTILINE,
 )
 _LOG_NAME = re.compile(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
-_KUBELET_CALLER = re.compile(
-    rb"(?:kubelet\w*|kuberuntime_\w+|prober|pod_workers|status_manager|eviction_manager"
-    rb"|image_gc_manager|cri_stats_provider|pod_container_\w+|topology_manager|generic)\.go:\d"
-    rb"|FLAG: --(?:pod-manifest-path|kubelet-cgroups|eviction-hard|max-pods)"
-)
-_OTHER_COMPONENT = re.compile(
-    r"kube-?(?:apiserver|proxy|scheduler|controller|router)|etcd|coredns|containerd|calico|cilium"
-    r"|flannel|controller-manager|apiserver",
-    re.IGNORECASE,
-)
 
 
 class Detected(msgspec.Struct):
@@ -102,9 +98,15 @@ def _detect_log(source: SourceFile, head: bytes) -> Detected | None:
         form = _log_form(long_head)
     if form is None:
         return None
-    other = _OTHER_COMPONENT.search(source.plain_name)
-    if other and "kubelet" not in source.plain_name and not looks_like_kubelet(head):
-        return Detected(None, f"log of another component ({other[0]})")
+    other = OTHER_COMPONENT.search(source.plain_name)
+    if (
+        (other or is_container_log(source.name) or OTHER_CALLER.search(head))
+        and "kubelet" not in source.plain_name
+        and not holds_kubelets_lines(head)
+        and not holds_kubelets_lines(source.head(_LONG_HEAD))
+    ):
+        name = f" ({other[0]})" if other else ""
+        return Detected(None, f"log of another component{name}")
     return Detected(form)
 
 
@@ -125,11 +127,6 @@ def _log_form(head: bytes) -> str | None:
             if body.wrapped and body.body.startswith(JSON_START):
                 return "klog-json"
     return None
-
-
-def looks_like_kubelet(head: bytes) -> bool:
-    """The log has callers that only the kubelet has."""
-    return _KUBELET_CALLER.search(head) is not None
 
 
 def _detect_json(source: SourceFile) -> Detected:

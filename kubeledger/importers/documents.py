@@ -164,6 +164,8 @@ def pods_of(documents: list[Any], flaws: list[str]) -> tuple[list[dict[str, Any]
         and not metadata.get("resourceVersion")
     ):
         kubelet = kubelet or "resourceVersion" not in metadata
+    nodes = {(pod.get("spec") or {}).get("nodeName") for pod in pods}
+    kubelet = kubelet and len(nodes - {None, ""}) < 2  # it knows its own pods only
     return pods, "kubelet" if kubelet else "api", complete
 
 

@@ -10,13 +10,14 @@ from typing import Any, Literal
 import msgspec
 
 from kubeledger.errors import BadInputError
-from kubeledger.importers.bundle import Bundle
+from kubeledger.importers.api_events import ApiReason
+from kubeledger.importers.bundle import Bundle, FoundFile
 from kubeledger.importers.documents import Document, read_document
 from kubeledger.importers.items import ApiEvent, Item, NodeObject, PodList, StatsSummary
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.sources import SourceFile
 
-__all__ = ["KubeletVersion", "kubelet_version", "node_name"]
+__all__ = ["KubeletVersion", "NamesInside", "kubelet_version", "name_of_bundle", "names_inside"]
 
 VersionSource = Literal["option", "log", "metrics", "node", "caller", "name"]
 
@@ -44,72 +45,61 @@ def release_of(text: str | None) -> str | None:
     return match[1] if match and not match[1].startswith("0.") else None
 
 
-def node_name(bundle: Bundle, options: ImportOptions) -> str:
-    """The node that the bundle is from.
+class NamesInside(msgspec.Struct):
+    """The nodes that a document names.
 
-    Raises:
-        BadInputError: its files are from several nodes.
+    Attributes:
+        own: it is of this node: statistics, or the kubelet's own list of pods.
+        objects: it holds the objects of these.
+        listed: node -> names of pods on it, from lists and events of the API server.
     """
-    if options.node is not None:
-        return options.node
-    told: dict[str, str] = {}
-    hosts: dict[str, str] = {}
-    for file, name, certain in _names(bundle):
-        (told if certain else hosts).setdefault(name, file)
-    if len(told) > 1:
-        (first, first_file), (second, second_file) = list(told.items())[:2]
-        raise BadInputError(
-            f"holds files of more than one node: {first} ({first_file}) and "
-            f"{second} ({second_file})",
-            file=bundle.label,
-            advice="import each node's files on their own, or say whose they are with --node",
-        )
-    if told:
-        return next(iter(told))
-    if len(hosts) == 1:
-        return next(iter(hosts))
+
+    own: set[str] = set()
+    objects: set[str] = set()
+    listed: dict[str, set[str]] = {}
+
+
+def name_of_bundle(bundle: Bundle) -> str:
+    """The node's name by the directory's, if nothing tells it."""
     return _IN_NAME.sub("", bundle.name).strip("-_. ") or "node"
 
 
-def _names(bundle: Bundle) -> Iterator[tuple[str, str, bool]]:
-    """File, node name in it, and whether that is the node the file is from."""
-    for survey in bundle.logs:
-        for name in survey.nodes:
-            yield survey.source.name, name, True
-    for file in bundle.files:
-        if file.format in ("node", "stats-summary", "pod-list", "events"):
-            # What is malformed is told later; it names no node.
-            with suppress(BadInputError, AttributeError, TypeError):
-                for item in _items(file.source, file.format):
-                    for name, certain in _names_in(item):
-                        yield file.source.name, str(name), certain
+def names_inside(file: FoundFile) -> NamesInside:
+    """The nodes that a document names; what is malformed is told later, and names none."""
+    names = NamesInside()
+    if file.format in ("node", "stats-summary", "pod-list", "events"):
+        with suppress(BadInputError, AttributeError, TypeError):
+            for item in _items(file.source, file.format):
+                _take_names(names, item)
+    return names
+
+
+def _take_names(names: NamesInside, item: Item) -> None:
+    match item:
+        case NodeObject():
+            name = (item.node.get("metadata") or {}).get("name")
+            names.objects |= {str(name)} if name else set()
+        case StatsSummary():
+            name = (item.data.get("node") or {}).get("nodeName")
+            names.own |= {str(name)} if name else set()
+        case PodList():
+            for pod in item.pods:
+                name = (pod.get("spec") or {}).get("nodeName")
+                if name and item.listed_by == "kubelet":
+                    names.own.add(str(name))
+                elif name:
+                    pods = names.listed.setdefault(str(name), set())
+                    pods.add(str((pod.get("metadata") or {}).get("name") or ""))
+        case ApiEvent():
+            api = ApiReason.read(item.event)
+            if api.component == "kubelet" and api.host:
+                names.listed.setdefault(api.host, set()).add(api.key[2])
+        case _:
+            return
 
 
 def _items(source: SourceFile, form: str) -> list[Item]:
     return read_document(Document(source, form, 0))[0]
-
-
-def _names_in(item: Item) -> Iterator[tuple[str, bool]]:
-    match item:
-        case NodeObject():
-            name = (item.node.get("metadata") or {}).get("name")
-            if name:
-                yield name, True
-        case StatsSummary():
-            name = (item.data.get("node") or {}).get("nodeName")
-            if name:
-                yield name, True
-        case PodList():
-            for pod in item.pods:
-                name = (pod.get("spec") or {}).get("nodeName")
-                if name:
-                    yield name, item.listed_by == "kubelet"
-        case ApiEvent():
-            source = item.event.get("source") or item.event.get("deprecatedSource") or {}
-            if source.get("component") == "kubelet" and source.get("host"):
-                yield source["host"], False
-        case _:
-            return
 
 
 def kubelet_version(bundle: Bundle, options: ImportOptions) -> KubeletVersion:

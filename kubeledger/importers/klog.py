@@ -16,12 +16,13 @@ from collections.abc import Iterable, Iterator
 from kubeledger.importers.account import Account
 from kubeledger.importers.klog_entries import NEVER, EntryReader
 from kubeledger.importers.klog_forms import Place, json_stamp
-from kubeledger.importers.klog_lines import LineCutter, is_bare_log
+from kubeledger.importers.klog_lines import OTHER_PROGRAM, LineCutter, is_bare_log
 from kubeledger.importers.klog_outputs import LogOutput
 from kubeledger.importers.klog_prefix import HEADER, JSON_START
 from kubeledger.importers.klog_skim import LOOK, NOISE, READ, UNDERSTOOD, Skim
 from kubeledger.importers.klog_time import Clock
 from kubeledger.importers.multiline import opens_block
+from kubeledger.importers.node_lines import OTHER_NODE
 from kubeledger.importers.repeats import Repeats
 from kubeledger.importers.router import PREFIX_LENGTH, Router, Verdict
 
@@ -49,6 +50,7 @@ class KlogReader(EntryReader):
         self._repeats = Repeats()
         self._skim = Skim()
         self._in_repeat = False
+        self._others = 0
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[LogOutput]:
         """What the log holds, in its own order."""
@@ -66,7 +68,7 @@ class KlogReader(EntryReader):
         self._count_split()
         self._clock.finish()
         yield from self._take()
-        self.account.lines = number
+        self.account.lines = number - self._others
         yield from self.account.drain(self._ts_ns)
 
     def _batch(
@@ -79,6 +81,12 @@ class KlogReader(EntryReader):
             offset += sum(lengths[seen:index]) + index - seen
             seen = index
             body = bodies[index]
+            if body.startswith(OTHER_NODE):
+                if body is OTHER_PROGRAM:
+                    self.account.noise += 1
+                else:
+                    self._others += 1
+                continue
             place = Place(lines[index], body, number + index + 1, offset)
             is_new = body[1:21] > self._latest and not self._in_repeat
             if is_new or not self._is_repeat(index, place):

@@ -37,6 +37,7 @@ from kubeledger.importers.multiline import (
     entry_goes_on,
     opens_block,
 )
+from kubeledger.importers.other_programs import begins_kubelet, begins_other_program
 from kubeledger.importers.router import PREFIX_LENGTH, Route, Router, Verdict
 from kubeledger.machine import Evidence
 
@@ -69,6 +70,7 @@ class EntryReader:
         self._bodies = Bodies()
         self._wrapped: bool | None = None
         self._pid: int | None = _NO_PID
+        self._mixed_pid: int | None = _NO_PID
         self._pending: PendingEntry | None = None
         self._tail = b""
         self._tail_kind: Verdict = _UNKNOWN
@@ -121,7 +123,7 @@ class EntryReader:
         self._flush()
         line = text_line(place, header, ts_ns, self._source)
         self._begin(line, place)
-        if line.pid != self._pid:
+        if line.pid != self._pid and self._is_kubelets(line, place.body):
             self._pid = line.pid
             self._out.append(NewProcess(line))
         caller = place.body[21 : place.body.find(b"] ", 22, 200)]
@@ -135,6 +137,15 @@ class EntryReader:
             line.message, rest = parts
             self._structured(line, rest, message_key(place.body))
         return True
+
+    def _is_kubelets(self, line: LogLine, body: bytes) -> bool:
+        """Whether the kubelet wrote the line of another process than the last.
+
+        Programs that run it beside the API server and others begin with lines of theirs.
+        """
+        if line.pid != self._mixed_pid and begins_other_program(body):
+            self._mixed_pid = line.pid
+        return line.pid != self._mixed_pid or begins_kubelet(body)
 
     def _json(self, place: Place) -> bool:
         """An entry in JSON form; False when it is cut short."""

@@ -10,12 +10,24 @@ from collections.abc import Iterable, Iterator
 from itertools import filterfalse
 
 from kubeledger.importers.klog_prefix import HEADER, JSON_START, Unwrapped, Unwrapper
+from kubeledger.importers.other_programs import is_other_program
 
-__all__ = ["LINE_MAX", "PARTIAL", "Bodies", "LineCutter", "LineStats", "is_bare_log"]
+__all__ = [
+    "LINE_MAX",
+    "OTHER_PROGRAM",
+    "PARTIAL",
+    "Bodies",
+    "LineCutter",
+    "LineStats",
+    "is_bare_log",
+]
 
 LINE_MAX = 1 << 20
 PARTIAL = b"\x00partial"
 """Body of a line that its carrier (CRI) says goes on in the next: no klog line has it."""
+
+OTHER_PROGRAM = b"\x1aother"
+"""Body of a line that its carrier says another component than the kubelet wrote."""
 
 _SAMPLE_LINES = 200
 
@@ -131,7 +143,7 @@ class Bodies:
         return bool(self._split)
 
     def of(self, lines: list[bytes]) -> list[bytes]:
-        """(n,) bodies; ``PARTIAL`` for a line whose text comes with a later one."""
+        """(n,) bodies; ``PARTIAL`` or ``OTHER_PROGRAM`` for a line that has none of its own."""
         return [self._body(line) for line in lines]
 
     def unwrap(self, line: bytes) -> Unwrapped:
@@ -140,6 +152,8 @@ class Bodies:
 
     def _body(self, line: bytes) -> bytes:
         unwrapped = self._unwrapper.unwrap(line)
+        if unwrapped.tag is not None and is_other_program(unwrapped.tag):
+            return OTHER_PROGRAM
         body = self._split + unwrapped.body if self._split else unwrapped.body
         if unwrapped.partial and len(body) < LINE_MAX:
             self._split = body

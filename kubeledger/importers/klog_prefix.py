@@ -30,22 +30,24 @@ ANY_ENTRY = re.compile(
 _PREFIX_MAX = 1024
 """Bytes of a line in which a carrier's prefix and the header behind it end."""
 
+_HOST = rb"(?P<host>\S+) "
 _TAG = rb"(?P<tag>[\w.@/:-]+?)(?:\[\d+\])?: ?"
 _LEVEL = rb"(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit|alert|emerg) "
 _ISO = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) "
 _PREFIXES = (
     # journald short, short-precise, syslog: Nov 21 02:52:41(.296376) host kubelet[4052]:
     # The month is what the machine's language calls it.
-    re.compile(rb"[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \S+ " + _TAG),
+    re.compile(rb"[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? " + _HOST + _TAG),
     # The same, or the next, with the message's level: host kubelet[4052]: info text
-    re.compile(rb"(?:" + _ISO + rb"|[^\s:]{2,20} [ \d]\d \S+ )\S+ " + _TAG + _LEVEL),
+    re.compile(rb"(?:" + _ISO + rb"|[^\s:]{2,20} [ \d]\d \S+ )" + _HOST + _TAG + _LEVEL),
     # journald short-iso(-precise), RFC 5424-like: 2026-11-21T02:52:41+0000 host kubelet[4052]:
-    re.compile(_ISO + rb"\S+ " + _TAG),
+    re.compile(_ISO + _HOST + _TAG),
     # RFC 5424: <30>1 2026-11-21T02:52:41.296376Z host kubelet 4052 - - text
     re.compile(
         rb"(?:<\d{1,3}>)?1 "
         + _ISO
-        + rb"\S+ (?P<tag>\S+) \S+ \S+ (?:-|(?:\[[^\]]*\])+) (?:\xef\xbb\xbf)?"
+        + _HOST
+        + rb"(?P<tag>\S+) \S+ \S+ (?:-|(?:\[[^\]]*\])+) (?:\xef\xbb\xbf)?"
     ),
     # CRI log files: 2026-11-21T02:52:41.296376000Z stderr F text
     re.compile(
@@ -56,10 +58,18 @@ _PREFIXES = (
     re.compile(rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) "),
     # viewers' tables: 2018-05-20 15:34:05.000 | text
     re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \| "),
-    # kubelet[2298]: text, node-a: text, [pod/x/y] text
-    re.compile(rb"\[[\w./-]+\] |" + _TAG),
+    # kubelet[2298]: text, kubelet: text, 172.20.0.2: text, [pod/x/y] text
+    re.compile(
+        rb"\[[\w./-]+\] |(?P<tag>[\w.@/:-]*(?:kube|k[38]s|rke2)[\w.@/:-]*|[\w.@/:-]+?(?=\[))"
+        rb"(?:\[\d+\])?: ?|(?P<host>[\w.:-]+?): ?"
+    ),
+    # oc adm node-logs: node-a text
+    re.compile(rb"(?P<host>[A-Za-z\d][\w.-]*) (?=[IWEF]\d{4} |\{\"ts\":)"),
     # Whatever a program and its process ID end: <30>Nov 21 ... kubelet[1]:, [  12.3] h kubelet[1]:
-    re.compile(rb".{1,200}?(?P<tag>[^\s\[\]:]{1,64})\[\d+\]: "),
+    re.compile(
+        rb".{0,200}?(?:(?<!\S)(?P<host>[A-Za-z\d][\w.-]*) )?"
+        rb"(?P<tag>[^\s\[\]:]{1,64})\[\d+\]: "
+    ),
 )
 
 
@@ -72,6 +82,7 @@ class Unwrapped(NamedTuple):
         time: the carrier's own full time, if it holds one.
         tag: the program that syslog or journald names.
         partial: the carrier says that the line goes on in its next one.
+        host: the machine that the carrier names.
     """
 
     body: bytes
@@ -79,6 +90,7 @@ class Unwrapped(NamedTuple):
     time: bytes | None = None
     tag: bytes | None = None
     partial: bool = False
+    host: bytes | None = None
 
 
 class _DockerLine(msgspec.Struct):
@@ -130,13 +142,10 @@ class Unwrapper:
 
 
 def _take(match: re.Match[bytes], line: bytes) -> Unwrapped:
-    groups = match.groupdict()
+    group = match.groupdict().get
+    body = line[match.end() :]
     return Unwrapped(
-        line[match.end() :],
-        True,
-        groups.get("time"),
-        groups.get("tag"),
-        groups.get("partial") == b"P",
+        body, True, group("time"), group("tag"), group("partial") == b"P", group("host")
     )
 
 

@@ -22,6 +22,7 @@ from kubeledger.importers.container_survey import NAMING, ContainerSurvey
 from kubeledger.importers.fingerprint import version_of_callers
 from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper, is_entry
 from kubeledger.importers.klog_time import exact_json_ns, stamp_ns
+from kubeledger.importers.node_lines import OTHER_NODE, LogWriters
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
 from kubeledger.importers.times import api_time, go_time
 from kubeledger.units import NS_PER_S
@@ -92,6 +93,7 @@ class LogSurvey(msgspec.Struct):
         samples: entries at the beginning and at the end, without a carrier's prefix.
         offsets_ns: zone's offset -> how many lines agree on it.
         containers: what its lines about starts and ends tell of them.
+        writers: who wrote its entries.
     """
 
     source: SourceFile
@@ -107,6 +109,7 @@ class LogSurvey(msgspec.Struct):
     offsets_ns: dict[int, int] = {}
     samples: list[bytes] = []
     containers: ContainerSurvey = msgspec.field(default_factory=ContainerSurvey)
+    writers: LogWriters = msgspec.field(default_factory=LogWriters)
 
     def is_within(self, other: LogSurvey) -> bool:
         """Another log of the bundle holds this one's entries: the journal and its file."""
@@ -156,11 +159,13 @@ class _Look:
             window = self._tail + chunk
             if self._head:
                 self._head += chunk[: max(0, _HEAD - len(self._head))]
-            elif ANY_ENTRY.search(window):
-                self._head = window[:_HEAD] if self._size == 0 else window[-_HEAD:]
+            elif entry := ANY_ENTRY.search(window):
+                begin = max(0, entry.start() - _HEAD // 2)
+                self._head = window[begin : begin + _HEAD]
             end = window.rfind(b"\n") + 1
             if end:
                 lines = window[:end]
+                self.survey.writers.look(lines)
                 self._search(lines, self._size - len(self._tail))
                 self._last(lines)
             self._tail = window[end:][-_HEAD:]
@@ -170,6 +175,7 @@ class _Look:
     def finish(self) -> None:
         """The last line, and what the head tells."""
         if self._tail:
+            self.survey.writers.look(self._tail + b"\n")
             self._search(self._tail + b"\n", self._size - len(self._tail))
             self._last(self._tail)
         lines = self._head.split(b"\n")
@@ -207,17 +213,25 @@ class _Look:
 
     def _last(self, window: bytes) -> None:
         """The newest time of the window's last lines."""
-        for line in reversed(window[-_HEAD:].rsplit(b"\n", 50)):
-            body = self._body(line)
-            header = HEADER.match(body)
-            if header is not None:
-                self.survey.last_stamp = header[2]
-                self._final = body.rstrip()
-                return
-            if body.startswith(JSON_START):
-                ts_ns = _json_ns(body)
-                self.survey.last_ns = ts_ns if ts_ns is not None else self.survey.last_ns
-                return
+        found = any(map(self._is_last, reversed(window[-_HEAD:].rsplit(b"\n", 50))))
+        if not found and OTHER_NODE in window:  # this node's may stand anywhere
+            any(map(self._is_last, reversed(window.split(b"\n"))))
+
+    def _is_last(self, line: bytes) -> bool:
+        """Take the newest time from the log's last line, if this is an entry."""
+        if line.startswith(OTHER_NODE):
+            return False
+        body = self._body(line)
+        header = HEADER.match(body)
+        if header is not None:
+            self.survey.last_stamp = header[2]
+            self._final = body.rstrip()
+            return True
+        if body.startswith(JSON_START):
+            ts_ns = _json_ns(body)
+            self.survey.last_ns = ts_ns if ts_ns is not None else self.survey.last_ns
+            return True
+        return False
 
     def _search(self, window: bytes, base: int) -> None:
         shared = window.rfind(_SHARED) >= 0

@@ -189,9 +189,11 @@ class Pipeline:
         if isinstance(item, NodeObject):
             return (item.node.get("metadata") or {}).get("name") in (node, None)
         if isinstance(item, PodList):
-            ours = [pod for pod in item.pods if (pod.get("spec") or {}).get("nodeName") == node]
-            if ours and item.listed_by == "api":
-                item.pods = ours
+            names = [(pod.get("spec") or {}).get("nodeName") for pod in item.pods]
+            if item.listed_by == "api" and any(names):
+                item.pods = [
+                    pod for pod, name in zip(item.pods, names, strict=True) if name == node
+                ]
         return True
 
     def _account_document(self, document: Document, counts: LineCounts) -> Iterator[Keyed]:

@@ -12,7 +12,7 @@ from kubeledger.importers.bundle import Bundle, Finding
 from kubeledger.importers.container_survey import ContainerSurvey
 from kubeledger.importers.context import BundleContext, ContainerRef
 from kubeledger.importers.detect import LOG_FORMATS
-from kubeledger.importers.identity import KubeletVersion, kubelet_version, node_name
+from kubeledger.importers.identity import KubeletVersion, kubelet_version
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.misplaced_ids import misplaced_ids
 from kubeledger.importers.options import ImportOptions
@@ -56,9 +56,9 @@ def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
     """Find out whose a bundle is and when it was; nothing is written.
 
     Raises:
-        BadInputError: files of several nodes, or a file that cannot be read.
+        BadInputError: a file that cannot be read.
     """
-    node = node_name(bundle, options)
+    node = bundle.node
     version = kubelet_version(bundle, options)
     timing, findings = timing_of(bundle, options)
     if version.version is None:

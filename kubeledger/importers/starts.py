@@ -15,9 +15,10 @@ from kubeledger.node.records import KubeletStarted
 __all__ = ["StartAssembler"]
 
 _FLAG = re.compile(r"FLAG: --")
-_VERSION = re.compile(r"Version: v\d")
+_VERSION = re.compile(r"Version: v(?:0|1\.(?:1?\d|20))\.")
+"""Of kubelets up to 1.20; what logs a later version in this form is the API server or the like."""
 _FIRST = re.compile(
-    r"FLAG: --|\bVersion: v|Kubelet version|feature gates: |Flag --"
+    rf"FLAG: --|\b{_VERSION.pattern}|Kubelet version|feature gates: |Flag --"
     r"|--pod-infra-container-image (will|is)|KubeletCgroups is not within"
     r"|[Uu]sing lenient decoding|KubeletConfiguration"
 )
@@ -45,6 +46,7 @@ class StartAssembler(Assembler):
         self._started = False
         self._pid: int | None = None
         self._versioned = False
+        self._earlier: set[int | None] = set()
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Message -> method for structured lines."""
@@ -61,6 +63,8 @@ class StartAssembler(Assembler):
         """The first line of a log or of another process ID."""
         if self._started and (line.pid is None or line.pid == self._pid):
             return ()
+        if line.pid in self._earlier:
+            return ()  # what a process wrote last comes late
         is_first = line.file in _FIRST_FILES or _FIRST.search(line.message) is not None
         return self._start(line, from_start=is_first)
 
@@ -82,6 +86,7 @@ class StartAssembler(Assembler):
             restart=self._started,
             from_start=from_start,
         )
+        self._earlier.add(self._pid)
         # A process whose begin is not in the log has told its version: the next that is told
         # is another's.
         self._started, self._pid, self._versioned = True, line.pid, not from_start

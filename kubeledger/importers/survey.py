@@ -7,6 +7,7 @@ from typing import Any
 
 from kubeledger.devicemanager.checkpoint import MalformedCheckpointError, read_checkpoint
 from kubeledger.errors import BadInputError
+from kubeledger.importers.api_events import ApiReason
 from kubeledger.importers.context import (
     AllocationEntry,
     BundleContext,
@@ -119,6 +120,8 @@ def _containers(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _take_event(context: BundleContext, item: ApiEvent) -> None:
     event = item.event
+    if not ApiReason.read(event).may_be_of(context.node):
+        return
     obj = event.get("involvedObject") or event.get("regarding") or {}
     key = (
         obj.get("kind") or "",

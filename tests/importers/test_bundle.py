@@ -256,16 +256,6 @@ def test_version_of_metrics(tmp_path: Path) -> None:
     assert (plan.version.version, plan.version.source) == ("1.28.0", "metrics")
 
 
-def test_mixed_nodes_are_refused(tmp_path: Path) -> None:
-    """Both names and files are told, and what to do; --node settles it."""
-    root = write_node(tmp_path / "n", "node-x")
-    write(root / "node.json", '{"kind":"Node","metadata":{"name":"node-y"}}')
-    with pytest.raises(BadInputError, match=r"node-x .*node-y|node-y .*node-x") as caught:
-        plans(tmp_path, root)
-    assert "--node" in caught.value.advice
-    assert one(tmp_path, root, options=ImportOptions(node="node-x")).context.node == "node-x"
-
-
 def test_nothing_useful(tmp_path: Path) -> None:
     """What was looked at, why it is nothing, and what would be something."""
     write(tmp_path / "d/notes.txt", "hello")

@@ -207,7 +207,7 @@ def test_other_programs_in_the_journal() -> None:
     )
     assert read.lines[0].values is not None
     assert read.lines[0].values["output"] == "line 1\nline 2"
-    assert read.counts == (5, 4, 0, 1)
+    assert read.counts == (5, 4, 1, 0)
 
 
 def json_form(message: str, values: dict[str, Any], **head: object) -> str:
@@ -298,7 +298,7 @@ def test_indented_line_of_another_program_in_a_block() -> None:
     read = log(*lines[:2], "Nov 21 02:52:41 n containerd[9]:     at main.go", lines[2])
     assert read.lines[0].values is not None
     assert read.lines[0].values["output"] == "cat: no such file"
-    assert read.counts == (4, 3, 0, 1)
+    assert read.counts == (4, 3, 1, 0)
 
 
 def test_block_whose_lines_are_lost() -> None:

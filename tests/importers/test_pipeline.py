@@ -307,10 +307,11 @@ def test_pods_of_other_nodes_are_left_out(tmp_path: Path, ledger: Ledger) -> Non
 
 
 def test_bad_input_writes_nothing(tmp_path: Path, ledger: Ledger) -> None:
-    """Two bundles, the second one mixed: the first is not imported either."""
+    """It cannot be told whose a log is: what is clear is not imported either."""
     write_node(tmp_path / "all/node-a", "node-a")
     write_node(tmp_path / "all/node-b", "node-b")
-    write(tmp_path / "all/node-b/node.json", '{"kind":"Node","metadata":{"name":"node-c"}}')
+    nameless = log_text(first=100).partition("\n")[2]
+    write(tmp_path / "all/kubelet.log", nameless)
     with pytest.raises(BadInputError, match="more than one node"):
         run(ledger, tmp_path / "all")
     assert ledger.nodes() == []
