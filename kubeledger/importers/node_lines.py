@@ -27,6 +27,8 @@ OTHER_NODE = b"\x1a"
 _PREFIX_MAX = 256
 _LINE_MAX = 1 << 20
 _WRITERS_MAX = 10_000
+_BACK = 8192
+_STAMP = re.compile(rb"[IWEF](\d{4} \d\d:\d\d:\d\d\.\d{6}) ")
 _RETURNS_MIN = 3
 """So often must processes take turns: the last lines of one may come late once or twice."""
 _LOCAL = re.compile(r"localhost(?:\d|\.local.*)?|\(none\)", re.IGNORECASE)
@@ -132,6 +134,8 @@ class LogWriters:
         self._last: _Writer | None = None
         self._marked: _Writer | None = None
         self._others: re.Pattern[bytes] | None = None
+        self._renamed: dict[str, str | None] = {}
+        self._before = b""
 
     def look(self, lines: bytes) -> None:
         """Take down the writers of whole lines."""
@@ -141,21 +145,39 @@ class LogWriters:
             if self._others is not None and start:
                 found = self._others.search(lines, end)
                 if found is None:
-                    return
+                    break
                 start = found.start() + 1
             end = lines.find(b"\n", start)
             end = len(lines) if end < 0 else end
-            self._see(lines[start:end])
+            self._see(lines[start:end], lines[max(0, start - _BACK) : start] or self._before)
+        self._before = lines[-_BACK:]
 
-    def _see(self, line: bytes) -> None:
+    def _see(self, line: bytes, before: bytes) -> None:
         if line.startswith(JSON_START):
             return
         told = self._reader.read(line)
         if told is not None and told.is_entry:
+            self._note_name(told.writer, line, before)
             self._take(told)
             if told.writer != self._marked:
                 self._marked = told.writer
                 self._others = _others_than(told) if told.mark else None
+
+    def _note_name(self, writer: _Writer, line: bytes, before: bytes) -> None:
+        """A process that goes on under another host's name is still on the same machine.
+
+        Another machine's process with the same ID would have begun earlier, or come back.
+        """
+        last, host = self._marked, writer.host
+        if last is None or host is None or last.host in (None, host):
+            return
+        known = host in self._renamed or any(seen.host == host for seen in self._seen)
+        stamps = _STAMP.findall(before)[-1:] + _STAMP.findall(line)[:1]
+        if known:
+            self._renamed.pop(host, None)
+            self._renamed.pop(last.host, None)
+        elif last.pid == writer.pid is not None and stamps == sorted(stamps):
+            self._renamed[host] = last.host
 
     def _take(self, told: _Line) -> None:
         writer = told.writer
@@ -177,7 +199,13 @@ class LogWriters:
         hosts = self.hosts
         machines: list[list[str]] = []
         for host in sorted(hosts, key=is_local):
-            same = [each for each in machines if same_machine(each[0], host)]
+            same = [
+                each
+                for each in machines
+                if self._renamed.get(host) in each
+                or any(self._renamed.get(known) == host for known in each)
+                or same_machine(each[0], host)
+            ]
             if is_local(host) and len(machines) == 1:
                 same = machines
             if same:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from os.path import commonpath
 
 import msgspec
 
@@ -21,8 +20,9 @@ from kubeledger.importers.findings import Finding
 from kubeledger.importers.identity import NamesInside, name_of_bundle, names_inside
 from kubeledger.importers.log_survey import survey_log
 from kubeledger.importers.node_lines import NodeLines, Writers, is_local, same_machine
+from kubeledger.importers.node_parts import is_below, own_directories, part_of
 from kubeledger.importers.options import ImportOptions
-from kubeledger.importers.sources import CHUNK, SourceFile
+from kubeledger.importers.sources import CHUNK
 
 __all__ = ["split_by_node"]
 
@@ -78,9 +78,11 @@ def _split(bundle: Bundle, options: ImportOptions) -> list[Bundle]:
     nodes = [node for node in nodes if node.files]
     if options.node is not None:
         nodes = [_chosen(bundle, nodes, options.node)]
-    tops = _tops(nodes) if bundle.is_tree else {}
+    tops = own_directories([node.parents for node in nodes]) if bundle.is_tree else {}
     parts = [
-        _part(bundle, node, tops.get(index), [top for at, top in tops.items() if at != index])
+        part_of(
+            bundle, node.files, tops.get(index), [top for at, top in tops.items() if at != index]
+        )
         for index, node in enumerate(nodes)
     ]
     for part, node in zip(parts, nodes, strict=True):
@@ -182,12 +184,8 @@ def _parent(name: str) -> str:
     return name.rpartition("/")[0]
 
 
-def _below(path: str, other: str) -> bool:
-    return path != other and (not other or path.startswith(f"{other}/"))
-
-
 def _related(path: str, other: str) -> bool:
-    return path == other or _below(path, other) or _below(other, path)
+    return path == other or is_below(path, other) or is_below(other, path)
 
 
 # -- documents ----------------------------------------------------------------------------
@@ -252,7 +250,7 @@ def _beside(name: str, logs: Sequence[_Node]) -> _Node | None:
         near = [
             node
             for node in logs
-            if any(path == parent or _below(path, parent) for path in node.parents)
+            if any(path == parent or is_below(path, parent) for path in node.parents)
         ]
         if len(near) == 1 and (parent or len(logs) == 1):
             return near[0]
@@ -276,71 +274,6 @@ def _chosen(bundle: Bundle, nodes: list[_Node], name: str) -> _Node:
             advice="name one of them with --node, or none to import each as its own",
         )
     return (called or nodes)[0]
-
-
-def _tops(nodes: Sequence[_Node]) -> dict[int, str]:
-    """Node -> the directory that holds all its logs, and no other node's; of several nodes."""
-    if len(nodes) < 2:
-        return {}
-    parents = [node.parents for node in nodes]
-    every = set().union(*parents)
-    if not every:
-        return {}
-    common = commonpath(every)
-    prefix = f"{common}/" if common else ""
-    tops = [
-        {path[len(prefix) :].partition("/")[0] for path in own if path != common} for own in parents
-    ]
-    found = {}
-    for index, own in enumerate(tops):
-        alone = not any(own & other for other in (*tops[:index], *tops[index + 1 :]))
-        if len(own) == 1 and alone and common not in parents[index]:
-            found[index] = prefix + next(iter(own))
-    return found
-
-
-def _part(bundle: Bundle, node: _Node, top: str | None, others: Iterable[str]) -> Bundle:
-    """The bundle of one node; names are relative to its directory, if it has one."""
-
-    def concerns(name: str) -> bool:
-        return not any(_below(name, other) for other in others)
-
-    def name_in(name: str) -> str:
-        if top is None:
-            return name
-        return name[len(top) + 1 :] if _below(name, top) else f"../{name}"
-
-    files = []
-    for file in sorted(node.files, key=lambda file: file.source.name):
-        source = _renamed(file.source, name_in(file.source.name))
-        survey = file.survey
-        if survey is not None:
-            survey = msgspec.structs.replace(survey, source=source)
-        files.append(FoundFile(source, file.format, file.digests, survey))
-    return Bundle(
-        bundle.label if top is None else f"{bundle.label.rstrip('/')}/{top}",
-        bundle.name if top is None else top.rpartition("/")[2],
-        files,
-        {name_in(name): why for name, why in bundle.skipped.items() if concerns(name)},
-        [
-            msgspec.structs.replace(found, file=None if found.file is None else name_in(found.file))
-            for found in bundle.findings
-            if found.file is None or concerns(found.file)
-        ],
-        is_tree=bundle.is_tree,
-    )
-
-
-def _renamed(source: SourceFile, name: str) -> SourceFile:
-    if source.name == name:
-        return source
-    copy: SourceFile = (
-        NodeLines(source, source.writers)
-        if isinstance(source, NodeLines)
-        else SourceFile(name, source.path)
-    )
-    copy.name, copy.truncated = name, source.truncated
-    return copy
 
 
 def _name(bundle: Bundle, node: _Node, options: ImportOptions) -> str:

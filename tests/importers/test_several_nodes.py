@@ -123,9 +123,10 @@ def test_processes_that_take_turns(tmp_path: Path) -> None:
     assert [start.restart for start in starts] == [False, True]
 
 
-def test_the_machine_got_its_name_late(tmp_path: Path) -> None:
-    """``localhost`` until the network is up, then the name, then with the domain."""
-    names = ("localhost", A, f"{A}.example.com")
+@pytest.mark.parametrize("last", [f"{A}.example.com", "api.example.com"])
+def test_the_machine_got_its_name_late(tmp_path: Path, last: str) -> None:
+    """``localhost`` until the network is up, then the name, then another one."""
+    names = ("localhost", A, last)
     entries = journal(A)
     parts = [
         f"Nov 21 03:01:01 {names[min(index // 9, 2)]} kubelet[8337]: {line}\n"
