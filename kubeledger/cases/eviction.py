@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from kubeledger.eviction.ranking import candidates, rank
 from kubeledger.eviction.reclaim import ReclaimFunction
 from kubeledger.eviction.signals import MEMORY, PIDS, DiskLayout
 from kubeledger.eviction.summary import Summary
-from kubeledger.eviction.synchronize import EvictionManager
+from kubeledger.eviction.synchronize import EvictionManager, Reclaim
 from kubeledger.eviction.thresholds import (
     ThresholdConfigError,
     ThresholdSettings,
@@ -237,8 +237,8 @@ def _left(pods: tuple[Pod, ...], evicted: Sequence[str]) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if (pod.metadata.uid or "") not in gone) if gone else pods
 
 
-def _reclaim(step: Step) -> Callable[[Sequence[ReclaimFunction]], Summary]:
-    return lambda _: step.after or step.summary
+def _reclaim(step: Step) -> Reclaim:
+    return lambda _threshold, _functions: step.after or step.summary
 
 
 def _event_line(event: Event) -> str:

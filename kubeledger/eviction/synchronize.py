@@ -47,8 +47,8 @@ __all__ = [
     "Reclaim",
 ]
 
-Reclaim = Callable[[Sequence[ReclaimFunction]], Summary]
-"""Calls the functions in their order, and gives the summary after them."""
+Reclaim = Callable[[Threshold, Sequence[ReclaimFunction]], Summary]
+"""Calls the functions in their order for a threshold, and gives the summary after them."""
 
 _DURATION_MAX_NS = 2**63 - 1
 
@@ -251,7 +251,7 @@ class EvictionManager:
         functions = reclaim_functions(signal, layout, self._facts) if self._ranks else ()
         still_met: tuple[Threshold, ...] = ()
         if functions:
-            after = make_signal_observations(reclaim(functions), self._facts)
+            after = make_signal_observations(reclaim(threshold, functions), self._facts)
             minimum = self._facts.reclaim_must_reach_minimum
             still_met = thresholds_met(self.thresholds, after, minimum=minimum)
         decision = Decision(

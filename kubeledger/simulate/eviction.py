@@ -6,32 +6,39 @@ Up to 1.20 the first round comes before the first statistics, and does nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kubeledger.eviction.reclaim import ReclaimFunction, reclaim_functions
-from kubeledger.eviction.signals import DiskLayout
+from kubeledger.eviction.decisions import EvictionConfig
+from kubeledger.eviction.messages import REASON, node_condition_message
+from kubeledger.eviction.observations import make_signal_observations
+from kubeledger.eviction.reclaim import ReclaimFunction
+from kubeledger.eviction.signals import RESOURCE_OF
+from kubeledger.eviction.summary import (
+    ContainerStats,
+    FsStats,
+    MemoryStats,
+    NodeStats,
+    PodReference,
+    PodStats,
+    RlimitStats,
+    RuntimeStats,
+    Summary,
+)
+from kubeledger.eviction.synchronize import EvictionManager
+from kubeledger.eviction.thresholds import Threshold, ThresholdSettings, parse_threshold_config
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.kube.pod import Toleration
 from kubeledger.simulate.cgroup_values import MOST_PIDS
-from kubeledger.simulate.config import duration_ns, integer
+from kubeledger.simulate.config import duration_ns, integer, table
 from kubeledger.simulate.disks import DiskSpace, container_usage, disk_space, uses_anything
-from kubeledger.simulate.ranking import message_of, over_its_limit, rank
-from kubeledger.simulate.thresholds import (
-    ALLOCATABLE_MEMORY,
-    CONDITION_OF,
-    MEMORY,
-    RESOURCE_OF,
-    Reading,
-    Threshold,
-    met,
-    thresholds_of,
-)
 from kubeledger.simulate.world import SimPod
 from kubeledger.units import NS_PER_S
 
 if TYPE_CHECKING:
     from kubeledger.simulate.kubelet import Kubelet
+    from kubeledger.simulate.sim import Sim
 
 __all__ = ["EvictionLoop"]
 
@@ -41,7 +48,6 @@ _POLL_NS = NS_PER_S
 _NO_STATS_UNTIL_MINOR = 20
 _PIDS_OF_NODE = 150
 _MEMORY_TAINT = "node.kubernetes.io/memory-pressure"
-_REASON = "Evicted"
 
 
 class EvictionLoop:
@@ -50,17 +56,25 @@ class EvictionLoop:
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
         self._sim = sim = kubelet.sim
-        self._facts = sim.profile.eviction
-        self._layout: DiskLayout = "shared" if sim.world.image_disk is None else "dedicated"
-        self._thresholds = thresholds_of(
-            sim.settings, sim.profile, dedicated=self._layout == "dedicated"
+        settings = sim.settings
+        enforced = settings.get("enforceNodeAllocatable")
+        thresholds = ThresholdSettings(
+            eviction_hard=table(settings, "evictionHard"),
+            eviction_soft=table(settings, "evictionSoft"),
+            eviction_soft_grace_period=table(settings, "evictionSoftGracePeriod"),
+            eviction_minimum_reclaim=table(settings, "evictionMinimumReclaim"),
+            enforce_node_allocatable=("pods",) if enforced is None else tuple(enforced),
         )
-        self._transition_ns = duration_ns(sim.settings, "evictionPressureTransitionPeriod", "5m")
-        self._soft_grace_s = integer(sim.settings, "evictionMaxPodGracePeriod", 0)
-        self._first_met: dict[Threshold, int] = {}
-        self._met: list[Threshold] = []
-        self._condition_seen: dict[str, int] = {}
-        self._conditions: tuple[str, ...] = ()
+        config = EvictionConfig(
+            thresholds=parse_threshold_config(thresholds, sim.profile),
+            pressure_transition_period_ns=duration_ns(
+                settings, "evictionPressureTransitionPeriod", "5m"
+            ),
+            max_pod_grace_period_s=integer(settings, "evictionMaxPodGracePeriod", 0),
+            layout="shared" if sim.world.image_disk is None else "dedicated",
+            local_storage_isolation=settings.get("localStorageCapacityIsolation") is not False,
+        )
+        self._manager = EvictionManager(config, sim.profile)
         self._seqs: dict[str, int] = {}
 
     def start(self) -> None:
@@ -73,14 +87,15 @@ class EvictionLoop:
 
         Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go Admit; v1.20.2
         """
-        if not self._conditions or is_critical_pod(pod.api):
+        conditions = self._manager.node_conditions
+        if not conditions or is_critical_pod(pod.api):
             return None
-        if self._conditions == ("MemoryPressure",):
+        if conditions == ("MemoryPressure",):
             if pod.qos_class != "BestEffort":
                 return None
             if any(_stands_memory_pressure(t) for t in pod.api.spec.tolerations or ()):
                 return None
-        return _REASON, f"The node had condition: [{' '.join(self._conditions)}]. "
+        return REASON, node_condition_message(conditions)
 
     # -- rounds --------------------------------------------------------------------------------
 
@@ -105,103 +120,38 @@ class EvictionLoop:
     def _synchronize(self) -> list[SimPod]:
         """One round; the pods that were evicted.
 
-        Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize; v1.20.2
         Differs: all statistics are new in each round.
         """
-        readings = self._observe()
-        starved = self._starved(readings)
-        if evicted := self._evict_over_limit():
-            return evicted
-        # Memory comes before all else; what is left has no order of its own.
-        starved.sort(key=lambda t: t.signal not in (MEMORY, ALLOCATABLE_MEMORY))
-        if not starved:
-            return []
-        threshold = starved[0]
-        if self._reclaim(threshold.signal):
-            return []
-        return self._evict(threshold, starved, readings)
-
-    def _starved(self, readings: dict[str, Reading]) -> list[Threshold]:
-        """Thresholds that are met for as long as they have to be; conditions follow from all."""
-        now_ns = self._sim.schedule.now_ns
-        found = met(self._thresholds, readings, minimum=False)
-        found += [t for t in met(self._met, readings, minimum=True) if t not in found]
-        self._first_met = {t: self._first_met.get(t, now_ns) for t in found}
-        for threshold in found:
-            self._condition_seen[CONDITION_OF[threshold.signal]] = now_ns
-        self._conditions = tuple(
-            sorted(
-                name
-                for name, seen_ns in self._condition_seen.items()
-                if now_ns - seen_ns < self._transition_ns
+        sim = self._sim
+        active = {pod.uid: pod for pod in sim.world.active_pods()}
+        _, decision = self._manager.synchronize(
+            sim.schedule.now_ns,
+            self._observe(),
+            [pod.api for pod in active.values()],
+            self._reclaim,
+        )
+        threshold = decision.threshold
+        resource = None if threshold is None else RESOURCE_OF[threshold.signal]
+        cause = None if threshold is None else self._seqs[threshold.signal]
+        evicted = [active[each.pod.metadata.uid or ""] for each in decision.evicted]
+        for pod, each in zip(evicted, decision.evicted, strict=True):
+            self._kubelet.pods.evict(
+                pod, REASON, each.message.text, resource, cause, grace_s=each.grace_period_s
             )
-        )
-        self._met = [
-            t for t, since_ns in self._first_met.items() if now_ns - since_ns >= t.grace_ns
-        ]
-        return list(self._met)
-
-    def _reclaim(self, signal: str) -> bool:
-        """Free what the node can do without; whether that was enough."""
-        functions = reclaim_functions(signal, self._layout, self._facts)
-        if not functions:
-            return False
-        if ReclaimFunction.IMAGES in functions:
-            self._kubelet.images.delete_unused(self._seqs.get(signal))
-        minimum = self._facts.reclaim_must_reach_minimum
-        return not met(self._thresholds, self._observe(), minimum=minimum)
-
-    def _evict(
-        self, threshold: Threshold, starved: list[Threshold], readings: dict[str, Reading]
-    ) -> list[SimPod]:
-        resource, sim = RESOURCE_OF[threshold.signal], self._sim
-        pods = rank(
-            sim.world.active_pods(), resource, lambda pod: container_usage(sim, pod), sim.profile
-        )
-        for pod in pods:
-            used = container_usage(sim, pod)
-            message = message_of(pod, resource, used, starved, readings, sim.profile)
-            if self._evict_pod(pod, message, resource, self._grace_s(threshold, pod)):
-                return [pod]
-        return []
-
-    def _grace_s(self, threshold: Threshold, pod: SimPod) -> int:
-        """What an evicted pod is given."""
-        if not threshold.grace_ns:
-            return self._immediate_s
-        own = pod.spec.get("terminationGracePeriodSeconds")
-        if self._facts.soft_eviction_grace_at_most_the_pods and own is not None:
-            return min(self._soft_grace_s, int(own))
-        return self._soft_grace_s
-
-    @property
-    def _immediate_s(self) -> int:
-        return 1 if self._facts.immediate_eviction_grants_a_second else 0
-
-    def _evict_over_limit(self) -> list[SimPod]:
-        """Pods that use more of the disk than they may."""
-        evicted: list[SimPod] = []
-        for pod in self._sim.world.active_pods():
-            if not uses_anything(self._sim, pod):
-                continue
-            message = over_its_limit(pod, container_usage(self._sim, pod), self._sim.profile)
-            if message and self._evict_pod(pod, message, None, self._immediate_s):
-                evicted.append(pod)
         return evicted
 
-    def _evict_pod(self, pod: SimPod, message: str, resource: str | None, grace_s: int) -> bool:
-        if is_critical_pod(pod.api):
-            return False
-        signals = [s for s, of in RESOURCE_OF.items() if of == resource and s in self._seqs]
-        cause = next((self._seqs[t.signal] for t in self._met if t.signal in signals), None)
-        self._kubelet.pods.evict(pod, _REASON, message, resource, cause, grace_s=grace_s)
-        return True
+    def _reclaim(self, threshold: Threshold, functions: Sequence[ReclaimFunction]) -> Summary:
+        """Free what the node can do without; containers are removed when they end anyway."""
+        if ReclaimFunction.IMAGES in functions:
+            self._kubelet.images.delete_unused(self._seqs.get(threshold.signal))
+        return self._observe()
 
-    # -- signals -------------------------------------------------------------------------------
+    # -- statistics ----------------------------------------------------------------------------
 
-    def _observe(self) -> dict[str, Reading]:
-        """Read all signals, and write them down."""
-        readings = self._read()
+    def _observe(self) -> Summary:
+        """Read the statistics, and write down what the signals say."""
+        summary = self._summary()
+        readings = make_signal_observations(summary, self._sim.profile.eviction)
         for name in sorted(readings):
             reading = readings[name]
             self._seqs[name] = self._sim.journal.write(
@@ -209,36 +159,65 @@ class EvictionLoop:
                     signal=name, available=reading.available, capacity=reading.capacity
                 )
             )
-        return readings
+        return summary
 
-    def _read(self) -> dict[str, Reading]:
-        """The signals of this version."""
+    def _summary(self) -> Summary:
+        """The statistics of the node, and of pods that have run."""
         sim, world = self._sim, self._sim.world
-        used = sum(
-            usage.memory_bytes
-            for pod in world.pods.values()
-            if uses_anything(sim, pod)
-            for usage in container_usage(sim, pod).values()
-        )
-        pods_bytes = self._kubelet.cgroups.pods_memory_bytes
-        node, image = disk_space(sim, world.disk), disk_space(sim, world.image_fs())
+        pods = [_pod_stats(sim, pod) for pod in world.pods.values() if pod.sandbox_id]
+        used = sum(each.memory.working_set_bytes or 0 for each in pods if each.memory is not None)
+        image_fs = _filesystem(disk_space(sim, world.image_fs()))
         running = sum(c.state == "running" for p in world.pods.values() for c in p.containers)
-        readings = {
-            MEMORY: Reading(max(world.memory_bytes - used, 0), world.memory_bytes),
-            ALLOCATABLE_MEMORY: Reading(max(pods_bytes - used, 0), pods_bytes),
-            "pid.available": Reading(MOST_PIDS - _PIDS_OF_NODE - running, MOST_PIDS),
-        }
-        readings |= _of_disk("nodefs", node) | _of_disk("imagefs", image)
-        if self._facts.split_disk_known:
-            readings |= _of_disk("containerfs", image)
-        return readings
+        return Summary(
+            node=NodeStats(
+                memory=_memory(world.memory_bytes, used),
+                fs=_filesystem(disk_space(sim, world.disk)),
+                runtime=RuntimeStats(image_fs=image_fs, container_fs=image_fs),
+                rlimit=RlimitStats(max_pid=MOST_PIDS, running=_PIDS_OF_NODE + running),
+                system_containers=(
+                    ContainerStats(
+                        name="pods", memory=_memory(self._kubelet.cgroups.pods_memory_bytes, used)
+                    ),
+                ),
+            ),
+            pods=tuple(pods),
+        )
 
 
-def _of_disk(name: str, space: DiskSpace) -> dict[str, Reading]:
-    return {
-        f"{name}.available": Reading(space.available_bytes, space.capacity_bytes),
-        f"{name}.inodesFree": Reading(space.inodes_free, space.inodes),
-    }
+def _pod_stats(sim: Sim, pod: SimPod) -> PodStats:
+    """What a pod uses; inodes and processes are not simulated."""
+    reference = PodReference(name=pod.name, namespace=pod.namespace, uid=pod.uid)
+    if not uses_anything(sim, pod):
+        return PodStats(pod_ref=reference, memory=MemoryStats(working_set_bytes=0))
+    usage = container_usage(sim, pod)
+    return PodStats(
+        pod_ref=reference,
+        containers=tuple(
+            ContainerStats(
+                name=name,
+                memory=MemoryStats(working_set_bytes=each.memory_bytes),
+                rootfs=FsStats(used_bytes=each.disk_bytes),
+                logs=FsStats(used_bytes=0),
+            )
+            for name, each in usage.items()
+        ),
+        memory=MemoryStats(working_set_bytes=sum(u.memory_bytes for u in usage.values())),
+        ephemeral_storage=FsStats(used_bytes=sum(u.disk_bytes for u in usage.values())),
+    )
+
+
+def _memory(capacity_bytes: int, used_bytes: int) -> MemoryStats:
+    available = max(capacity_bytes - used_bytes, 0)
+    return MemoryStats(available_bytes=available, working_set_bytes=capacity_bytes - available)
+
+
+def _filesystem(space: DiskSpace) -> FsStats:
+    return FsStats(
+        available_bytes=space.available_bytes,
+        capacity_bytes=space.capacity_bytes,
+        inodes_free=space.inodes_free,
+        inodes=space.inodes,
+    )
 
 
 def _stands_memory_pressure(toleration: Toleration) -> bool:
