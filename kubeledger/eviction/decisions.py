@@ -22,8 +22,8 @@ __all__ = [
     "Eviction",
     "EvictionConfig",
     "Round",
+    "eviction_override_s",
     "grace_period_s",
-    "immediate_grace_s",
 ]
 
 
@@ -82,7 +82,7 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         pod: it.
         cause: signal that was short, or the limit of local storage that it exceeded.
-        grace_period_s: override given to the pod worker; see ``grace_period_s``.
+        grace_period_s: override given to the pod worker; see ``eviction_override_s``.
         message: of its status and event.
         condition_message: of the condition DisruptionTarget; empty where it gets none.
     """
@@ -120,20 +120,30 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def grace_period_s(
     threshold: Threshold, pod: Pod, max_pod_grace_period_s: int, facts: EvictionFacts
 ) -> int:
-    """The override of a pod's grace period when it is evicted for a threshold.
+    """The override of a pod's grace period when it is evicted for a threshold."""
+    return eviction_override_s(
+        facts,
+        hard=threshold.is_hard,
+        maximum_s=max_pod_grace_period_s,
+        pod_grace_s=pod.spec.termination_grace_period_seconds,
+    )
 
-    The pod worker replaces an override of 0 by the pod's own period.
+
+def eviction_override_s(
+    facts: EvictionFacts, *, hard: bool, maximum_s: int = 0, pod_grace_s: int | None = None
+) -> int:
+    """What the eviction manager asks the pod worker for, which replaces 0 by the pod's own.
+
+    Args:
+        facts: of the kubelet's version.
+        hard: the threshold that was met has no grace period, or the pod is over its own limit.
+        maximum_s: ``evictionMaxPodGracePeriod``.
+        pod_grace_s: the spec's ``terminationGracePeriodSeconds``.
 
     Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize; v1.30.1
     """
-    if threshold.is_hard:
-        return immediate_grace_s(facts)
-    own = pod.spec.termination_grace_period_seconds
-    if own is not None and facts.soft_eviction_grace_at_most_the_pods:
-        return min(max_pod_grace_period_s, own)
-    return max_pod_grace_period_s
-
-
-def immediate_grace_s(facts: EvictionFacts) -> int:
-    """The override for a hard threshold, and for a pod over its own limits."""
-    return 1 if facts.immediate_eviction_grants_a_second else 0
+    if hard:
+        return 1 if facts.immediate_eviction_grants_a_second else 0
+    if pod_grace_s is not None and facts.soft_eviction_grace_at_most_the_pods:
+        return min(maximum_s, pod_grace_s)
+    return maximum_s

@@ -17,8 +17,8 @@ from kubeledger.eviction.decisions import (
     Eviction,
     EvictionConfig,
     Round,
+    eviction_override_s,
     grace_period_s,
-    immediate_grace_s,
 )
 from kubeledger.eviction.local_storage import excesses
 from kubeledger.eviction.messages import (
@@ -209,7 +209,7 @@ class EvictionManager:
                     Eviction(
                         pod=pod,
                         cause=excess.limit,
-                        grace_period_s=immediate_grace_s(self._facts),
+                        grace_period_s=eviction_override_s(self._facts, hard=True),
                         message=EvictionMessage(excess.message),
                     )
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeledger.profile.lifecycle import LifecycleFacts
 
-__all__ = ["MINIMUM_GRACE_S", "container_grace_s", "eviction_override_s", "overridden_grace_s"]
+__all__ = ["MINIMUM_GRACE_S", "container_grace_s", "overridden_grace_s"]
 
 MINIMUM_GRACE_S = 2
 
@@ -60,24 +60,3 @@ def overridden_grace_s(
     elif override_s is None:
         return container_grace_s(facts, pod_grace_s, None)
     return max(override_s, MINIMUM_GRACE_S) if facts.minimum_grace_after_override else override_s
-
-
-def eviction_override_s(
-    facts: LifecycleFacts, *, hard: bool, maximum_s: int, pod_grace_s: int | None
-) -> int:
-    """What the eviction manager gives a pod.
-
-    Args:
-        facts: of the kubelet version.
-        hard: the threshold that was met has no grace period, or the pod is over its own limit.
-        maximum_s: ``evictionMaxPodGracePeriod``.
-        pod_grace_s: the spec's ``terminationGracePeriodSeconds``.
-
-    Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize
-    Differs: nothing.
-    """
-    if hard:
-        return 1 if facts.eviction_grace_of_one else 0
-    if facts.eviction_grace_within_pods and pod_grace_s is not None:
-        return min(maximum_s, pod_grace_s)
-    return maximum_s

@@ -101,8 +101,8 @@ FACTS: tuple[Fact, ...] = (
     Fact(
         name="immediate_eviction_grants_a_second",
         since=31,
-        says="A pod that is evicted at once has a grace period of 1 s; before, of 0 s, which "
-        "the pod worker replaces by the pod's own.",
+        says="A pod that is evicted at once is given 1 s; before, 0 s, which the pod worker of "
+        "1.22 to 1.30 replaces by the pod's own period.",
         source=f"{_MANAGER} immediateEvictionGracePeriodSeconds: v1.30.1 and v1.31.0 differ",
         proof="conformance",
     ),

@@ -17,13 +17,10 @@ class LifecycleFacts(msgspec.Struct, frozen=True, kw_only=True):
     pod_worker_gives_grace: bool
     minimum_grace_after_override: bool
     sidecars_end_in_order: bool
-    eviction_grace_of_one: bool
-    eviction_grace_within_pods: bool
     status_says_rejected: bool
 
 
 _CONTAINER = "pkg/kubelet/kuberuntime/kuberuntime_container.go"
-_EVICTION = "pkg/kubelet/eviction/eviction_manager.go"
 
 FACTS: tuple[Fact, ...] = (
     Fact(
@@ -63,21 +60,6 @@ FACTS: tuple[Fact, ...] = (
         since=29,
         says="sidecars are stopped after the containers; what they wait comes off their grace",
         source="pkg/kubelet/kuberuntime/kuberuntime_termination_order.go",
-        proof="source",
-    ),
-    Fact(
-        name="eviction_grace_of_one",
-        since=31,
-        says="a hard eviction asks for 1 s instead of 0 s, which the pod worker replaces by the "
-        "pod's own period",
-        source=f"{_EVICTION} immediateEvictionGracePeriodSeconds",
-        proof="source",
-    ),
-    Fact(
-        name="eviction_grace_within_pods",
-        since=32,
-        says="a soft eviction gives no more than the pod's own grace period",
-        source=f"{_EVICTION} synchronize",
         proof="source",
     ),
     Fact(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.lifecycle.graceperiod import eviction_override_s, overridden_grace_s
+from kubeledger.eviction.decisions import eviction_override_s
+from kubeledger.lifecycle.graceperiod import overridden_grace_s
 from kubeledger.profile.resolve import resolve
 
 
@@ -23,9 +24,11 @@ from kubeledger.profile.resolve import resolve
 )
 def test_hard_eviction(version: str, pod_grace_s: int | None, given_s: int) -> None:
     """Only since 1.31 is a pod that is evicted hard really stopped at once."""
-    facts = resolve(version).lifecycle
-    asked_s = eviction_override_s(facts, hard=True, maximum_s=12, pod_grace_s=pod_grace_s)
-    assert overridden_grace_s(facts, asked_s, pod_grace_s) == given_s
+    profile = resolve(version)
+    asked_s = eviction_override_s(
+        profile.eviction, hard=True, maximum_s=12, pod_grace_s=pod_grace_s
+    )
+    assert overridden_grace_s(profile.lifecycle, asked_s, pod_grace_s) == given_s
 
 
 @pytest.mark.parametrize(
@@ -33,6 +36,6 @@ def test_hard_eviction(version: str, pod_grace_s: int | None, given_s: int) -> N
 )
 def test_soft_eviction(version: str, maximum_s: int, given_s: int) -> None:
     """A maximum of 0, the default, is no period either."""
-    facts = resolve(version).lifecycle
-    asked_s = eviction_override_s(facts, hard=False, maximum_s=maximum_s, pod_grace_s=25)
-    assert overridden_grace_s(facts, asked_s, 25) == given_s
+    profile = resolve(version)
+    asked_s = eviction_override_s(profile.eviction, hard=False, maximum_s=maximum_s, pod_grace_s=25)
+    assert overridden_grace_s(profile.lifecycle, asked_s, 25) == given_s

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from kubeledger.eviction.decisions import eviction_override_s
 from kubeledger.lifecycle.graceperiod import (
     MINIMUM_GRACE_S,
     container_grace_s,
-    eviction_override_s,
     overridden_grace_s,
 )
 from kubeledger.lifecycle.records import ContainerKilled
@@ -117,8 +117,9 @@ def _takes_time(facts: LifecycleFacts, ask: PodAsk, body: ContainerKilled) -> bo
 
 def _evicted(bench: Bench, facts: LifecycleFacts, ask: PodAsk, least: int | None) -> Grace:
     def given(*, hard: bool, maximum_s: int) -> int:
+        assert bench.profile is not None
         asked_s = eviction_override_s(
-            facts, hard=hard, maximum_s=maximum_s, pod_grace_s=ask.grace_s
+            bench.profile.eviction, hard=hard, maximum_s=maximum_s, pod_grace_s=ask.grace_s
         )
         return overridden_grace_s(facts, asked_s, ask.grace_s)
 
