@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 __all__ = [
     "NS_PER_S",
@@ -126,6 +127,7 @@ def parse_go_duration(text: str) -> int:
     return sign * total
 
 
+@lru_cache(maxsize=1 << 10)
 def format_go_duration(nanoseconds: int) -> str:
     """Go's ``time.Duration.String()``: ``1m0s``, ``100ms``, ``0s``."""
     sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
@@ -9,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from kubeledger.cases.fields import shortened
 from kubeledger.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.cases.podactions import check_containers
+from kubeledger.cases.podactions import check_times
 from kubeledger.errors import BadInputError
 from kubeledger.kuberuntime.backoff import (
     BackedOff,
@@ -84,35 +85,7 @@ def decide(case_input: BackoffCase, profile: KubeletProfile) -> Outcome:
     Raises:
         BadInputError: no such container, or a duration or a time that is none.
     """
-    spec, meta = case_input.pod.spec, case_input.pod.metadata
-    name = case_input.container
-    if all(c.name != name for c in (*(spec.containers or ()), *(spec.init_containers or ()))):
-        raise BadInputError(f"input.container: the pod has no container {shortened(name)}")
-    policy = BackOffPolicy(
-        _duration(case_input.initial, "initial"), _duration(case_input.max, "max")
-    )
-    backoff = Backoff(policy, profile.kuberuntime)
-    pod = f"{meta.name}_{meta.namespace}({meta.uid})"
-    outcomes = []
-    for index, step in enumerate(case_input.steps):
-        now_ns = _time(step.at, f"input.steps[{index}].at")
-        check_containers(f"input.steps[{index}].containers", step.containers)
-        if step.gc:
-            backoff.gc(now_ns)
-        exited = newest_exited(step.containers, name)
-        held = do_back_off(backoff, name, name, pod, _ended_ns(exited), now_ns)
-        until: str | UnsetType = UNSET
-        if profile.kuberuntime.back_off_until_told:
-            until = "" if held is None else _until(held, index)
-        outcomes.append(
-            StepOutcome(
-                held=held is not None,
-                message="" if held is None else held.message,
-                entry=format_go_duration(backoff.get(name)),
-                until=until,
-            )
-        )
-    return Outcome(outcomes)
+    return Outcome([outcome for outcome, _ in _syncs(case_input, profile)])
 
 
 def judge(case_input: BackoffCase, profile: KubeletProfile, outcome: object) -> Judgement:
@@ -121,41 +94,66 @@ def judge(case_input: BackoffCase, profile: KubeletProfile, outcome: object) -> 
     Raises:
         BadInputError: as ``decide``.
     """
-    decided = decide(case_input, profile)
+    syncs = list(_syncs(case_input, profile))
     try:
-        claimed = msgspec.convert(outcome, Outcome)
+        claimed = msgspec.convert(outcome, Outcome).steps
     except msgspec.ValidationError as error:
         return impossible(f"the outcome has not the shape of one: {error}")
-    if claimed == decided:
-        return MATCH
-    if len(claimed.steps) != len(decided.steps):
-        return impossible(f"{len(decided.steps)} steps have {len(claimed.steps)} outcomes")
-    entry = "0s"
-    for step, ours, theirs in zip(case_input.steps, decided.steps, claimed.steps, strict=True):
+    if len(claimed) != len(syncs):
+        return impossible(f"{len(syncs)} steps have {len(claimed)} outcomes")
+    for step, (ours, state), theirs in zip(case_input.steps, syncs, claimed, strict=True):
         if ours != theirs:
-            return impossible(_why(case_input, step, entry, ours, theirs))
-        entry = ours.entry
-    raise AssertionError("the outcomes do not differ")
+            what = f"at {step.at} container {case_input.container}"
+            return impossible(f"{what} {_difference(ours, theirs)}: {state}")
+    return MATCH
 
 
-def _why(case: BackoffCase, step: Step, before: str, ours: StepOutcome, theirs: StepOutcome) -> str:
-    """One sentence about a step that differs; ``before`` is the entry that it began with."""
-    exited = newest_exited(step.containers, case.container)
-    ended = "no instance of it has exited"
-    if exited is not None:
-        ended = f"its newest exited instance ended at {exited.finished_at or 'no time'}"
-    state = f"{ended}, and the entry was {before}{' before its expiry' if step.gc else ''}"
-    what = f"at {step.at} container {case.container}"
+def _syncs(case: BackoffCase, profile: KubeletProfile) -> Iterator[tuple[StepOutcome, str]]:
+    """What came of each sync, and the state that it found."""
+    spec, meta, name = case.pod.spec, case.pod.metadata, case.container
+    if all(c.name != name for c in (*(spec.containers or ()), *(spec.init_containers or ()))):
+        raise BadInputError(f"input.container: the pod has no container {shortened(name)}")
+    policy = BackOffPolicy(_duration(case.initial, "initial"), _duration(case.max, "max"))
+    backoff = Backoff(policy, profile.kuberuntime)
+    pod = f"{meta.name}_{meta.namespace}({meta.uid})"
+    for index, step in enumerate(case.steps):
+        now_ns = _time(step.at, f"input.steps[{index}].at")
+        check_times(step.containers)
+        if step.gc:
+            backoff.gc(now_ns)
+        exited = newest_exited(step.containers, name)
+        ended_ns = _ended_ns(exited)
+        state = _state(backoff, name, exited, ended_ns)
+        held = do_back_off(backoff, name, name, pod, ended_ns, now_ns)
+        until: str | UnsetType = UNSET
+        if profile.kuberuntime.back_off_until_told:
+            until = "" if held is None else _until(held, index)
+        message = "" if held is None else held.message
+        entry = format_go_duration(backoff.get(name))
+        yield StepOutcome(held is not None, message, entry, until), state
+
+
+def _state(backoff: Backoff, key: str, exited: ContainerStatus | None, ended_ns: int | None) -> str:
+    if exited is None or ended_ns is None:
+        return "no instance of it has exited"
+    entry = format_go_duration(backoff.get(key))
+    expired = ", which had expired by then" if backoff.has_expired(key, ended_ns) else ""
+    return (
+        f"its newest exited instance ended at {exited.finished_at}, and its back-off was "
+        f"{entry}{expired}"
+    )
+
+
+def _difference(ours: StepOutcome, theirs: StepOutcome) -> str:
     if ours.held != theirs.held:
-        return f"{what} is {'held back' if ours.held else 'not held back'}: {state}"
-    for field in ("entry", "until", "message"):
+        return "is held back" if ours.held else "is not held back"
+    for field in ("entry", "message", "until"):
         mine, claimed = getattr(ours, field), getattr(theirs, field)
-        if mine is UNSET or claimed is UNSET:
-            continue
+        if claimed is UNSET or mine is UNSET:
+            return f"has {'no ' if mine is UNSET else ''}{field} in this version"
         if mine != claimed:
-            return f"{what} has {field} {mine!r} afterwards, not {claimed!r}: {state}"
-    told = "has" if theirs.until is UNSET else "has not"
-    return f"the outcome has not the shape of one: this version {told} `until`"
+            return f"has {field} {mine!r} afterwards, not {claimed!r}"
+    raise AssertionError("the outcomes do not differ")
 
 
 def _ended_ns(exited: ContainerStatus | None) -> int | None:

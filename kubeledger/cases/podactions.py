@@ -29,7 +29,7 @@ from kubeledger.prober.instants import instant_ns
 from kubeledger.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.profile.resolve import KubeletProfile
 
-__all__ = ["INPUT", "Outcome", "PodActionsCase", "check_containers", "decide", "judge"]
+__all__ = ["INPUT", "Outcome", "PodActionsCase", "check_times", "decide", "judge"]
 
 
 class PodActionsCase(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -104,7 +104,7 @@ def judge(case_input: PodActionsCase, profile: KubeletProfile, outcome: object) 
     return impossible(_Comparison(case_input, actions, decided, claimed).difference())
 
 
-def check_containers(path: str, containers: Sequence[ContainerStatus]) -> None:
+def check_times(containers: Sequence[ContainerStatus]) -> None:
     """Make sure that all times of containers that the runtime lists are times.
 
     Raises:
@@ -120,7 +120,7 @@ def _actions(case: PodActionsCase, facts: KuberuntimeFacts) -> PodActions:
     actuated = {} if isinstance(case.actuated, UnsetType) else case.actuated
     if case.pod.metadata.deletion_timestamp is not None:
         instant_ns(case.pod.metadata.deletion_timestamp)
-    check_containers("input.containers", case.containers)
+    check_times(case.containers)
     spec = case.pod.spec
     _check_resources("input.pod.spec.resources", spec.resources)
     for group, containers in (
@@ -193,7 +193,7 @@ class _Comparison:
             return f"the pod is {negated}killed, because {actions.pod_why}"
         if ours.create_sandbox != theirs.create_sandbox:
             which = "another" if ours.create_sandbox else "no other"
-            return f"{which} sandbox is made, because {actions.sandbox_why}"
+            return f"{which} sandbox is made, because {actions.create_why}"
         for name, mine, claimed in (
             ("sandbox", ours.sandbox_id, theirs.sandbox_id),
             ("attempt", ours.attempt, theirs.attempt),

@@ -142,6 +142,11 @@ class Backoff:
             return False
         return now_ns - event_ns < entry.value_ns
 
+    def has_expired(self, key: Hashable, event_ns: int) -> bool:
+        """Whether there is an entry, and it had expired when the event was."""
+        entry = self._entries.get(key)
+        return entry is not None and self._has_expired(entry, event_ns)
+
     def gc(self, now_ns: int) -> None:
         """Drop the entries that have expired."""
         self._entries = {

@@ -81,6 +81,7 @@ def compute_pod_actions(
         sandbox_id=change.sandbox_id,
         attempt=change.attempt,
         sandbox_why=change.why,
+        create_why=change.why,
         pod_why=change.why,
     )
     sync = Sync(
@@ -134,7 +135,7 @@ def _begin_anew(sync: Sync) -> None:
     spec, actions, facts = sync.pod.spec, sync.actions, sync.facts
     if sync.restart_policy == NEVER and actions.attempt != 0 and sync.status.containers:
         actions.create_sandbox = False
-        actions.sandbox_why = "restart policy Never does not begin a pod again"
+        actions.create_why = "restart policy Never does not begin a pod again"
         return
     starts = [
         index
@@ -143,7 +144,7 @@ def _begin_anew(sync: Sync) -> None:
     ]
     if not starts and facts.sandbox_only_for_work and _was_initialized(sync):
         actions.create_sandbox = False
-        actions.sandbox_why = "all containers of the pod have succeeded"
+        actions.create_why = "all containers of the pod have succeeded"
         return
     if spec.init_containers:
         actions.init_containers_to_start = [0]
@@ -204,18 +205,8 @@ def _go_on(sync: Sync) -> None:
 def _start(sync: Sync, index: int, container: Container, status: ContainerStatus | None) -> None:
     """A container that does not run."""
     actions = sync.actions
-    actions.why[container.name] = (
-        "the runtime lists none of it"
-        if status is None
-        else f"it is in state {status.state} (exit code {status.exit_code})"
-    )
+    actions.why[container.name] = _state(sync, container, status)
     if not should_container_be_restarted(container, sync.pod, sync.status, sync.facts):
-        policy = _policy(sync, container) or ALWAYS
-        actions.why[container.name] += (
-            f", and restart policy {policy}"
-            if sync.pod.metadata.deletion_timestamp is None
-            else ", and the pod is being deleted"
-        )
         return
     actions.containers_to_start.append(index)
     if status is not None and status.state == UNKNOWN:
@@ -224,6 +215,21 @@ def _start(sync: Sync, index: int, container: Container, status: ContainerStatus
             UNKNOWN_STATE,
             f'Container is in "{status.state}" state, try killing it before restart',
         )
+
+
+def _state(sync: Sync, container: Container, status: ContainerStatus | None) -> str:
+    """What decides whether a container that does not run is started."""
+    if sync.pod.metadata.deletion_timestamp is not None:
+        return "the pod is being deleted"
+    if status is None:
+        return "the runtime lists none of it"
+    if status.state != EXITED:
+        return f"it is in state {status.state}"
+    policy = _policy(sync, container) or ALWAYS
+    rules = ""
+    if sync.facts.container_restart_rules and container.restart_policy_rules:
+        rules = " with rules"
+    return f"it exited with code {status.exit_code} under restart policy {policy}{rules}"
 
 
 def _killed(sync: Sync, index: int, container: Container, status: ContainerStatus) -> bool:

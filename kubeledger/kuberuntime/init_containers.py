@@ -144,12 +144,13 @@ def compute_init_container_actions(sync: Sync) -> bool:
         status = sync.status.find(container.name)
         sidecar = is_restartable_init_container(container)
         if status is None:
+            why[container.name] = "the runtime lists none of it"
             if walk.passed and sidecar:
                 starts.append(index)
-                why[container.name] = "it is a sidecar, and the runtime lists none of it"
+                why[container.name] += ", it is a sidecar, and a later container has been started"
             continue
         if walk.passed and not sidecar:
-            why[container.name] = "what comes after it has been started"
+            why[container.name] = "a later container has been started"
             continue
         if not _visit(sync, walk, index, status, sidecar=sidecar):
             _give_up(sync, container)

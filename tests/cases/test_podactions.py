@@ -255,13 +255,12 @@ def test_those_who_asked_are_reset_last() -> None:
     [
         (SUCCEEDED, {"createSandbox": True}, "no other sandbox is made, because all containers"),
         (SUCCEEDED, {"killPod": False}, "the pod is killed, because sandbox sb is not ready"),
-        (SUCCEEDED, {"attempt": 0}, "the attempt is 1, not 0, because all containers of the pod"),
+        (SUCCEEDED, {"attempt": 0}, "the attempt is 1, not 0, because sandbox sb is not ready"),
         (OWN_POLICY, {"killPod": False}, "the pod is killed, because none of its containers"),
         (
             OWN_POLICY,
             {"containersToStart": [0]},
-            "container c0 is not started, because it is in state exited (exit code 1), and "
-            "restart policy Never",
+            "container c0 is not started, because it exited with code 1 under restart policy Never",
         ),
         (OWN_POLICY, {"containersToStart": [4]}, "the pod has no container 4"),
         (ALL_GONE, {"initContainersToStart": []}, "init container s is started, because it is"),
