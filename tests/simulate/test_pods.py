@@ -85,6 +85,66 @@ def test_a_back_off_ends_on_time_since_1_35_and_late_before() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_an_old_back_off_is_dropped_while_it_holds_back(version: str) -> None:
+    """Raised 595 s before its container dies, 300 s are forgotten five seconds later."""
+    short, long = ExitStep(after_ns=3 * S, code=1), ExitStep(after_ns=595 * S, code=1)
+    script = ContainerScript(exits=(*[short] * 6, long))
+    found = records(plan(planned("a", scripts={"app": script}), version=version, minutes=25))
+    held = [body.back_off_s for body in of_kind(found, "lifecycle.RestartBackedOff")]
+    assert held[-1] == 300
+    died = seconds(found, "lifecycle.ContainerDied")
+    started = seconds(found, "lifecycle.ContainerStarted")
+    assert started[-1] - died[-1] < 100  # since 1.35 it is looked at again after up to 90 s
+    clean(found, unverifiable=1)  # in ten quiet minutes, records may be missing
+
+
+def test_a_configured_back_off_is_remembered_for_600_s_since_1_32() -> None:
+    """With a maximum of 15 s, 30 s without a restart would have made older kubelets forget."""
+    exits = tuple(ExitStep(after_ns=n * S, code=1) for n in (3, 3, 90, 3))
+    settings = {
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "15s"},
+        "featureGates": {"KubeletCrashLoopBackOffMax": True},
+    }
+    pod = planned("a", scripts={"app": ContainerScript(exits=exits)})
+    found = records(plan(pod, version="1.32.0", settings=settings))
+    held = [body.back_off_s for body in of_kind(found, "lifecycle.RestartBackedOff")]
+    assert list(dict.fromkeys(held)) == [10, 15]
+    clean(found)
+
+
+@pytest.mark.parametrize(
+    ("version", "restarts", "phase"), [("1.34.0", 0, "Failed"), ("1.36.2", 1, "Succeeded")]
+)
+def test_a_container_has_rules_of_its_own(version: str, restarts: int, phase: str) -> None:
+    """Exit code 42 is started again in a pod that restarts nothing, 0 is not."""
+    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
+    app = container(restartPolicy="Never", restartPolicyRules=[rule])
+    exits = (ExitStep(after_ns=5 * S, code=42), ExitStep(after_ns=5 * S, code=0))
+    script = ContainerScript(exits=exits)
+    found = records(
+        plan(planned("a", app, restartPolicy="Never", scripts={"app": script}), version=version)
+    )
+    assert len(of_kind(found, "lifecycle.ContainerRestarted")) == restarts
+    assert of_kind(found, "lifecycle.PodListed")[-1].status["phase"] == phase
+    clean(found)
+
+
+def test_a_failed_sidecar_is_restarted_beside_the_app() -> None:
+    """With its own back-off, and nothing else is touched."""
+    pod = planned(
+        "a",
+        restartPolicy="Never",
+        initContainers=[container("side", restartPolicy="Always"), container("init")],
+        scripts={"side": CRASHES},
+    )
+    found = records(plan(pod, version="1.36.2"))
+    restarted = {body.container for body in of_kind(found, "lifecycle.ContainerRestarted")}
+    assert restarted == {"side"}
+    assert {body.container for body in of_kind(found, "lifecycle.RestartBackedOff")} == {"side"}
+    clean(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_failed_liveness_probe_kills_and_restarts(version: str) -> None:
     """A failed liveness probe kills and restarts."""
     script = ContainerScript(
