@@ -72,6 +72,7 @@ class Sync(msgspec.Struct, kw_only=True):
         status: as listed before the sync.
         liveness, startup: what the probe manager has cached.
         actuated: container name -> resources that were last given to the runtime.
+        actuated_pod: the pod's own that were last written; None for none.
     """
 
     pod: Pod
@@ -79,6 +80,7 @@ class Sync(msgspec.Struct, kw_only=True):
     liveness: ProbeResults
     startup: ProbeResults
     actuated: Mapping[str, ResourceRequirements]
+    actuated_pod: ResourceRequirements | None
     facts: KuberuntimeFacts
     actions: PodActions = msgspec.field(default_factory=PodActions)
 

@@ -54,6 +54,7 @@ def compute_pod_actions(
     facts: KuberuntimeFacts,
     *,
     actuated: Mapping[str, ResourceRequirements] = _NOTHING,
+    actuated_pod: ResourceRequirements | None = None,
     restart_all_containers: bool = False,
 ) -> PodActions:
     """What a sync has to do for a pod that is to run.
@@ -66,6 +67,7 @@ def compute_pod_actions(
         facts: of the kubelet version.
         actuated: container name -> resources last given to the runtime; an absent one counts
             as zero.
+        actuated_pod: the pod's own resources last written; None for none.
         restart_all_containers: the pod is marked so.
 
     Raises:
@@ -90,6 +92,7 @@ def compute_pod_actions(
         liveness=liveness,
         startup=startup,
         actuated=actuated,
+        actuated_pod=actuated_pod,
         facts=facts,
         actions=actions,
     )

@@ -28,10 +28,10 @@ _ZERO: Final = Quantity(0)
 class _Resources(NamedTuple):
     """Memory in bytes, CPU in millicores; what is not set is 0."""
 
-    memory_limit: int = 0
-    memory_request: int = 0
-    cpu_limit: int = 0
-    cpu_request: int = 0
+    memory_limit: int
+    memory_request: int
+    cpu_limit: int
+    cpu_request: int
 
 
 def is_in_place_pod_vertical_scaling_allowed(pod: Pod, facts: KuberuntimeFacts) -> bool:
@@ -66,9 +66,11 @@ def compute_pod_resize_action(
     facts, actions = sync.facts, sync.actions
     if not is_in_place_pod_vertical_scaling_allowed(sync.pod, facts):
         return True
-    of_pod = sync.pod.spec.resources if facts.pod_level_resources_resized else None
-    desired = _resources(container.resources, of_pod)
-    current = _resources(sync.actuated.get(container.name), None)
+    pod_level = facts.pod_level_resources_resized
+    desired = _resources(container.resources, sync.pod.spec.resources if pod_level else None)
+    current = _resources(
+        sync.actuated.get(container.name), sync.actuated_pod if pod_level else None
+    )
     if desired == current:
         return True
     memory = _first_change(desired[:2], current[:2])
@@ -93,11 +95,11 @@ def compute_pod_level_resources_resize_action(sync: Sync) -> bool:
     """Whether the pod's own requests and limits are to be written.
 
     Source: v1.36.2 kuberuntime_manager.go computePodLevelResourcesResizeAction
-    Differs: nothing was actuated for the pod before.
+    Differs: nothing is logged.
     """
     if not sync.facts.pod_level_resources_resized:
         return False
-    return _resources(sync.pod.spec.resources, None) != _Resources()
+    return _resources(sync.pod.spec.resources, None) != _resources(sync.actuated_pod, None)
 
 
 def _first_change(desired: tuple[int, ...], current: tuple[int, ...]) -> int:

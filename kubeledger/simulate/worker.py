@@ -165,7 +165,12 @@ class PodWorker:
     # -- syncs ---------------------------------------------------------------------------
 
     def _sync(self) -> Steps:
-        """Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod."""
+        """One sync of a pod that is to run.
+
+        Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod
+        Differs: a sandbox never ends by itself, so no init container of an old one is purged.
+            There are no ephemeral containers, and nothing is resized.
+        """
         kubelet, pod = self._kubelet, self.pod
         view = self._pleg.view(pod.uid)
         exited = {c.name: self._pleg.exited(pod.uid, c.name) for c in pod.containers}

@@ -129,6 +129,16 @@ def test_a_container_has_rules_of_its_own(version: str, restarts: int, phase: st
     clean(found)
 
 
+def test_what_runs_has_what_its_spec_says() -> None:
+    """So a container that would restart for another size does not."""
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    limits = {"cpu": "1", "memory": "1Gi"}
+    app = container(limits={"cpu": "500m"}, resizePolicy=policy)
+    found = records(plan(planned("a", app, resources={"limits": limits})))
+    assert not of_kind(found, "lifecycle.ContainerKilled")
+    clean(found)
+
+
 def test_a_failed_sidecar_is_restarted_beside_the_app() -> None:
     """With its own back-off, and nothing else is touched."""
     pod = planned(
