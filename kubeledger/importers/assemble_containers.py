@@ -226,14 +226,14 @@ class ContainersAssembler(Assembler):
         container.seen_ts_ns = container.seen_ts_ns or line.ts_ns
         started = pod.started.pop(container.name, None) if container.name and is_new else None
         found = found and started is None and not self._began_in_epoch(container_id)
-        previous = pod.current.get(container.name) if container.name else None
+        current = pod.current.get(container.name or "")
+        previous = None if current == container_id else current  # it was killed before this
         evidence = (line.evidence,) if started is None else (started, line.evidence)
         if kind == "ContainerStarted":
             fact = Fact(line.ts_ns, _started_body(container), evidence)
         else:
-            cause = container.kill
-            fact = Fact(line.ts_ns, self._died_body(container), (line.evidence,), cause=cause)
-            container.died = fact
+            died = self._died_body(container)
+            fact = container.died = Fact(line.ts_ns, died, (line.evidence,), cause=container.kill)
         self._links.queue.add(fact)
         if container.name and kind == "ContainerStarted":
             pod.backed_off.discard(container.name)
@@ -263,9 +263,9 @@ class ContainersAssembler(Assembler):
 
     def _died_body(self, container: ContainerLink) -> ContainerDied:
         exit_code = self._exit_codes.pop(container.container_id, None)
-        if exit_code is None:
-            instance = self._links.instance(self.context, container.container_id)
-            exit_code = None if instance is None else instance.exit_code
+        instance = self._links.instance(self.context, container.container_id)
+        if exit_code is None and instance is not None:
+            exit_code = instance.exit_code
         return ContainerDied(
             namespace=container.pod.namespace,
             pod=container.pod.name,

@@ -102,8 +102,8 @@ def test_findings_tell_why() -> None:
     )
     held = found[of("node-a", RestartBackedOff).seq]
     assert held.why == (
-        "container app had been started again 3 times from 2026-11-21T03:00:20.978839Z to "
-        "2026-11-21T03:01:21.130421Z, so its back-off was 40 s"
+        "container app had been started again 3 times from 2026-11-21T03:00:20.48653Z to "
+        "2026-11-21T03:01:20.493448Z, so its back-off was 40 s"
     )
     assert held.expected == {"back_off_s": 40}
 

@@ -66,7 +66,8 @@ def judge_backed_off(
 def _entry(life: Life, record: Record) -> tuple[int, ...] | None:
     """What the entry may be; empty for none, None when it is not known."""
     values = life.entry.at(record.ts_ns)
-    if values is None or life.newest is None or not life.newest.has_ended or not life.is_sure:
+    ended = life.newest is not None and life.newest.has_ended
+    if values is None or not (ended or life.attempt_ns is not None) or not life.is_sure:
         return None
     if life.early_end is not None:
         return None  # an instance ended that was not seen to start
@@ -96,7 +97,7 @@ def _ended(life: Life) -> Instance | None:
 def _is_over(record: Record, body: RestartBackedOff, life: Life) -> str | None:
     """Why the back-off had passed; None when it can have held the start back."""
     ended = _ended(life)
-    if ended is None or ended.died_ns is None:
+    if ended is None or ended.died_ns is None or life.attempt_ns is not None:
         return None
     since_ns = record.ts_ns - ended.died_ns
     if since_ns < body.back_off_s * NS_PER_S:
@@ -128,7 +129,7 @@ def _history(body: RestartBackedOff, entry: Entry) -> str:
 
 def _passed(record: Record, life: Life) -> str:
     """How much of the back-off was over."""
-    ended = _ended(life)
+    ended = None if life.attempt_ns is not None else _ended(life)
     if ended is None or ended.died_ns is None or record.ts_ns - ended.died_ns < NS_PER_S // 10:
         return ""
     return (

@@ -33,6 +33,8 @@ class Instance(msgspec.Struct):
         killed_seq, died_seq, started_seq: their records.
         exit_code: None when not known.
         counted: its start has raised the back-off, or must not any more.
+        created_ns: when the event told of its creation; None where none did.
+        unseen: it was created, and ended before anything else showed it.
     """
 
     container_id: str | None
@@ -45,6 +47,8 @@ class Instance(msgspec.Struct):
     died_seq: int | None = None
     exit_code: int | None = None
     counted: bool = False
+    created_ns: int | None = None
+    unseen: bool = False
 
     def die(self, record: Record, exit_code: int | None, *, by_itself: bool) -> None:
         """It was seen to have ended; told again, nothing changes.
@@ -59,7 +63,7 @@ class Instance(msgspec.Struct):
     @property
     def has_ended(self) -> bool:
         """Whether it was killed or died."""
-        return self.killed_ns is not None or self.died_ns is not None
+        return self.killed_ns is not None or self.died_ns is not None or self.unseen
 
     @property
     def ended_from_ns(self) -> int | None:
@@ -75,7 +79,7 @@ class Instance(msgspec.Struct):
             and self.died_ns is not None
             and self.died_ns - self.started_ns < _RELIST_NS
         )
-        return None if told_at_once else self.started_ns
+        return self.created_ns if told_at_once or self.started_ns is None else self.started_ns
 
 
 class Entry(msgspec.Struct):
@@ -146,6 +150,9 @@ class Life(msgspec.Struct):
         failed_start: a start may have failed since the last one that did not.
         is_sure: no record about it since ``newest`` started can be missing.
         early_end: an instance that was seen to have ended before it was seen to run.
+        attempt_ns: when an event told that an instance was created that nothing has shown yet;
+            None for none.
+        too_early: why the newest attempt came before its back-off was over.
     """
 
     newest: Instance | None = None
@@ -159,7 +166,14 @@ class Life(msgspec.Struct):
     failed_start: bool = False
     early_end: Instance | None = None
     is_sure: bool = True
+    attempt_ns: int | None = None
+    too_early: str | None = None
     entry: Entry = msgspec.field(default_factory=Entry)
+
+    @property
+    def ids(self) -> set[str | None]:
+        """IDs of the instances that are remembered."""
+        return {each.container_id for each in (self.newest, self.before, self.earlier) if each}
 
     def tell_count(self, count: int | None) -> None:
         """The restart count of ``newest``; it may tell of more instances than were seen."""
@@ -181,6 +195,9 @@ class Life(msgspec.Struct):
         self.is_sure = True
         self.count_before, self.count = self.count, None
         early, self.early_end = self.early_end, None
+        instance.created_ns, self.attempt_ns = self.attempt_ns, None
+        if instance.created_ns is not None:
+            instance.counted = True  # what it did to the back-off was done when it was created
         if early is not None and early.container_id == instance.container_id:
             instance.died_ns, instance.died_seq = early.died_ns, early.died_seq
             instance.exit_code, instance.reasons = early.exit_code, early.reasons
@@ -188,7 +205,7 @@ class Life(msgspec.Struct):
             # The start of that one is missing.
             self.entry.values = None
             self.earlier, self.before, self.newest = self.before, self.newest, early
-        if self.newest is None and self.entry.values != (0,):
+        if self.newest is None and self.entry.values != (0,) and instance.created_ns is None:
             # Its back-off was told before any instance was seen: this start may have raised it.
             self.entry.values = None
         self.earlier, self.before, self.newest = self.before, self.newest, instance
@@ -270,7 +287,9 @@ class Lives:
         if body.container is None or body.sandbox:
             return
         life = self.of(key, body.container)
-        if life.newest is None:
+        if life.attempt_ns is not None and body.container_id not in life.ids:
+            life.start(Instance(body.container_id))
+        elif life.newest is None:
             life.newest = Instance(body.container_id)
         for instance in (life.newest, life.before):
             if instance is not None and instance.container_id == body.container_id:

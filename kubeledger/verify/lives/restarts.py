@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.kuberuntime.backoff import BackOffPolicy, back_off_policy, series
+from kubeledger.kuberuntime.backoff import BackOffPolicy, series
 from kubeledger.lifecycle.records import (
     ContainerKilled,
     ContainerRestarted,
@@ -17,22 +17,22 @@ from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields, Verdict
+from kubeledger.verify.lives.back_offs import BackOffs
 from kubeledger.verify.lives.backed_off import RULE as BACK_OFF_RULE
 from kubeledger.verify.lives.backed_off import judge_backed_off
 from kubeledger.verify.lives.common import About, Causes, compared, corrected, key_for, subject_of
 from kubeledger.verify.lives.life import Instance, Life, Lives
 from kubeledger.verify.lives.policy import ends_for_good
 from kubeledger.verify.lives.specs import PodAsk, SpecBook
-from kubeledger.verify.lives.waits import too_early, why_restarted
+from kubeledger.verify.lives.waits import why_restarted
 
 __all__ = ["RestartJudge"]
 
 RULE = "pkg/kubelet/container/helpers.go ShouldContainerBeRestarted"
-_SYNC_KILLS = frozenset({"liveness_probe", "startup_probe", "spec_changed"})
-"""A sync that kills for these starts the container again itself."""
 _QUIET = frozenset({"Unhealthy", "ProbeWarning", "FailedPreStopHook"})
 """Warnings about a container that are no failed start."""
-_MARGIN_NS = NS_PER_S // 2
+_OF_CREATED = frozenset({"Failed", "FailedPostStartHook"})
+"""Warnings that may be about an instance that was created and did not start, or not well."""
 _RETRY_NS = 5 * NS_PER_S
 """A kill that is tried again later is of another instance."""
 
@@ -45,6 +45,7 @@ class RestartJudge:
         self._book = book
         self._lives = lives
         self._causes = causes
+        self._back_offs = BackOffs(bench)
 
     # -- what happens to containers ----------------------------------------------------------
 
@@ -56,7 +57,8 @@ class RestartJudge:
             return
         life = self._lives.of(key, body.container)
         if life.newest is None or self._is_unseen(life, body):
-            life.entry.values = None
+            if life.attempt_ns is None:
+                life.entry.values = None
             life.start(Instance(body.container_id, counted=True))
         killed = life.newest
         assert killed is not None
@@ -71,17 +73,24 @@ class RestartJudge:
 
     def _is_unseen(self, life: Life, body: ContainerKilled) -> bool:
         """Whether the instance that is killed was not seen to start, though others were."""
-        ids = {each.container_id for each in (life.newest, life.before, life.earlier) if each}
-        return body.container_id is not None and not ids & {body.container_id, None}
+        if life.attempt_ns is not None and body.container_id not in life.ids:
+            return True
+        return body.container_id is not None and not life.ids & {body.container_id, None}
 
-    def reported(self, body: ReasonReported, key: str) -> None:
+    def reported(self, record: Record, body: ReasonReported, key: str) -> None:
         """A warning may tell of a start that failed, which counts for the back-off, too."""
+        if body.reason == "Created" and body.container is not None:
+            # Lists tell only the last of several; words of another event are no creation.
+            told = any(piece.line is not None for piece in record.evidence)
+            if told and "created" in body.message.lower():
+                self._back_offs.created(record, self._lives.of(key, body.container))
+            return
         if body.type != "Warning" or body.reason in _QUIET:
             return
         if body.reason == "BackOff" and "restarting failed container" in body.message:
             return
         for name, life in self._lives.all_of(key).items():
-            if body.container in (None, name):
+            if body.container in (None, name) and not _is_of_attempt(body, life):
                 life.failed_start = True
 
     def listed(self, record: Record, body: PodListed, key: str) -> None:
@@ -133,7 +142,7 @@ class RestartJudge:
             self._misnamed(record, body, wrong, RULE)
         else:
             self._judge_restart(record, body, key, life, ask, expected)
-        self._raise(life, record)
+        self._back_offs.started(life, record)
 
     def _misnamed(self, record: Record, body: About, wrong: Fields, rule: str) -> None:
         """The record names another container than what led to it."""
@@ -264,80 +273,19 @@ class RestartJudge:
 
     # -- back-off ----------------------------------------------------------------------------
 
-    def policy(self) -> BackOffPolicy | str:
-        """The kubelet's first and greatest back-off, or what is missing to know them."""
-        profile = self._bench.profile
-        if profile is None:
-            return self._bench.missing_profile
-        facts = profile.kuberuntime
-        gates = self._bench.settings.get("featureGates")
-        if not isinstance(gates, dict):
-            if facts.restart_max_gate:
-                return "the feature gates"
-            gates = {}
-        setting = self._bench.settings.get("crashLoopBackOff")
-        configured = setting.get("maxContainerRestartPeriod") if isinstance(setting, dict) else None
-        try:
-            found = back_off_policy(
-                facts, gates, configured if isinstance(configured, str) else None
-            )
-        except ValueError:
-            found = None
-        return found or "crashLoopBackOff.maxContainerRestartPeriod"
-
-    def _in_sync(self, life: Life, before: Instance) -> bool | None:
-        """Whether the sync that killed the instance started the next; None: not known."""
-        if before.killed_ns is None or life.held_back or life.in_other_process:
-            return False
-        if life.failed_start or not any(reason in _SYNC_KILLS for reason in before.reasons):
-            return None
-        return True
-
-    def _keeps_dead(self) -> bool:
-        """Whether the newest dead instance of each container is kept."""
-        each = self._bench.settings.get("--maximum-dead-containers-per-container")
-        all_ = self._bench.settings.get("--maximum-dead-containers")
-        return each != "0" and isinstance(each, str) and all_ == "-1"
-
     def _too_early(self, record: Record, life: Life) -> str | None:
-        values, before = life.entry.at(record.ts_ns), life.before
-        if values is None or before is None or (life.newest and life.newest.counted):
+        if life.newest is not None and life.newest.created_ns is not None:
+            return life.too_early
+        if life.newest is not None and life.newest.counted:
             return None
-        in_sync = self._in_sync(life, before)
-        if in_sync is None:
-            return None
-        looked_at = life.earlier if in_sync else before
-        if looked_at is None or (in_sync and not self._keeps_dead()):
-            return None
-        return too_early(record.ts_ns + _MARGIN_NS, looked_at, values)
-
-    def _raise(self, life: Life, record: Record) -> None:
-        """The start that was judged raised the entry, if there was an exited instance."""
-        policy, before, newest = self.policy(), life.before, life.newest
-        if newest is not None and newest.counted:
-            return  # what came since knew of it
-        if newest is not None:
-            newest.counted = True
-        if isinstance(policy, str) or before is None:
-            life.entry.values = None
-        else:
-            in_sync = self._in_sync(life, before)
-            if life.failed_start:
-                life.entry.may_have_risen(policy)
-            if in_sync and life.earlier is None:
-                if not life.is_first:
-                    life.entry.raise_(policy, record.ts_ns, surely=False)
-            else:
-                surely = in_sync is False or (in_sync is True and self._keeps_dead())
-                life.entry.raise_(policy, record.ts_ns, surely=surely)
-        life.held_back = life.in_other_process = life.failed_start = False
+        return self._back_offs.too_early(record, life, life.before, life.earlier)
 
     def backed_off(self, record: Record, body: RestartBackedOff, state: NodeState) -> None:
         """Judge a restart that was held back, and go on from it."""
         wrong = self._causes.wrong(record, body)
         believed = body if wrong is None else corrected(body, wrong)
         life = self._lives.of(key_for(state, believed), believed.container)
-        policy, subject = self.policy(), subject_of(body)
+        policy, subject = self._back_offs.policy(), subject_of(body)
         ask = self._book.find(body.pod_uid, body.namespace, body.pod)
         missing = self._lacks(ask)
         if isinstance(policy, BackOffPolicy) and life.failed_start:
@@ -357,6 +305,14 @@ class RestartJudge:
         else:
             judge_backed_off(self._bench, record, body, life, series(policy))
         life.held_back = True
+
+
+def _is_of_attempt(body: ReasonReported, life: Life) -> bool:
+    """Whether a warning is about an instance that was created, and counted then."""
+    if body.reason not in _OF_CREATED or body.container is None:
+        return False
+    created = life.newest is not None and life.newest.created_ns is not None
+    return life.attempt_ns is not None or created
 
 
 def _inputs(ask: PodAsk, life: Life) -> tuple[int, ...]:

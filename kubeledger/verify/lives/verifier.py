@@ -264,7 +264,7 @@ class LivesVerifier(Verifier):
         else:
             self._events.reported(record, body, key_for(state, body))
             self._kills.reported(record, body, key_for(state, body))
-            self._restarts.reported(body, key_for(state, body))
+            self._restarts.reported(record, body, key_for(state, body))
 
     # -- decisions ---------------------------------------------------------------------------
 

@@ -173,7 +173,7 @@ class Workers:
             if self._logs_all() and self._begins_late(worker, record.ts_ns):
                 self._on_gap()
         elif worker.probe is not None and last is not None:
-            missed = record.ts_ns - last.ts_ns > worker.break_ns
+            missed = record.ts_ns - self._free_from_ns(worker, last) > worker.break_ns
             if missed and not self.successes_logged:
                 self._skip(worker, gap_ns)
             elif missed and (
@@ -215,6 +215,17 @@ class Workers:
         if before is None or before.died_ns is None:
             return None
         return max(ts_ns - sees_ns, before.died_ns - last.ts_ns)
+
+    def _free_from_ns(self, worker: RebuiltWorker, last: Record) -> int:
+        """When a worker ticked last, or its container's startup probe after that.
+
+        Each process has the container started by the status of the one before, for a moment,
+        and then finds out anew.
+        """
+        startup = self.known(worker.key, worker.container, "startup")
+        if not worker.waits_for_startup or startup is None or startup.last is None:
+            return last.ts_ns
+        return max(last.ts_ns, startup.last.ts_ns)
 
     def _skip(self, worker: RebuiltWorker, gap_ns: int | None) -> None:
         """Where successes are not logged there was one in a pause, if there was time for it."""

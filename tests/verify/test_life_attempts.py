@@ -1,0 +1,127 @@
+"""Back-off of containers that end before anything but an event shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.lifecycle.records import ContainerStarted
+from kubeledger.node.records import KubeletStarted
+from tests.verify.life_scenes import (
+    WHO,
+    Step,
+    added,
+    alone,
+    backed_off,
+    changed_to,
+    died,
+    event,
+    judged,
+    killed,
+    listed,
+    restarted,
+    settings,
+    started,
+    tick,
+)
+
+__all__ = ["alone"]
+
+CREATED = event("Created", "Created container: app", warning=False)
+FAILED = event("Failed", "Error: failed to create containerd task: no such file")
+HOOK = event("FailedPostStartHook", "PostStartHook failed")
+HEAD: tuple[Step, ...] = (
+    (1, added()),
+    (1, listed()),
+    (1.5, ContainerStarted(**WHO, container=None, container_id="s", sandbox=True)),
+)
+
+
+def back_offs(*steps: Step, version: str = "1.30.14") -> list[tuple[str, object]]:
+    """Verdict of each restart and back-off, with what was expected."""
+    found, contradictions = judged(*HEAD, *steps, version=version)
+    assert contradictions == []
+    return [(each.verdict, (each.expected or {}).get("back_off_s")) for each in found]
+
+
+def test_a_container_that_is_gone_within_a_relist() -> None:
+    """Its end is told behind the back-off that it led to."""
+    assert back_offs(
+        (2, CREATED), (3, died("c1", 5)), (3.1, CREATED), (4, backed_off(10)),
+        (4.1, died("c2", 5)), (4.1, restarted("c2", "c1")), (5, backed_off(10)),
+        (18, CREATED), (19, died("c3", 5)), (19, restarted("c3", "c2")), (19.1, backed_off(20)),
+        (19.2, backed_off(40)),
+    ) == [("match", 10), ("match", None), ("match", 10), ("match", None), ("match", 20),
+          ("impossible", 20)]  # fmt: skip
+
+
+def test_a_container_that_never_starts() -> None:
+    """Each attempt leaves an ended container, and counts once."""
+    assert back_offs(
+        (2, CREATED), (2.1, FAILED), (2.2, CREATED), (2.3, FAILED), (3, died("c2", 128)),
+        (3.1, backed_off(10)), (17, CREATED), (17.1, FAILED), (17.5, backed_off(20)),
+        (18, died("c3", 128)), (18.1, backed_off(20)), (18.2, backed_off(80)),
+    ) == [("match", 10), ("match", 20), ("match", 20), ("impossible", 20)]  # fmt: skip
+
+
+def test_a_container_that_its_hook_kills_before_it_is_seen() -> None:
+    """The kill is the first that shows the instance."""
+    kill = {"reason": None, "message": "FailedPostStartHook"}
+    found = back_offs(
+        (2, CREATED), (2.1, killed("c1", **kill)), (2.1, HOOK), (2.5, started("c1")),
+        (3, died("c1", 0)), (3.1, CREATED), (3.2, killed("c2", **kill)), (3.2, HOOK),
+        (4, backed_off(10)), (4.1, died("c2", 0)),
+    )  # fmt: skip
+    assert found[-1] == ("match", 10)
+
+
+def test_an_early_start_is_found_by_its_event() -> None:
+    """The instance is told up to a relist later, when the back-off might have been over."""
+    first = (
+        (2, CREATED),
+        (3, died("c1", 5)),
+        (3.1, CREATED),
+        (4, backed_off(10)),
+        (4.1, died("c2", 5)),
+    )
+    assert back_offs(*first, (9, CREATED), (14.5, started("c3")), (14.5, restarted("c3", "c2")))[
+        -1
+    ] == ("impossible", None)
+    assert back_offs(*first, (15, CREATED), (15.5, started("c3")), (15.5, restarted("c3", "c2")))[
+        -1
+    ] == ("match", None)
+
+
+@pytest.mark.parametrize(("next_start", "expected"), [(CREATED, 10), (None, None)])
+def test_another_process_begins_anew(next_start: object, expected: int | None) -> None:
+    """The back-off is in the memory of the one before; what is not told counts for nothing."""
+    steps: list[Step] = [(2, CREATED), (3, died("c1", 5)), (3.1, CREATED), (3.9, died("c2", 5)),
+                         (4, backed_off(10))]  # fmt: skip
+    begun = KubeletStarted(pid=2, kubelet_version="1.30.14", version_source="log", restart=True)
+    steps += [(60, begun), (60.1, settings()), (61, added())]
+    if expected is not None:
+        steps += [(61.5, CREATED), (62.5, died("c3", 5)), (62.5, restarted("c3", "c2"))]
+        steps += [(62.6, backed_off(10)), (75, CREATED), (76, backed_off(20))]
+        assert [expected for _, expected in back_offs(*steps)] == [10, None, 10, 20]
+    else:
+        assert back_offs(*steps, (62.6, backed_off(10)))[-1] == ("unverifiable", None)
+
+
+def test_a_probe_that_waits_for_the_startup_probe_after_a_restart() -> None:
+    """For a moment the container counts as started, by the status of the process before."""
+    probes = {
+        name: {"exec": {}, "periodSeconds": 5, "failureThreshold": 3}
+        for name in ("livenessProbe", "startupProbe")
+    }
+    begun = KubeletStarted(pid=2, kubelet_version="1.30.14", version_source="log", restart=True)
+    told, _ = judged(
+        (1, added()), (1, listed(probes)), (2, started("c1")),
+        (3, tick("success", "startup")), (3.1, changed_to("success", "unknown", "startup")),
+        (4, tick("success")), (9, tick("success")), (14, tick("success")),
+        (20, begun), (20.1, settings()), (21, added()), (21.5, started("c1")),
+        (22, tick("success")), (27.5, tick("success", "startup")),
+        (27.6, changed_to("success", "unknown", "startup", run=1, threshold=1)),
+        (32, tick("failure")), (37, tick("failure")), (42, tick("failure")),
+        (42.1, changed_to("failure", "success")),
+        version="1.30.14",
+    )  # fmt: skip
+    assert [each.verdict for each in told][-1] == "match"
