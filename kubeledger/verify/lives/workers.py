@@ -217,11 +217,7 @@ class Workers:
         return max(ts_ns - sees_ns, before.died_ns - last.ts_ns)
 
     def _free_from_ns(self, worker: RebuiltWorker, last: Record) -> int:
-        """When a worker ticked last, or its container's startup probe after that.
-
-        Each process has the container started by the status of the one before, for a moment,
-        and then finds out anew.
-        """
+        """When it ticked last, or a startup probe that each process finds out anew let it go."""
         startup = self.known(worker.key, worker.container, "startup")
         if not worker.waits_for_startup or startup is None or startup.last is None:
             return last.ts_ns
