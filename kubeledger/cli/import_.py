@@ -150,6 +150,9 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
             _print_sources(bundle, all_files=all_files)
             _table(("kind", "records"), sorted(bundle.by_kind.items()))
         click.echo(_totals(bundle))
+        if bundle.superseded:
+            records = counted(bundle.superseded, "record")
+            click.echo(f"  {records} of earlier imports superseded: with these files they differ")
         if bundle.left_out:
             facts = counted(bundle.left_out, "fact")
             click.echo(f"  left out: {facts} of a time whose records were dropped", err=True)

@@ -131,11 +131,12 @@ def _later(decisions: list[Record], main: Record) -> list[Record]:
     if main.kind != "lifecycle.ContainerRestarted":
         return []
     behind: dict[str, Record] = {}
-    for record in decisions:
+    for record in decisions[decisions.index(main) + 1 :]:
         same = getattr(record.body, "container", None) == getattr(main.body, "container", None)
-        if same and record.seq > main.seq and record.kind in _AFTER_START:
+        if same and record.kind in _AFTER_START:
+            behind.pop(record.kind, None)
             behind[record.kind] = record
-    return sorted(behind.values(), key=lambda record: record.seq)
+    return list(behind.values())
 
 
 def _causes(history: History, main: Record) -> list[Record]:
@@ -191,7 +192,8 @@ def _sentence(chains: list[list[Record]], findings: dict[int, Finding]) -> str:
         ]
         word = ""
         if chain[0] is not main:
-            word = "earlier, " if chain[0].seq < main.seq else next(after, "after that, ")
+            is_earlier = (chain[0].ts_ns, chain[0].seq) < (main.ts_ns, main.seq)
+            word = "earlier, " if is_earlier else next(after, "after that, ")
         parts.append(word + "; before that, ".join(dict.fromkeys(clauses)))
     return "; ".join(parts)
 

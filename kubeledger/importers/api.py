@@ -44,6 +44,8 @@ def import_sources(
     ledger: Ledger,
     options: ImportOptions | None = None,
     progress: Progress | None = None,
+    *,
+    keep: bool = True,
 ) -> ImportReport:
     """Import files, directories and archives.
 
@@ -54,6 +56,8 @@ def import_sources(
         ledger: where the records go.
         options: overrides of detection.
         progress: told now and then how far it is.
+        keep: keep the sources, so that a later import of more files of the node reads them
+            together with these.
 
     Raises:
         BadInputError: nothing usable, mixed nodes, a file that cannot be read.
@@ -67,7 +71,7 @@ def import_sources(
             lengths = _lengths(ledger, writer)
             bundles = split_by_node(find_bundles(collected, options, lengths), options)
             plans = [make_plan(bundle, options) for bundle in bundles]
-            reports = [ingest(plan, ledger, writer, progress) for plan in plans]
+            reports = [ingest(plan, ledger, writer, options, progress, keep=keep) for plan in plans]
             return ImportReport(reports, writer.recovery)
 
 

@@ -15,7 +15,7 @@ from kubeledger.importers.node_lines import NodeLines
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
 
-__all__ = ["Bundle", "Finding", "FoundFile", "find_bundles"]
+__all__ = ["Bundle", "Finding", "FoundFile", "drop_copies", "find_bundles"]
 
 
 class FoundFile(msgspec.Struct):
@@ -119,7 +119,7 @@ def _look(tree: Collected, options: ImportOptions, lengths: Sequence[int]) -> Bu
             bundle.skipped[source.name] = error.message
             message = f"is not read: {error.message}"
             bundle.findings.append(Finding("unreadable", source.name, message))
-    _drop_copies(bundle)
+    drop_copies(bundle)
     return bundle
 
 
@@ -168,7 +168,7 @@ def _detected(source: SourceFile, tree: Collected, options: ImportOptions) -> De
     return Detected(None, f"{what}: {detected.format or detected.reason}")
 
 
-def _drop_copies(bundle: Bundle) -> None:
+def drop_copies(bundle: Bundle) -> None:
     """Leave out logs all of whose entries another log holds, in another wrapping."""
     logs = sorted(bundle.logs, key=lambda log: (log.digests.size, log.source.name))
     for index, log in enumerate(logs):

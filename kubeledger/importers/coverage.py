@@ -19,7 +19,7 @@ from kubeledger.importers.detect import LOG_FORMATS
 from kubeledger.ledger.records import Source
 from kubeledger.machine import Evidence
 
-__all__ = ["Coverage", "coverage_of", "known_lengths"]
+__all__ = ["Coverage", "coverage_of", "known_lengths", "same_name"]
 
 _WHOLE = 1 << 62
 
@@ -71,7 +71,7 @@ def coverage_of(files: Iterable[FoundFile], imported: Iterable[Source]) -> Cover
         name = file.source.name
         coverage.known[name] = 0
         same = names.get(file.digests.digest, ())
-        if same and (file.survey is not None or any(_same_name(name, other) for other in same)):
+        if same and (file.survey is not None or any(same_name(name, other) for other in same)):
             coverage.known[name] = _WHOLE
             continue
         lengths = [
@@ -84,7 +84,7 @@ def coverage_of(files: Iterable[FoundFile], imported: Iterable[Source]) -> Cover
     return coverage
 
 
-def _same_name(name: str, other: str) -> bool:
+def same_name(name: str, other: str) -> bool:
     """One path is the end of the other: the bundle was named by another of its directories."""
     left, right = (text.removesuffix(".gz").removesuffix(".zst") for text in (name, other))
     return left == right or left.endswith(f"/{right}") or right.endswith(f"/{left}")

@@ -149,7 +149,7 @@ def open_histories(
                 files.append(source)
         if files:
             ledger = Ledger.create(Path(scratch) / "ledger")
-            import_sources(files, ledger, options)
+            import_sources(files, ledger, options, keep=False)
             histories += [
                 msgspec.structs.replace(history, label=", ".join(files))
                 for history in histories_of_ledger(ledger)

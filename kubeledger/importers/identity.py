@@ -17,7 +17,7 @@ from kubeledger.importers.items import ApiEvent, Item, NodeObject, PodList, Stat
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.sources import SourceFile
 
-__all__ = ["KubeletVersion", "NamesInside", "kubelet_version", "name_of_bundle", "names_inside"]
+__all__ = ["KubeletVersion", "NamesInside", "kubelet_version", "name_of_bundle", "names_inside", "tells_version"]
 
 VersionSource = Literal["option", "log", "metrics", "node", "caller", "name"]
 
@@ -43,6 +43,11 @@ def release_of(text: str | None) -> str | None:
     """``1.36.2`` of ``v1.36.2+k3s1``; None for a build without a version."""
     match = _RELEASE.match(text) if text else None
     return match[1] if match and not match[1].startswith("0.") else None
+
+
+def tells_version(name: str) -> bool:
+    """Whether a directory's name holds a kubelet's version."""
+    return _IN_NAME.search(name) is not None
 
 
 class NamesInside(msgspec.Struct):

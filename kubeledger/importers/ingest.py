@@ -1,21 +1,23 @@
 """Facts into the ledger: in batches, each fact once, whatever was imported before.
 
-Three cases keep an import from adding anything twice:
+Four cases keep an import from adding anything twice:
 
 * all its sources were imported before: it is not even read;
-* it tells of a time of which the ledger holds records: what they say is not said again,
-  whether it comes from the same files, from a copy that was cut or rotated otherwise, or
-  from a log and later from the bundle around it (``stored``);
+* sources of earlier imports were kept: they are read again with the new ones (``pieces``), and
+  the ledger comes to say what all of them together tell. A record that still follows from them
+  stays, one that does not is superseded, and what is missing is added;
+* sources of an earlier import were not kept, and it tells of the same time: what its records
+  say is not said again (``stored``);
 * the same import was killed: what it stored is found again, the rest is added.
 
-What the ledger says about sources (findings, accounts of lines) goes by the sources
-themselves (``coverage``).
+Where nothing is read again, what the ledger says about sources (findings, accounts of lines)
+goes by the sources themselves (``coverage``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -23,22 +25,30 @@ from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.importers.bundle import Finding
 from kubeledger.importers.coverage import Coverage, coverage_of
 from kubeledger.importers.facts import Fact
+from kubeledger.importers.options import ImportOptions
+from kubeledger.importers.pieces import keep_sources, plan_with_kept
 from kubeledger.importers.pipeline import Pipeline, Progress
 from kubeledger.importers.plan import Plan
+from kubeledger.importers.standing import OWN, StandingRecords
 from kubeledger.importers.stored import WINDOW_NS, Key, StoredFacts, same_body, same_subject
 from kubeledger.ledger.base_content import DroppedImport
 from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.kept import KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Run
 from kubeledger.ledger.records import (
     FindingReported,
     ImportCompleted,
     ImportStarted,
+    RecordsSuperseded,
+    SeqSpan,
     Source,
     SourceAccount,
 )
-from kubeledger.ledger.runs import replay_runs
+from kubeledger.ledger.runs import keyed_replay, replay_runs
+from kubeledger.ledger.superseded import Span
 from kubeledger.ledger.writer import LedgerWriter
+from kubeledger.machine import Record
 
 __all__ = ["BATCH", "History", "NodeReport", "history_of", "ingest"]
 
@@ -55,6 +65,7 @@ class NodeReport(msgspec.Struct):
         added: records appended; ``by_kind`` of them.
         already: all sources had been imported before, so nothing was read.
         resumed: an import that had been killed was completed.
+        superseded: records of earlier imports that hold no more, by what all sources tell.
         left_out: facts of a time that was dropped, which were not taken in again.
         skipped: file -> why it was not read.
         findings: what a user should see.
@@ -70,6 +81,7 @@ class NodeReport(msgspec.Struct):
     by_kind: dict[str, int] = {}
     already: bool = False
     resumed: bool = False
+    superseded: int = 0
     left_out: int = 0
     skipped: dict[str, str] = {}
     findings: list[Finding] = []
@@ -120,9 +132,23 @@ def _add_dropped(ledger: Ledger, node: str, history: History) -> None:
 
 
 def ingest(
-    plan: Plan, ledger: Ledger, writer: LedgerWriter, progress: Progress | None = None
+    plan: Plan,
+    ledger: Ledger,
+    writer: LedgerWriter,
+    options: ImportOptions,
+    progress: Progress | None = None,
+    *,
+    keep: bool = True,
 ) -> NodeReport:
     """Import one bundle.
+
+    Args:
+        plan: of what is new.
+        ledger: where it goes.
+        writer: of the ledger.
+        options: of the user.
+        progress: told now and then how far it is.
+        keep: keep the sources for later imports.
 
     Raises:
         BadInputError: a source cannot be read; what was appended before stays whole, and
@@ -132,15 +158,22 @@ def ingest(
     node = plan.context.node
     history = history_of(ledger, writer, node)
     coverage = coverage_of(plan.bundle.files, history.imported)
-    report = _report(plan)
     _refuse_nothing(plan)
     if plan.digest in history.completed or coverage.is_whole:
         _refuse_another_year(plan, ledger, history)
+        report = _report(plan)
         report.already = True
         return report
-    ingestion = _Ingestion(plan, ledger, writer, history, coverage, progress)
+    store = KeptSources(ledger.path, node)
+    whole = plan_with_kept(plan, options, store, store.imports(history.completed))
+    if whole.reread:
+        coverage = Coverage({})
+    if keep:
+        keep_sources(plan, whole, options, store, len(history.runs))
+    ingestion = _Ingestion(whole, ledger, writer, history, coverage, progress)
     for _ in writer.append_batches(node, ingestion.batches()):
         pass
+    report = _report(whole)
     ingestion.finish(report)
     return report
 
@@ -232,9 +265,16 @@ class _Ingestion:
         # Its records end the ledger: what is missing goes right behind them.
         self._in_place = bool(self._interrupted) and self._interrupted[-1] is last
         self._resumed = self._stored_of(ledger, self._interrupted, same_body)
-        earlier = [run for run in history.runs if _counts(run, plan) and _overlaps(run, plan)]
+        reread = [run for run in history.runs if run.complete and run.digest in plan.reread]
+        self._standing = self._standing_of(ledger, plan, reread)
+        earlier = [
+            run
+            for run in history.runs
+            if _counts(run, plan) and _overlaps(run, plan) and run not in reread
+        ]
         self._earlier = self._stored_of(ledger, earlier, same_subject)
         self._known_findings = set() if coverage.is_empty else self._findings(ledger)
+        self._superseded = 0
         self._dropped_ts_ns = history.dropped_ts_ns
         self._latest_ts_ns: int | None = None
         self._left_out = 0
@@ -242,7 +282,22 @@ class _Ingestion:
     def _stored_of(self, ledger: Ledger, runs: list[Run], key: Key) -> StoredFacts | None:
         if not runs:
             return None
-        return StoredFacts(replay_runs(runs, lambda seq: ledger.records(self._node, seq)), key)
+        return StoredFacts(replay_runs(runs, *self._opened(ledger)), key)
+
+    def _standing_of(self, ledger: Ledger, plan: Plan, runs: list[Run]) -> StandingRecords | None:
+        if not runs:
+            return None
+        records = keyed_replay(runs, *self._opened(ledger))
+        return StandingRecords(records, plan.timing.first_ts_ns)
+
+    def _opened(self, ledger: Ledger) -> tuple[Callable[[int], Iterator[Record]], None, list[Span]]:
+        """How runs are replayed: from where, to the end, without what is superseded already."""
+        superseded = ledger.info(self._node).superseded
+        return (
+            lambda seq: ledger.records(self._node, seq, superseded=True),
+            None,
+            superseded,
+        )
 
     def _findings(self, ledger: Ledger) -> set[FindingReported]:
         return {
@@ -254,7 +309,7 @@ class _Ingestion:
     def batches(self) -> Iterator[list[Draft]]:
         """Drafts of the facts that are new, a batch at a time."""
         batch: list[Draft] = []
-        for fact in self._pipeline.facts():
+        for fact in self._facts():
             draft = self._draft(fact)
             if draft is None:
                 continue
@@ -264,6 +319,18 @@ class _Ingestion:
                 batch = []
         if batch:
             yield batch
+
+    def _facts(self) -> Iterator[Fact]:
+        """The pipeline's facts, and before the last which records they superseded."""
+        for fact in self._pipeline.facts():
+            if self._standing is not None and isinstance(fact.body, ImportCompleted):
+                spans = self._standing.superseded()
+                self._superseded = sum(last - first + 1 for first, last in spans)
+                told = tuple(SeqSpan(first_seq=first, last_seq=last) for first, last in spans)
+                for at in range(0, len(told), BATCH):
+                    body = RecordsSuperseded(digest=fact.body.digest, spans=told[at : at + BATCH])
+                    yield Fact(fact.ts_ns, body, ())
+            yield fact
 
     def _draft(self, fact: Fact) -> Draft | None:
         """The record of a fact; None when it is stored already."""
@@ -290,6 +357,10 @@ class _Ingestion:
 
     def _is_old(self, fact: Fact) -> bool:
         """Whether an earlier import told it; then the fact gets the number of its record."""
+        if self._standing is not None and not isinstance(fact.body, OWN):
+            fact.seq = self._standing.take(fact)
+            if fact.seq is not None:
+                return True
         if isinstance(fact.body, FindingReported):
             return fact.body in self._known_findings
         if fact.body.kind.startswith("ledger."):
@@ -314,3 +385,4 @@ class _Ingestion:
         report.by_kind = dict(sorted(self._by_kind.items()))
         report.resumed = bool(self._interrupted)
         report.left_out = self._left_out
+        report.superseded = self._superseded

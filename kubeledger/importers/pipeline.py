@@ -65,7 +65,7 @@ class Pipeline:
         self._coverage = coverage
         self._progress = progress
         self._read = 0
-        self._total = sum(source.size_bytes for source in plan.sources)
+        self._total = sum(file.digests.size for file in plan.bundle.files)
         self._last_ns = plan.timing.first_ts_ns
         self._starts = StartAssembler(plan.context, plan.version_at)
         self._assemblers: list[Assembler] = [
@@ -135,8 +135,9 @@ class Pipeline:
                 account.records[fact.body.kind] += 1
 
     def totals(self) -> tuple[SourceAccount, ...]:
-        """The accounts of all sources, sorted by file."""
-        return tuple(self.accounts[file].total() for file in sorted(self.accounts))
+        """The accounts of the sources that are new, sorted by file."""
+        new = {source.file for source in self.plan.sources}
+        return tuple(self.accounts[file].total() for file in sorted(self.accounts) if file in new)
 
     def _begin(self) -> Fact:
         timing = self.plan.timing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -30,7 +30,8 @@ class Plan(msgspec.Struct):
 
     Attributes:
         digest: identity of the import.
-        sources: what it reads, sorted by file.
+        sources: what is new in it, sorted by file.
+        reread: digests of earlier imports whose kept sources it reads as well.
     """
 
     bundle: Bundle
@@ -40,6 +41,7 @@ class Plan(msgspec.Struct):
     findings: list[Finding]
     sources: tuple[Source, ...]
     digest: str
+    reread: frozenset[str] = frozenset()
 
     def version_at(self, line: LogLine) -> KubeletVersion:
         """Version of the kubelet process that begins with a line."""
@@ -52,15 +54,22 @@ class Plan(msgspec.Struct):
         return self.version
 
 
-def make_plan(bundle: Bundle, options: ImportOptions) -> Plan:
+def make_plan(
+    bundle: Bundle, options: ImportOptions, given_ts: Mapping[str, int] | None = None
+) -> Plan:
     """Find out whose a bundle is and when it was; nothing is written.
+
+    Args:
+        bundle: all that is read.
+        options: overrides of detection.
+        given_ts: file -> time of documents that tell none, where it is known.
 
     Raises:
         BadInputError: a file that cannot be read.
     """
     node = bundle.node
     version = kubelet_version(bundle, options)
-    timing, findings = timing_of(bundle, options)
+    timing, findings = timing_of(bundle, options, given_ts or {})
     if version.version is None:
         message = "no source tells the kubelet's version; decisions cannot be verified"
         findings.append(Finding("version_unknown", None, message))

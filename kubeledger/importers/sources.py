@@ -53,9 +53,10 @@ class SourceFile:
         truncated: the compressed stream ended early or is damaged (known after reading).
     """
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Path, mtime_ns: int | None = None) -> None:
         self.name = name
         self.path = path
+        self._mtime_ns = mtime_ns
         self.truncated = False
 
     @property
@@ -65,8 +66,8 @@ class SourceFile:
 
     @property
     def mtime_ns(self) -> int:
-        """Modification time of the file."""
-        return self.path.stat().st_mtime_ns
+        """Modification time of the file, or of the one that it is a copy of."""
+        return self.path.stat().st_mtime_ns if self._mtime_ns is None else self._mtime_ns
 
     def chunks(self) -> Iterator[bytes]:
         """The decompressed content; ends early, and says so, where the stream is damaged.

@@ -8,7 +8,7 @@ full times in the log show another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -44,6 +44,7 @@ class Timing(msgspec.Struct):
         documents: in the order of time.
         first_ts_ns, last_ts_ns: span of the bundle.
         starts_ns: when kubelets stated their version, sorted.
+        spans: file -> first and last time, where they are known.
     """
 
     year: int | None
@@ -54,16 +55,22 @@ class Timing(msgspec.Struct):
     first_ts_ns: int
     last_ts_ns: int
     starts_ns: tuple[int, ...] = ()
+    spans: dict[str, tuple[int, int]] = {}
 
 
-def timing_of(bundle: Bundle, options: ImportOptions) -> tuple[Timing, list[Finding]]:
+def timing_of(
+    bundle: Bundle, options: ImportOptions, given_ts: Mapping[str, int]
+) -> tuple[Timing, list[Finding]]:
     """Times of a bundle, and what a reader must know about them.
+
+    ``given_ts`` are times of documents that tell none, by file.
 
     Raises:
         BadInputError: nothing tells the year of a log, not even the file's own time.
     """
     findings: list[Finding] = []
     told = {file.source.name: _told_time(file) for file in bundle.files if file.survey is None}
+    told |= {file: ts_ns for file, ts_ns in given_ts.items() if told.get(file, 0) is None}
     offset_ns = _offset(bundle.logs)
     if offset_ns:
         message = f"the log's times are {offset_ns // (60 * NS_PER_S)} minutes ahead of UTC"
@@ -75,7 +82,8 @@ def timing_of(bundle: Bundle, options: ImportOptions) -> tuple[Timing, list[Find
             f"no source tells the year of the log's lines; {year} is taken, by the file's own time"
         )
         findings.append(Finding("year_guessed", logs[0].source.name, message))
-    spans = [span for log in logs for span in _span(log, year, offset_ns)]
+    of_logs = {log.source.name: tuple(_span(log, year, offset_ns)) for log in logs}
+    spans = [ts_ns for times in of_logs.values() for ts_ns in times]
     times = spans + [ts_ns for ts_ns in told.values() if ts_ns is not None]
     if not times:
         times = [max(file.source.mtime_ns for file in bundle.files)]
@@ -85,7 +93,10 @@ def timing_of(bundle: Bundle, options: ImportOptions) -> tuple[Timing, list[Find
     findings += _doubtful(told, spans)
     documents = _documents(bundle, told, first, last)
     starts = tuple(sorted(_starts(logs, year, offset_ns)))
-    return Timing(year, source, offset_ns, logs, documents, first, last, starts), findings
+    by_file = {file: (min(times), max(times)) for file, times in of_logs.items() if times}
+    by_file |= {each.source.name: (each.ts_ns, each.ts_ns) for each in documents}
+    timing = Timing(year, source, offset_ns, logs, documents, first, last, starts, by_file)
+    return timing, findings
 
 
 def _doubtful(told: dict[str, int | None], spans: list[int]) -> list[Finding]:

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 
 from kubeledger.ledger.base import Begin
 from kubeledger.ledger.manifest import Loss, NodeInfo, Run, SegmentInfo
-from kubeledger.ledger.records import ImportCompleted, ImportStarted, RecordsLost
+from kubeledger.ledger.records import (
+    ImportCompleted,
+    ImportStarted,
+    RecordsLost,
+    RecordsSuperseded,
+)
+from kubeledger.ledger.superseded import merged_spans
 from kubeledger.machine import Body
 
 __all__ = ["IMPORT_KINDS", "INDEXED_KINDS", "begin_segment", "note_records", "without_dropped"]
 
 IMPORT_KINDS = frozenset({ImportStarted.kind, ImportCompleted.kind})
-INDEXED_KINDS = IMPORT_KINDS | {RecordsLost.kind}
+INDEXED_KINDS = IMPORT_KINDS | {RecordsLost.kind, RecordsSuperseded.kind}
 """Kinds whose bodies the counts need."""
 
 
@@ -48,6 +54,9 @@ def note_records(
     for seq, (_, body) in enumerate(records, first_seq):
         if isinstance(body, RecordsLost):
             _note_loss(info, seq, body)
+        elif isinstance(body, RecordsSuperseded):
+            told = [(span.first_seq, span.last_seq) for span in body.spans]
+            info.superseded = merged_spans([*info.superseded, *told])
     known = [ts_ns for ts_ns in (segment.min_ts_ns, segment.max_ts_ns) if ts_ns is not None]
     segment.min_ts_ns = min(times + known, default=None)
     segment.max_ts_ns = max(times + known, default=None)
@@ -85,6 +94,7 @@ def without_dropped(info: NodeInfo, begin: Begin) -> NodeInfo:
         segments=[segment for segment in info.segments if segment.first_seq > begin.seq],
         runs=runs,
         losses=[loss for loss in info.losses if not 0 < loss.seq <= begin.seq],
+        superseded=[span for span in info.superseded if span[1] > begin.seq],
         dropped_seq=begin.seq,
         dropped_head=dropped.chain,
     )

@@ -27,6 +27,7 @@ from kubeledger.ledger.regular import NotRegularError
 from kubeledger.ledger.segments import blocks_of, lines_of, list_segments
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.ledger.storage import make_directory, storage_errors
+from kubeledger.ledger.superseded import is_superseded
 from kubeledger.ledger.writer import LedgerWriter, WriterOptions
 from kubeledger.machine import Record
 from kubeledger.wire.codec import BadLineError, decode_envelope
@@ -120,11 +121,13 @@ class Ledger:
         *,
         verify: Verify = "chain",
         kinds: Collection[str] | None = None,
+        superseded: bool = False,
     ) -> Iterator[Record]:
         """Records in the order of seq; of all nodes, one node after the other, without ``node``.
 
-        Only those of some ``kinds`` if these are given. Memory is flat. Readers need no lock and
-        see a prefix of what a writer writes.
+        Only those of some ``kinds`` if these are given, and those that a later import superseded
+        only if they are asked for. Memory is flat. Readers need no lock and see a prefix of what
+        a writer writes.
 
         Raises:
             DamagedLedgerError: what is read is not what was written; all before it was.
@@ -132,7 +135,10 @@ class Ledger:
         """
         for name in self._chosen(node):
             with self.reading(name, after_seq) as look:
-                yield from look.records(after_seq, verify=verify, kinds=kinds)
+                left_out = [] if superseded else look.superseded
+                for record in look.records(after_seq, verify=verify, kinds=kinds):
+                    if not is_superseded(record.seq, left_out):
+                        yield record
 
     def raw_lines(
         self, node: str, after_seq: int = 0, *, verify: Verify = "chain"

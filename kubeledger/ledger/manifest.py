@@ -145,6 +145,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
 
     Attributes:
         losses: what recoveries did not find, but for losses that dropped records told of.
+        superseded: spans of records that hold no more (``ledger.RecordsSuperseded``), sorted.
         dropped_seq: the records up to here were dropped and are not counted; mostly 0.
         dropped_head: chain digest of that record, 64 hex digits; empty when it is 0.
     """
@@ -152,6 +153,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     segments: list[SegmentInfo] = []
     runs: list[Run] = []
     losses: list[Loss] = []
+    superseded: list[tuple[int, int]] = []
     dropped_seq: int = 0
     dropped_head: str = ""
 

@@ -34,6 +34,8 @@ def is_plausible(node: NodeInfo) -> bool:
         and all(0 <= run.end_seq <= run.last_seq for run in node.runs)
         and all(0 <= (run.reopened_seq or 0) <= run.last_seq for run in node.runs)
         and all(map(_can_be_told, node.losses))
+        and all(0 < first <= last for first, last in node.superseded)
+        and all(later[0] > earlier[1] for earlier, later in pairwise(node.superseded))
         and (node.dropped_seq > 0) == bool(node.dropped_head)
         and _have_digests(node)
     )

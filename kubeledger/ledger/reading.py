@@ -20,6 +20,7 @@ from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
 from kubeledger.ledger.reader import NodeReader, RawLine, Verify
 from kubeledger.ledger.runs import replay_runs
 from kubeledger.ledger.segments import Segment, SegmentGoneError, hold, list_segments
+from kubeledger.ledger.superseded import Span
 from kubeledger.machine import Body, Record
 from kubeledger.wire.codec import chain_of, decode_envelope, decode_line
 
@@ -98,12 +99,25 @@ class Reading:
             _count(info, list(group), first_seqs)
         return info
 
+    @property
+    def superseded(self) -> list[Span]:
+        """Spans of records that hold no more; whoever reads is told of damage by what is read."""
+        try:
+            return self.info().superseded
+        except DamagedLedgerError:
+            return self._counted.superseded
+
     def replay(
         self, *, upto_ts_ns: int | None = None, verify: Verify = "chain"
     ) -> Iterator[Record]:
         """Records in the order of time, as a fold wants them (:mod:`kubeledger.ledger.runs`)."""
-        runs = self.info().runs
-        yield from replay_runs(runs, lambda seq: self.records(seq, verify=verify), upto_ts_ns)
+        info = self.info()
+        yield from replay_runs(
+            info.runs,
+            lambda seq: self.records(seq, verify=verify),
+            upto_ts_ns,
+            info.superseded,
+        )
 
     def content(self) -> BaseContent | None:
         """What is kept in place of dropped records; None when nothing was dropped.

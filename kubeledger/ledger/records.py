@@ -22,6 +22,8 @@ __all__ = [
     "RecordsDropped",
     "RecordsLost",
     "RecordsRedacted",
+    "RecordsSuperseded",
+    "SeqSpan",
     "Source",
     "SourceAccount",
 ]
@@ -127,6 +129,30 @@ class RecordsRedacted(Observation, frozen=True, kw_only=True, forbid_unknown_fie
     kind: ClassVar[str] = "ledger.RecordsRedacted"
     records: int
     key_check: str
+
+
+class SeqSpan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Consecutive record numbers, both ends included."""
+
+    first_seq: int
+    last_seq: int
+
+
+class RecordsSuperseded(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Records of earlier imports hold no more: an import that knew more told them otherwise.
+
+    An import reads what the ledger kept of the node's sources again, together with what is new.
+    Records that follow from all of them stay; these do not. They remain in the ledger and its
+    chain, and neither state nor views, verdicts or exports show them.
+
+    Attributes:
+        digest: of the import that read them again.
+        spans: (n,) their numbers, sorted; at most 1000 spans a record.
+    """
+
+    kind: ClassVar[str] = "ledger.RecordsSuperseded"
+    digest: str
+    spans: tuple[SeqSpan, ...]
 
 
 class EarlierDrop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

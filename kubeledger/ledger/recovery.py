@@ -165,6 +165,7 @@ def _count(
         segments=[],
         runs=[msgspec.structs.replace(run) for run in known.runs],
         losses=[msgspec.structs.replace(loss) for loss in known.losses],
+        superseded=list(known.superseded),
     )
     by_first = {segment.first_seq: segment for segment in known.segments}
     marks = dict.fromkeys([known.last_seq, *(loss.last_seq for loss in info.losses)], b"")

@@ -15,9 +15,10 @@ from heapq import heappop, heappush
 from itertools import islice, pairwise
 
 from kubeledger.ledger.manifest import Run
+from kubeledger.ledger.superseded import Span, is_superseded
 from kubeledger.machine import Record
 
-__all__ = ["replay_runs", "replays_in_seq_order"]
+__all__ = ["keyed_replay", "replay_runs", "replays_in_seq_order"]
 
 _Keyed = tuple[int, int, Record]  # latest time in the run so far, seq, record
 
@@ -40,6 +41,7 @@ def replay_runs(
     runs: Sequence[Run],
     records_after: Callable[[int], Iterator[Record]],
     upto_ts_ns: int | None = None,
+    superseded: Sequence[Span] = (),
 ) -> Iterator[Record]:
     """Records of all runs in the order of replay.
 
@@ -47,7 +49,19 @@ def replay_runs(
         runs: all runs of the node.
         records_after: opens a stream of the records behind a seq.
         upto_ts_ns: stop behind the last record whose key is not later; None: all.
+        superseded: spans of records that are left out; they count for the order.
     """
+    for _, record in keyed_replay(runs, records_after, upto_ts_ns, superseded):
+        yield record
+
+
+def keyed_replay(
+    runs: Sequence[Run],
+    records_after: Callable[[int], Iterator[Record]],
+    upto_ts_ns: int | None = None,
+    superseded: Sequence[Span] = (),
+) -> Iterator[tuple[int, Record]]:
+    """As :func:`replay_runs`, each record with the latest time in its run so far."""
     waiting = deque(sorted(runs, key=_first_key))
     under_way: list[tuple[int, int, Record, Iterator[_Keyed]]] = []  # a heap; seqs are unique
     while waiting or under_way:
@@ -65,7 +79,8 @@ def replay_runs(
         while item is not None and (until is None or item[:2] < until):
             if upto_ts_ns is not None and item[0] > upto_ts_ns:
                 return
-            yield item[2]
+            if not is_superseded(item[1], superseded):
+                yield item[0], item[2]
             item = next(stream, None)
         if item is not None:
             heappush(under_way, (*item, stream))

@@ -24,6 +24,7 @@ __all__ = ["load"]
 
 _TAIL = "stored.tail"
 _ROWS = "stored.rows"
+_SUPERSEDED = "stored.superseded"
 _LOCKS = (
     "SET TimeZone = 'UTC'",
     "SET python_enable_replacements = false",
@@ -73,7 +74,7 @@ def load(
     covered = history.cover() if wanted else Coverage([], {})
     _load_tail(connection, history.ledger, covered if wanted else None, needs, spill)
     create_verdicts(connection, history.ledger, spill, verify=needs.verdicts)
-    _create_rows(connection, covered.paths)
+    _create_rows(connection, covered.paths, _superseded(history.ledger))
     for view in load_views().values():
         _create_view(connection, view)
     for lock in _LOCKS:
@@ -115,7 +116,20 @@ def _copy_tail(ledger: Ledger, covered: Coverage, path: Path) -> None:
             file.writelines(raw.line for raw in ledger.raw_lines(node, after_seq))
 
 
-def _create_rows(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> None:
+def _superseded(ledger: Ledger) -> list[tuple[str, int, int]]:
+    """Node, first and last record of each span that a later import superseded."""
+    return [
+        (node, first, last)
+        for node in ledger.nodes()
+        for first, last in ledger.info(node).superseded
+    ]
+
+
+def _create_rows(
+    connection: duckdb.DuckDBPyConnection,
+    paths: list[str],
+    superseded: list[tuple[str, int, int]],
+) -> None:
     columns = ", ".join(ROW_COLUMNS)
     rows = f"SELECT {columns} FROM ({rows_sql(_TAIL)})"
     if paths:
@@ -124,6 +138,16 @@ def _create_rows(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> Non
         # The partitions' names repeat what the rows hold.
         history = f"read_parquet({files}, hive_partitioning = false)"
         rows = f"SELECT {columns} FROM {history} UNION ALL {rows}"
+    if superseded:
+        # Few spans stand for many records; as numbers they are joined by a hash.
+        connection.execute(f"CREATE TABLE {_SUPERSEDED} (node VARCHAR, seq BIGINT)")
+        connection.executemany(
+            f"INSERT INTO {_SUPERSEDED} SELECT ?, unnest(range(?, ? + 1))", superseded
+        )
+        rows = (
+            f"SELECT {columns} FROM ({rows}) AS r"
+            f" ANTI JOIN {_SUPERSEDED} AS s ON r.node = s.node AND r.seq = s.seq"
+        )
     connection.execute(f"CREATE VIEW {_ROWS} AS {rows}")
     names = ", ".join(column.name for column in load_views()[RECORDS].columns)
     connection.execute(f"CREATE VIEW {RECORDS} AS SELECT {names} FROM {_ROWS}")

@@ -44,6 +44,7 @@ TEMPLATES: Mapping[str, str] = {
     "ledger.RecordsDropped": "records {first_seq} to {last_seq} were dropped: {policy}",
     "ledger.RecordsLost": "records {first_seq} to {last_seq} had been acknowledged and are lost",
     "ledger.RecordsRedacted": "{records} records before this one hold pseudonyms",
+    "ledger.RecordsSuperseded": "records of earlier imports hold no more",
     "lifecycle.ContainerDied": "container died[, exit code {exit_code}]",
     "lifecycle.ContainerKilled": "container killed[ ({reason})][: {message}]",
     "lifecycle.ContainerRestarted": "container started again[ ({reason})]",

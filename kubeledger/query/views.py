@@ -118,7 +118,7 @@ def _parse_view(name: str, source: str) -> View:
 def _records_table() -> View:
     columns = (
         ("node", "VARCHAR", "node the fact is about"),
-        ("seq", "BIGINT", "number of the record on its node, gapless from 1"),
+        ("seq", "BIGINT", "number of the record on its node; superseded ones are missing"),
         ("ts", "TIMESTAMP", "when, UTC, cut to microseconds"),
         ("ts_ns", "BIGINT", "when, in nanoseconds since the Unix epoch, exact"),
         ("role", "VARCHAR", "`observation` or `decision`"),
@@ -134,7 +134,7 @@ def _records_table() -> View:
     )
     return View(
         name=RECORDS,
-        doc="Every record as it is stored. The views read this table.",
+        doc="Every record as it is stored, but for superseded ones. The views read this table.",
         kinds=None,
         evidence=True,
         columns=tuple(Column(name=n, type=t, comment=c) for n, t, c in columns),

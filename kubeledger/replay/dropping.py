@@ -9,6 +9,7 @@ import msgspec
 from kubeledger.kube.keys import pod_key
 from kubeledger.ledger.base import Base
 from kubeledger.ledger.base_content import BaseContent, DroppedImport, encode_content
+from kubeledger.ledger.kept import KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.records import (
@@ -19,6 +20,7 @@ from kubeledger.ledger.records import (
 )
 from kubeledger.ledger.retention import Choice, Policy, choose
 from kubeledger.ledger.runs import replay_runs
+from kubeledger.ledger.superseded import is_superseded
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, NodeObserved, SettingsObserved
@@ -90,6 +92,7 @@ def drop_by_policy(ledger: Ledger, policy: Policy, now_ns: int) -> list[Dropped]
                     continue
                 dropped, data, ts_ns = _Gathering(look, choice.last_seq).told(policy, now_ns)
             seq = writer.drop(node, dropped, data, ts_ns)
+            KeptSources(ledger.path, node).forget_before(dropped.latest_ts_ns)
             found.append(Dropped(node=node, choice=choice, record_seq=seq))
     return found
 
@@ -105,7 +108,8 @@ class _Gathering:
         self._look = look
         self._last_seq = last_seq
         self._before = look.content()
-        self._runs = look.info().runs
+        info = look.info()
+        self._runs, self._superseded = info.runs, info.superseded
         self._counts: Counter[str] = Counter()
         self._imports: dict[str, DroppedImport] = {}
         self._begun: list[str] = []
@@ -163,12 +167,14 @@ class _Gathering:
             if run.first_seq <= self._last_seq
         ]
         for record in replay_runs(runs, lambda seq: self._look.records(seq, verify="crc")):
+            superseded = is_superseded(record.seq, self._superseded)
             if not self._counts:
                 self._first_ts_ns = self._last_ts_ns = record.ts_ns
             self._first_ts_ns = min(self._first_ts_ns, record.ts_ns)
             self._last_ts_ns = max(self._last_ts_ns, record.ts_ns)
             self._counts[record.kind] += 1
-            evolve(state, record)
+            if not superseded:
+                evolve(state, record)
         # The state after all of them, whichever came last in the order of time.
         state.seq = self._last_seq
         return state
@@ -186,7 +192,8 @@ class _Gathering:
             if kind_of(raw.line) in _READ_AGAIN:
                 record = decode_line(raw.line)
                 self._note(record)
-                self._carry(record, raw.line)
+                if not is_superseded(record.seq, self._superseded):
+                    self._carry(record, raw.line)
 
     def _note(self, record: Record) -> None:
         body = record.body

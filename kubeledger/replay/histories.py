@@ -12,6 +12,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import NODES, node_directory
 from kubeledger.ledger.reading import DroppedMeanwhileError, Reading
 from kubeledger.ledger.standalone import read_recording
+from kubeledger.ledger.superseded import is_superseded
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.replay.bases import decoded_base
@@ -96,7 +97,9 @@ def _history_of_node(ledger: Ledger, node: str) -> History:
             if kinds is None:
                 yield from look.replay()
             else:
-                yield from look.records(verify="crc", kinds=kinds)
+                superseded = look.superseded
+                records = look.records(verify="crc", kinds=kinds)
+                yield from (r for r in records if not is_superseded(r.seq, superseded))
 
     def pick(seqs: Collection[int]) -> list[Record]:
         known = {record.seq: record for record in carried}

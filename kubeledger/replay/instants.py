@@ -13,6 +13,7 @@ from kubeledger.ledger.manifest import NodeInfo, Run
 from kubeledger.ledger.reading import DroppedMeanwhileError, Reading
 from kubeledger.ledger.runs import replay_runs
 from kubeledger.ledger.snapshots import SnapshotStore
+from kubeledger.ledger.superseded import is_superseded
 from kubeledger.machine import Record
 from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
@@ -90,6 +91,11 @@ def _refuse_what_is_not_there(
             f"{look.node} has no record {seq}",
             advice=f"its records are {look.begin.seq + 1} to {info.last_seq}",
         )
+    if seq is not None and is_superseded(seq, info.superseded):
+        raise BadQuestionError(
+            f"record {seq} was superseded by a later import, so no state follows from it",
+            advice="ask for a record that holds (`kubeledger ls`), or for a time",
+        )
     if base is None:
         return
     if seq is not None and 0 < seq < look.begin.seq:
@@ -162,7 +168,7 @@ def records_behind(
         upto_ts_ns: stop behind the last record of this time; None: all.
     """
     runs = [_behind(run, state) for run in info.runs if run.last_seq > state.seq]
-    return replay_runs(runs, look.records, upto_ts_ns)
+    return replay_runs(runs, look.records, upto_ts_ns, info.superseded)
 
 
 def _behind(run: Run, state: NodeState) -> Run:

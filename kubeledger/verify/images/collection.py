@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 import msgspec
 
@@ -42,6 +43,7 @@ class Collection(msgspec.Struct, kw_only=True):
     Attributes:
         facts: of the kubelet that ran; None when its version is not known.
         start: None when it had no space pass, or none is recorded.
+        passes_at_start: detect passes of the process before the start.
         removals: in their order.
         options: passes of which one is its own; None until its first removal or its end.
         end: None while it runs, and when no end is recorded.
@@ -55,6 +57,7 @@ class Collection(msgspec.Struct, kw_only=True):
 
     facts: ImageFacts | None = None
     start: Record | None = None
+    passes_at_start: int = 0
     removals: list[Record] = []
     options: tuple[DetectPass, ...] | None = None
     end: Record | None = None
@@ -271,7 +274,8 @@ def _undecided(bench: Bench, case: Case, record: Record, missing: list[str]) -> 
     body = record.body
     assert isinstance(body, ImageDeleted)
     subject = f"image/{body.image_id}"
-    earlier = [r for r in case.of.removals if r.seq < record.seq and r.body == body]
+    before = takewhile(lambda r: r is not record, case.of.removals)
+    earlier = any(r.body == body for r in before)
     if case.policy.disabled and not case.policy.missing:
         why = f"image GC does not run: {case.policy.disabled!r}"
     elif earlier:

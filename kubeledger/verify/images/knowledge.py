@@ -54,11 +54,13 @@ class DetectPass(msgspec.Struct, frozen=True):
 
     Attributes:
         record: its record.
+        number: of how many passes of the process it is, in the order of replay.
         in_use: IDs of the images that it saw in use.
         known: image ID -> what is known after it.
     """
 
     record: Record
+    number: int
     in_use: frozenset[str]
     known: dict[str, KnownImage]
 
@@ -68,6 +70,7 @@ class Passes:
 
     Attributes:
         recent: the newest ones, oldest first.
+        count: how many there were.
         fresh: the first pass of the process knew no image: the records begin with the
             process; None before the first pass.
         seen: images that any pass listed, the newest ones, and that were not removed.
@@ -75,6 +78,7 @@ class Passes:
 
     def __init__(self) -> None:
         self.recent: list[DetectPass] = []
+        self.count = 0
         self.fresh: bool | None = None
         self.seen: dict[str, None] = {}
         self._known: dict[str, KnownImage] = {}
@@ -114,7 +118,8 @@ class Passes:
         in_use = frozenset(image.image_id for image in body.images if image.in_use)
         horizon_ns = record.ts_ns - _LOOP_NS
         kept = [p for p in self.recent if p.record.ts_ns >= horizon_ns]
-        self.recent = [*kept[1 - _RECENT_MAX :], DetectPass(record, in_use, known)]
+        self.count += 1
+        self.recent = [*kept[1 - _RECENT_MAX :], DetectPass(record, self.count, in_use, known)]
 
     def deleted(self, image_id: str) -> None:
         """The image manager removed an image, and its record with it."""

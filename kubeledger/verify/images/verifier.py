@@ -58,6 +58,7 @@ class ImagesVerifier(Verifier):
         self._started_ns: int | None = None
         self._process_ns: int | None = None
         self._previous_end: Record | None = None
+        self._passes_at_end = 0
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Sizes of the disk, which the log of a collection does not hold."""
@@ -89,10 +90,10 @@ class ImagesVerifier(Verifier):
         self._disk.last = None
         self._started_ns = record.ts_ns
         self._process_ns = record.ts_ns if body.from_start else None
-        self._previous_end = None
+        self._previous_end, self._passes_at_end = None, 0
 
     def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
-        self._previous_end = None
+        self._previous_end, self._passes_at_end = None, 0
         self._process_ns = None
 
     def _disk_seen(self, record: Record, body: Body, state: NodeState) -> None:
@@ -120,6 +121,7 @@ class ImagesVerifier(Verifier):
             self._close()
             collection = self._open(record)
         collection.start, collection.last_ns = record, record.ts_ns
+        collection.passes_at_start = self._passes.count
         facts = self._facts
         if facts is not None and facts.detects_before_disk_check and collection.options is None:
             collection.options = self._passes_before(record)
@@ -166,7 +168,7 @@ class ImagesVerifier(Verifier):
         self._freeze(collection, record)
         collection.end = record
         self._close()
-        self._previous_end = record
+        self._previous_end, self._passes_at_end = record, self._passes.count
 
     # -- collections -----------------------------------------------------------------------
 
@@ -198,14 +200,13 @@ class ImagesVerifier(Verifier):
             collection.options = self._passes_before(record)
         else:
             recent = self._passes.recent
-            collection.options = tuple(p for p in recent if p.record.seq > start.seq)
+            collection.options = tuple(p for p in recent if p.number > collection.passes_at_start)
 
     def _passes_before(self, record: Record) -> tuple[DetectPass, ...]:
         horizon_ns = record.ts_ns - _OWN_PASS_NS
-        before = self._previous_end
-        since = 0 if before is None else before.seq
+        since = self._passes_at_end
         return tuple(
-            p for p in self._passes.recent if p.record.ts_ns >= horizon_ns and p.record.seq > since
+            p for p in self._passes.recent if p.record.ts_ns >= horizon_ns and p.number > since
         )
 
     def _expire(self, now_ns: int) -> None:

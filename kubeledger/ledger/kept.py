@@ -1,0 +1,147 @@
+"""Sources that a ledger keeps: ``nodes/<node>/kept``, so that a later import can read them again.
+
+What a bundle tells follows from all of its files together. Where they come in pieces, each
+import reads what came before once more, and superseded records are told apart from those that
+stay (``importers.ingest``). ``<digest of the import>.json`` lists its sources, with a CRC over
+itself; ``<digest of the content>.zst`` is a source's content. Neither proves anything: what is
+damaged or missing is not read again, and its records stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from kubeledger.ledger.names import NODES, TEMPORARY_SUFFIX, node_directory
+from kubeledger.ledger.regular import read_regular
+from kubeledger.ledger.sealed_json import save_sealed, unsealed
+from kubeledger.ledger.storage import make_directory, new_file, remove, storage_errors
+
+__all__ = ["KEPT", "REREAD_BYTES_MAX", "KeptImport", "KeptSource", "KeptSources"]
+
+KEPT = "kept"
+REREAD_BYTES_MAX = 1 << 30
+"""Bytes of content up to which sources are kept: each import reads all of them again."""
+
+_LEVEL = 6
+_INDEX_SUFFIX = ".json"
+_CONTENT_SUFFIX = ".zst"
+_INDEX_BYTES_MAX = 64 << 20
+
+
+class KeptSource(msgspec.Struct, frozen=True, kw_only=True):
+    """One file that an import read.
+
+    Attributes:
+        file, format, size_bytes, digest: as in ``ledger.records.Source``.
+        mtime_ns: its modification time.
+        first_ts_ns, last_ts_ns: the times that the import gave to it.
+    """
+
+    file: str
+    format: str
+    size_bytes: int
+    digest: str
+    mtime_ns: int
+    first_ts_ns: int
+    last_ts_ns: int
+
+
+class KeptImport(msgspec.Struct, frozen=True, kw_only=True):
+    """One import whose sources are kept.
+
+    Attributes:
+        digest: as in ``ImportStarted``.
+        number: of how many imports this is; they are read again in this order.
+        name: of the bundle.
+        kubelet_version, year: options that the user gave.
+        sources: sorted by file.
+    """
+
+    digest: str
+    number: int
+    name: str
+    kubelet_version: str | None
+    year: int | None
+    sources: tuple[KeptSource, ...]
+
+
+class KeptSources:
+    """The kept sources of one node."""
+
+    def __init__(self, ledger: Path, node: str) -> None:
+        """Nothing is read yet, and the node need not be there."""
+        self._directory = ledger / NODES / node_directory(node) / KEPT
+
+    def imports(self, completed: Iterable[str]) -> list[KeptImport]:
+        """Imports whose sources are all there, in their order.
+
+        Args:
+            completed: digests of completed imports; others do not count.
+        """
+        found = []
+        for digest in sorted(set(completed)):
+            known = self._load(digest)
+            if known is not None and all(self.content(s.digest).is_file() for s in known.sources):
+                found.append(known)
+        return sorted(found, key=lambda known: (known.number, known.digest))
+
+    def content(self, digest: str) -> Path:
+        """Where a source's content stands, compressed."""
+        return self._directory / (digest + _CONTENT_SUFFIX)
+
+    def keep(self, kept: KeptImport, contents: Iterable[tuple[str, Iterator[bytes]]]) -> None:
+        """Keep an import's sources; contents that are there are not written again.
+
+        Raises:
+            LedgerUnavailableError: the operating system refused.
+        """
+        with storage_errors("keep the sources", self._directory):
+            make_directory(self._directory)
+            for digest, chunks in contents:
+                path = self.content(digest)
+                if path.is_file():
+                    continue
+                # Its digest is proved before it is read again, so it need not last.
+                packer = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
+                temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+                with new_file(temporary, durable=False) as file:
+                    for chunk in chunks:
+                        file.write(packer.compress(chunk))
+                    file.write(packer.flush())
+                temporary.replace(path)
+            save_sealed(self._directory / (kept.digest + _INDEX_SUFFIX), kept)
+
+    def forget_before(self, ts_ns: int) -> None:
+        """Remove imports all of whose sources are of a time up to ``ts_ns``, which was dropped.
+
+        Raises:
+            LedgerUnavailableError: a file cannot be removed.
+        """
+        if not self._directory.is_dir():
+            return
+        with storage_errors("remove kept sources", self._directory):
+            wanted = set()
+            for path in sorted(self._directory.iterdir()):
+                if path.name.endswith(_INDEX_SUFFIX):
+                    known = self._load(path.name.removesuffix(_INDEX_SUFFIX))
+                    if known is None or all(s.last_ts_ns <= ts_ns for s in known.sources):
+                        remove(path)
+                    else:
+                        wanted |= {self.content(source.digest).name for source in known.sources}
+            for path in sorted(self._directory.iterdir()):
+                if not path.name.endswith(_INDEX_SUFFIX) and path.name not in wanted:
+                    remove(path)
+
+    def _load(self, digest: str) -> KeptImport | None:
+        with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            data = read_regular(self._directory / (digest + _INDEX_SUFFIX), _INDEX_BYTES_MAX)
+            text = unsealed(data)
+            if text is not None:
+                kept = msgspec.json.decode(text, type=KeptImport)
+                return kept if kept.digest == digest else None
+        return None
