@@ -223,8 +223,11 @@ def _text(value: object) -> str:
 
 
 def _json_column(value: object) -> object:
-    """A column of type JSON as what it stands for."""
-    return _plain(json.loads(value) if isinstance(value, str) else value)
+    """A column of type JSON as what it stands for; as text where it is nested too deep."""
+    try:
+        return _plain(json.loads(value) if isinstance(value, str) else value)
+    except RecursionError:
+        return value
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any value that DuckDB returns, and JSON

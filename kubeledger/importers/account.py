@@ -101,6 +101,12 @@ class Account:
         del self._shapes[shape]
         return self._fact(shape, entry, ts_ns)
 
+    def misread(self, shape: str, line: int, evidence: Evidence, ts_ns: int) -> Fact:
+        """A line that counts as understood was not; the fact that says so."""
+        self.understood -= 1
+        self._not_understood += 1
+        return self._fact(shape, _Shape(evidence, [line]), ts_ns)
+
     def leave_out(self, lines: int) -> None:
         """Take down lines that are not read, because another log holds them, too."""
         self.lines += lines

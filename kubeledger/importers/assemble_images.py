@@ -260,7 +260,7 @@ class ImageAssembler(QueuedAssembler):
         self._passes.end()
         usage, high, low, amount = numbers
         if usage is None or high is None or low is None or amount is None:
-            return
+            raise ValueError("an amount is no number, or one that no kubelet has")
         body = GarbageCollectionStarted(
             usage_percent=usage,
             high_threshold_percent=high,

@@ -23,7 +23,7 @@ from kubeledger.importers.unpack import (
     FILES_MAX,
     SPOOL_MAX,
     copy_stream,
-    is_tar,
+    is_archive,
     spool_errors,
     unpack,
 )
@@ -84,7 +84,7 @@ def _collect_one(text: str, spool: Path) -> Collected:
     if not is_file:
         raise BadInputError("is neither a regular file nor a directory", file=text)
     source = SourceFile(_printable(path.name), path)
-    if is_tar(source):
+    if is_archive(source):
         return _from_tar(text, source, spool)
     return Collected(text, False, [source], {}, path.resolve().parent.name)
 
@@ -107,7 +107,7 @@ def _from_stdin(spool: Path) -> Collected:
         with target.open("wb") as out:
             copy_stream(sys.stdin.buffer, out, SPOOL_MAX, "-")
     source = SourceFile("stdin", target)
-    if is_tar(source):
+    if is_archive(source):
         return _from_tar("-", source, spool / "tree")
     return Collected("-", False, [source], {})
 
@@ -144,7 +144,7 @@ def _from_directory(text: str, root: Path) -> Collected:
 def _take(collected: Collected, source: SourceFile) -> None:
     """Take in a file, unless it is an archive: a bundle in a bundle would be another node's."""
     try:
-        inner = is_tar(source)
+        inner = is_archive(source)
     except BadInputError:  # told when the file is looked at
         inner = False
     if inner:
@@ -194,7 +194,8 @@ def _from_tar(text: str, source: SourceFile, spool: Path) -> Collected:
     if unpacked.damage:
         message = f"archive {source.name} is damaged: {unpacked.damage}; what is whole is read"
         findings.append(Finding("truncated", None, message))
-    name = _strip_top(unpacked.files) or source.plain_name.partition(".tar")[0]
+    plain = source.plain_name.partition(".tar")[0].removesuffix(".zip")
+    name = _strip_top(unpacked.files) or plain
     collected = Collected(text, True, [], unpacked.skipped, name, findings)
     for file in unpacked.files:
         _take(collected, file)

@@ -95,11 +95,21 @@ class Pipeline:
             flaw = body_flaw(fact.body)
             if flaw is None and not is_storable(fact.ts_ns):
                 flaw = f"its time is not in the years {YEARS}"
+            if flaw is not None:
+                yield from self._misread(fact)
             sound = fact if flaw is None else self._rejected(fact, flaw)
             if isinstance(sound.body, FindingReported):
                 found = sound.body
                 self.findings.append(Finding(found.finding, found.file, found.message))
             yield sound
+
+    def _misread(self, fact: Fact) -> Iterator[Fact]:
+        """The line of a fact that no ledger can hold was not understood after all."""
+        place = fact.evidence[0] if fact.evidence else None
+        if place is not None and place.line is not None and place.text is not None:
+            shape = shape_of("", place.text, False)
+            ts_ns = self.plan.timing.first_ts_ns
+            yield self.accounts[place.file].misread(shape, place.line, place, ts_ns)
 
     def _rejected(self, fact: Fact, flaw: str) -> Fact:
         """In place of a fact that no ledger can hold, the finding that says so."""

@@ -1,4 +1,4 @@
-"""Archives taken apart: members become numbered files, so that their names can do no harm.
+"""Archives (tar, zip) taken apart: members become numbered files; their names can do no harm.
 
 What a member is called matters to records only; on this machine it never names a file. An
 archive that ends early or is damaged still gives the members before the damage.
@@ -6,19 +6,24 @@ archive that ends early or is damaged still gives the members before the damage.
 
 from __future__ import annotations
 
+import lzma
 import os
+import stat
 import tarfile
+import zipfile
+import zlib
+from calendar import timegm
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import msgspec
 
 from kubeledger.errors import BadInputError
 from kubeledger.importers.sources import CHUNK, SourceFile
 
-__all__ = ["FILES_MAX", "SPOOL_MAX", "Unpacked", "copy_stream", "is_tar", "unpack"]
+__all__ = ["FILES_MAX", "SPOOL_MAX", "Unpacked", "copy_stream", "is_archive", "unpack"]
 
 FILES_MAX = 200_000
 SPOOL_MAX = 64 << 30
@@ -29,6 +34,9 @@ RATIO_FLOOR = 1 << 30
 """Bytes up to which any ratio is believed."""
 
 _HEAD = 512
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_ENCRYPTED = 1
+_DAMAGED_MEMBER = (zipfile.BadZipFile, zlib.error, EOFError, lzma.LZMAError, NotImplementedError)
 
 
 class Unpacked(msgspec.Struct):
@@ -45,7 +53,21 @@ class Unpacked(msgspec.Struct):
     damage: str = ""
 
 
-def is_tar(source: SourceFile) -> bool:
+def is_archive(source: SourceFile) -> bool:
+    """A tar archive, compressed or not, or a zip archive."""
+    return _is_zip(source) or _is_tar(source)
+
+
+def _is_zip(source: SourceFile) -> bool:
+    """The file itself begins like a zip archive, be it an empty one."""
+    try:
+        with source.path.open("rb") as file:
+            return file.read(4) in _ZIP
+    except OSError:  # told when the content is asked for
+        return False
+
+
+def _is_tar(source: SourceFile) -> bool:
     """The content, unpacked if need be, begins like a tar archive."""
     head = source.head(_HEAD)
     if len(head) < _HEAD or head[257:262] != b"ustar":
@@ -68,7 +90,10 @@ def unpack(source: SourceFile, spool: Path, label: str) -> Unpacked:
     unpacker = _Unpacker(spool, label, limit)
     with spool_errors(label):
         spool.mkdir(parents=True)
-        unpacker.read(source)
+        if _is_zip(source):
+            unpacker.read_zip(source.path)
+        else:
+            unpacker.read(source)
     unpacked = Unpacked([unpacker.files[name] for name in sorted(unpacker.files)], unpacker.skipped)
     if source.truncated or unpacker.damage:
         unpacked.damage = unpacker.damage or "it ends early"
@@ -186,14 +211,37 @@ class _Unpacker:
                 self.files.pop(name, None)
                 self.skipped[name] = "cut off: the archive ends in it"
 
+    def read_zip(self, path: Path) -> None:
+        """All members of a zip archive that are whole."""
+        try:
+            archive = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, ValueError, OSError) as error:
+            raise BadInputError(f"is a damaged archive: {error}", file=self._label) from None
+        with archive:
+            for member in archive.infolist():
+                name = self._safe_name(member.filename)
+                mode = member.external_attr >> 16
+                if member.is_dir():
+                    continue
+                if member.flag_bits & _ENCRYPTED:
+                    self.skipped[name] = "encrypted"
+                elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+                    self.skipped[name] = "no regular file"
+                else:
+                    self._zipped(archive, member, name)
+
+    def _zipped(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> None:
+        self._admit(member.file_size)
+        try:
+            with archive.open(member) as stream:
+                self._write(stream, name, member.file_size, _zip_time_s(member))
+        except _DAMAGED_MEMBER as error:
+            self.skipped[name] = f"cut off: {error}"
+            self.damage = self.damage or f"{name} is damaged"
+
     def _name(self, member: tarfile.TarInfo) -> str:
         """What records will call a member; empty for what is not taken."""
-        path = PurePosixPath(member.name)
-        if path.is_absolute() or ".." in path.parts:
-            raise BadInputError(
-                f"holds a member that leads out of it: {member.name}", file=self._label
-            )
-        name = str(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        name = self._safe_name(member.name)
         if member.isdir():
             return ""
         reason = _refusal(member, name)
@@ -201,28 +249,56 @@ class _Unpacker:
             self.skipped[name] = reason
         return "" if reason else name
 
+    def _safe_name(self, told: str) -> str:
+        path = PurePosixPath(told)
+        if path.is_absolute() or ".." in path.parts:
+            raise BadInputError(f"holds a member that leads out of it: {told}", file=self._label)
+        return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
     def _member(self, archive: tarfile.TarFile, member: tarfile.TarInfo, name: str) -> None:
+        self._admit(member.size)
+        stream = archive.extractfile(member)
+        assert stream is not None, "only regular members come here"
+        self._write(stream, name, member.size, member.mtime)
+
+    def _admit(self, size_bytes: int) -> None:
+        """Count a member.
+
+        Raises:
+            BadInputError: it is too much.
+        """
         self._count += 1
-        self._total += member.size
+        self._total += size_bytes
         if self._count > FILES_MAX or self._total > self._limit:
             raise BadInputError(
                 f"unpacks to more than {FILES_MAX} files or {self._limit} bytes",
                 file=self._label,
                 advice="unpack it by hand if that is right",
             )
-        stream = archive.extractfile(member)
-        assert stream is not None, "only regular members come here"
+
+    def _write(self, stream: IO[bytes], name: str, size_bytes: int, written_s: float) -> None:
         target = self._spool / str(self._count)
         with target.open("wb") as out:
-            while chunk := stream.read(CHUNK):
+            # Never more than the archive told: that is what was counted.
+            while (left := size_bytes - out.tell()) > 0 and (
+                chunk := stream.read(min(CHUNK, left))
+            ):
                 out.write(chunk)
         os.utime(target, (0, 0))  # the time of unpacking is nobody's, and another each time
         with suppress(ValueError, OverflowError, OSError, TypeError):  # a time that is none
-            os.utime(target, (member.mtime, member.mtime))
+            os.utime(target, (written_s, written_s))
         self.skipped.pop(name, None)
         if name in self.files:
             self.skipped[f"{name} (an earlier one)"] = "the archive holds a later one of this name"
         self.files[name] = SourceFile(name, target)
+
+
+def _zip_time_s(member: zipfile.ZipInfo) -> int:
+    """Seconds since the epoch; a zip tells no zone, so it is good for the year only."""
+    try:
+        return timegm((*member.date_time, 0, 0, 0))
+    except ValueError:
+        return 0
 
 
 def _refusal(member: tarfile.TarInfo, name: str) -> str:

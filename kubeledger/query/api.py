@@ -55,7 +55,10 @@ class Rows:
             BadQuestionError: the query failed or took too long.
         """
         while batch := self._clock.run(lambda: self._cursor.fetchmany(_FETCH_ROWS)):
+            began_s = time.thread_time()
             yield from batch
+            # What is made of the rows is work, too; waiting for a reader of the output is none.
+            self._clock.spend(time.thread_time() - began_s)
         self._cursor.close()
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -74,7 +77,8 @@ class Queryable:
     when records were appended since.
 
     Attributes:
-        timeout_s: seconds that one query may take in DuckDB, loading left out.
+        timeout_s: seconds that one query may take in DuckDB and for what is made of its rows,
+            loading left out.
     """
 
     def __init__(
@@ -178,7 +182,7 @@ def connect(
 
 
 class _TimeLimit:
-    """Counts the time that DuckDB works for one query, not that of who takes its rows."""
+    """Counts the time that one query takes in DuckDB, and the work of who takes its rows."""
 
     def __init__(
         self,
@@ -206,10 +210,7 @@ class _TimeLimit:
             answer = answers.get(timeout=max(self._left_s, 0.001))
         except Empty:
             self._stop(thread)
-            raise BadQuestionError(
-                f"the query took longer than {self._limit_s:g} s",
-                advice="narrow it down, or give it more with --timeout",
-            ) from None
+            raise self._over() from None
         except KeyboardInterrupt:
             self._stop(thread)
             raise
@@ -220,6 +221,22 @@ class _TimeLimit:
         if isinstance(answer, BaseException):
             raise answer
         return answer
+
+    def spend(self, seconds: float) -> None:
+        """Count work that was done elsewhere.
+
+        Raises:
+            BadQuestionError: the time is over.
+        """
+        self._left_s -= seconds
+        if self._left_s <= 0:
+            raise self._over()
+
+    def _over(self) -> BadQuestionError:
+        return BadQuestionError(
+            f"the query took longer than {self._limit_s:g} s",
+            advice="narrow it down, or give it more with --timeout",
+        )
 
     def _stop(self, thread: Thread) -> None:
         """Interrupt the query; one that is inside a single call of a function hears nothing.

@@ -137,6 +137,8 @@ def nearest_snapshot(
 ) -> NodeState | None:
     """State of the newest snapshot that lies before the instant; None when there is none."""
     upto_seq = info.last_seq if seq is None else seq
+    if info.superseded:  # what was folded then may hold no more
+        upto_seq = min(upto_seq, info.superseded[0][0] - 1)
     if ts_ns is not None:
         # Segments know their earliest time: what lies wholly behind the instant need not be
         # looked into.

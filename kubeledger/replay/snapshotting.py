@@ -78,9 +78,11 @@ class SnapshottingFolder:
     def _store(self) -> None:
         state = self.state
         self._stored_seq = state.seq
-        runs = self._ledger.info(self._node).runs
+        info = self._ledger.info(self._node)
+        if info.superseded and info.superseded[0][0] <= state.seq:
+            return
         latest_ts_ns = state.latest_ts_ns
-        if latest_ts_ns is None or not replays_in_seq_order(runs, state.seq, latest_ts_ns):
+        if latest_ts_ns is None or not replays_in_seq_order(info.runs, state.seq, latest_ts_ns):
             return
         digest = self._ledger.digest_at(self._node, state.seq)
         if digest is None:

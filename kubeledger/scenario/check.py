@@ -158,8 +158,13 @@ def _check_images(sound: Sound, problems: Problems) -> None:
         (("images", i, "id"), image.id.removeprefix("sha256:")) for i, image in images if image.id
     ]
     _twice(ids, problems, lambda _: "another image has this ID")
+    version = sound.scenario.kubelet_version
+    knows_pinned = resolve(version).images.pinned_images_kept
     for index, image in images:
         _late(sound.scenario, image.at, ("images", index, "at"), problems)
+        if image.pinned and not knows_pinned:
+            text = f"kubelet {version} knows no pinned images"
+            problems.add(("images", index, "pinned"), text, "leave it out, or choose 1.23 or later")
     node = sound.scenario.node
     key, disk = ("imageDisk", node.image_disk) if node.image_disk else ("disk", node.disk)
     taken = sum(image.size for _, image in images if image.at == 0)

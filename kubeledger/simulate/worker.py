@@ -28,6 +28,7 @@ from kubeledger.lifecycle.records import (
 )
 from kubeledger.prober.records import ProbeType
 from kubeledger.simulate.actions import actions_of
+from kubeledger.simulate.config import duration_ns
 from kubeledger.simulate.podphase import phase_of
 from kubeledger.simulate.probe_status import RUNTIME, probe_spec
 from kubeledger.simulate.routine import Resume, Steps, run
@@ -45,7 +46,6 @@ __all__ = ["Ending", "PodWorker"]
 SANDBOX_NS = 50_000_000
 CONTAINER_NS = 50_000_000
 _CLEAN_UP_NS = 100_000_000
-_RESYNC_NS = 60 * NS_PER_S
 _RETRY_NS = 10 * NS_PER_S
 _PERMILLE = 1000
 _START_EVENTS = 3
@@ -100,6 +100,7 @@ class PodWorker:
         self._resync: Timer | None = None
         self._waiting: list[Resume] = []
         self._retry_ns: int | None = None
+        self._resync_ns = duration_ns(kubelet.sim.settings, "syncFrequency", "1m")
         self._jitter = kubelet.sim.draws.stream(f"resync/{kubelet.run}/{pod.uid}")
 
     def wake(self, cause: int | None = None) -> None:
@@ -141,7 +142,7 @@ class PodWorker:
         elif self._pending:
             self._begin()
         else:
-            wait_ns = _RESYNC_NS if self._retry_ns is None else self._retry_ns
+            wait_ns = self._resync_ns if self._retry_ns is None else self._retry_ns
             wait_ns += wait_ns * self._jitter.below(_PERMILLE // 2) // _PERMILLE
             self._resync = self._kubelet.after(self._to_tick(wait_ns), self.wake)
 
@@ -291,7 +292,7 @@ class PodWorker:
         )
         retry_ns = _RETRY_NS
         if self._kubelet.sim.profile.kuberuntime.retried_when_back_off_ends:
-            retry_ns = min(held.until_ns - self._kubelet.sim.schedule.now_ns, _RESYNC_NS)
+            retry_ns = min(held.until_ns - self._kubelet.sim.schedule.now_ns, self._resync_ns)
         self._retry_ns = retry_ns if self._retry_ns is None else min(self._retry_ns, retry_ns)
 
     def _image(self, container: SimContainer) -> str:

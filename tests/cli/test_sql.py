@@ -104,6 +104,23 @@ def test_time_limit(ask: Run) -> None:
     assert "longer than 0.2 s" in result.stderr
 
 
+def test_the_time_limit_holds_for_printing(ask: Run) -> None:
+    """Rows that DuckDB gives at once take their time to be written."""
+    result = ask("sql", "SELECT * FROM range(1000000000)", "--timeout", "0.2", "-o", "jsonl")
+    assert result.exit_code == 2
+    assert "longer than 0.2 s" in result.stderr
+
+
+def test_json_nested_too_deep_is_a_text(ask: Run) -> None:
+    """DuckDB takes what Python's reader cannot."""
+    depth = 100_000
+    result = ask(
+        "sql", f"SELECT (repeat('[', {depth}) || repeat(']', {depth}))::JSON x", "-o", "json"
+    )
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == [{"x": "[" * depth + "]" * depth}]
+
+
 def test_no_ledger(tmp_path: Path) -> None:
     """A directory that is none is told by name."""
     result = CliRunner().invoke(cli, ["sql", "SELECT 1", "--ledger", str(tmp_path / "none")])

@@ -358,3 +358,26 @@ def test_damaged_stamps(tmp_path: Path, ledger: Ledger) -> None:
     text = log_text() + noise + noise.replace("03:01:10.0", "03:01:1x.0") + noise
     report = run(ledger, write(tmp_path / "kubelet.log", text)).bundles[0]
     assert report.accounts[0].lines == text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'image_gc_manager.go:305] "Disk usage on image filesystem is over the high threshold, '
+        'trying to free bytes down to the low threshold" usage=86 highThreshold=85 '
+        "amountToFree=AMOUNT lowThreshold=80",
+        "image_gc_manager.go:305] [imageGCManager]: Disk usage on image filesystem is at 86% which "
+        "is over the high threshold (85%). Trying to free AMOUNT bytes down to the low threshold "
+        "(80%).",
+    ],
+)
+def test_an_amount_that_no_record_holds(tmp_path: Path, ledger: Ledger, line: str) -> None:
+    """The line is among those not understood, not among those that told something."""
+    text = log_text().splitlines()[0]
+    stamp = text[: text.index("]")].rsplit(" ", 1)[0]
+    for amount, lost in ((10**25, 1), (10**9, 0)):
+        log = tmp_path / str(amount) / "kubelet.log"
+        write(log, f"{text}\n{stamp} {line.replace('AMOUNT', str(amount))}\n")
+        (account,) = run(ledger, log).bundles[0].accounts
+        assert (account.lines, account.not_understood) == (2, lost)
+    assert sum(record.kind == "ledger.LinesNotUnderstood" for record in ledger.records()) == 1

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -316,3 +317,32 @@ def test_a_path_behind_a_closed_directory(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(BadInputError, match="cannot be looked at") as caught:
         collect([str(tmp_path / "a")], tmp_path)
     assert caught.value.advice
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_zip_archive_is_a_directory(tmp_path: Path, packing: int) -> None:
+    """A stored one is no log, though log lines stand in it as they are."""
+    path = tmp_path / "bundle.zip"
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        archive.mkdir("n")
+        archive.writestr(zipfile.ZipInfo(LOG[0], (2026, 11, 21, 3, 0, 0)), LOG[1], packing)
+    plan = one(tmp_path, path)
+    assert names_of(plan) == ["kubelet.log"]
+    assert plan.timing.year == 2026
+
+
+def test_a_damaged_or_hostile_zip(tmp_path: Path) -> None:
+    """What is whole is read; no member leads out, and a file that only begins like one is told."""
+    path = tmp_path / "bundle.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(LOG[0], LOG[1])
+        archive.writestr("n/other.log", b"damage me")
+    path.write_bytes(path.read_bytes().replace(b"damage me", b"damaged!!", 1))
+    assert names(collected(tmp_path, path)) == ["kubelet.log"]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("../kubelet.log", LOG[1])
+    with pytest.raises(BadInputError, match="leads out"):
+        collected(tmp_path, path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(BadInputError, match="damaged archive"):
+        collected(tmp_path, path)

@@ -13,6 +13,7 @@ from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.records import ImportCompleted, ImportStarted
+from kubeledger.ledger.superseded import is_superseded
 from kubeledger.lifecycle.records import PodAdmitted, PodRejected
 from kubeledger.machine import Body
 from kubeledger.node.document import canonical_json
@@ -145,7 +146,8 @@ def test_snapshots_never_change_the_answer(
     at.node = NODE
     assert canonical_json(state_at(ledger, ts_ns=ts_ns)) == canonical_json(at)
     last = ledger.info(NODE).last_seq
-    for seq in (1, last // 2, last):
+    superseded = ledger.info(NODE).superseded
+    for seq in (n for n in (1, last // 2, last) if not is_superseded(n, superseded)):
         with_, without = (
             state_at(ledger, seq=seq, snapshots=True),
             state_at(ledger, seq=seq, snapshots=False),

@@ -210,3 +210,16 @@ pods:
     assert told == ["lifecycle.PodAdmitted", "lifecycle.PodTerminated", "lifecycle.PodAdmitted"]
     started = [r.body for r in records if r.kind == "lifecycle.ContainerStarted"]
     assert len({getattr(body, "container_id", None) for body in started}) == len(started) == 4
+
+
+@pytest.mark.parametrize(("version", "known"), [("1.20.2", False), ("1.36.2", True)])
+def test_pinned_images_are_refused_where_the_kubelet_knows_none(
+    tmp_path: Path, version: str, known: bool
+) -> None:
+    """They would be deleted like all others."""
+    text = "images: [{name: example/web, size: 1Gi, pinned: true}]"
+    if known:
+        assert plan_of(tmp_path, version, text).images[0].pinned
+    else:
+        with pytest.raises(ScenarioError, match="knows no pinned images"):
+            plan_of(tmp_path, version, text)
