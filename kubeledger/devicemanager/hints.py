@@ -85,6 +85,40 @@ def pod_topology_hints(
     }
 
 
+def hint_shortage(
+    manager: ManagerImpl,
+    pod: str,
+    container: str | None,
+    resource: str,
+    requested: int,
+    facts: DeviceFacts,
+) -> int | None:
+    """Devices that there are for hints, where they are too few; None where that is no matter.
+
+    Args:
+        manager: as it is after ``topology_hints`` or ``pod_topology_hints``.
+        pod: UID.
+        container: None: of the pod as a whole.
+        resource: what is asked for.
+        requested: how many.
+        facts: of the kubelet version.
+
+    Source: v1.20.2 pkg/kubelet/cm/devicemanager/topology_hints.go GetTopologyHints, the line
+        "Unable to generate topology hints"
+    Differs: no
+    """
+    if not device_has_topology_alignment(manager, resource, facts):
+        return None
+    reusable: set[str] = set()
+    if container is None:
+        held = manager.pod_devices.pod_devices(pod, resource)
+    else:
+        held = manager.pod_devices.container_devices(pod, container, resource) or set()
+        reusable = manager.devices_to_reuse.get(pod, {}).get(resource, set())
+    available = len(manager.available_devices(resource) | reusable)
+    return None if held or available >= requested else available
+
+
 def device_numa_nodes(manager: ManagerImpl, resource: str) -> tuple[int, ...]:
     """Nodes of the machine that host devices of a resource, ascending; all if none does.
 

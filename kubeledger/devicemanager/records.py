@@ -13,6 +13,7 @@ import msgspec
 from kubeledger.machine import Decision, Observation
 
 __all__ = [
+    "NO_HINTS",
     "AllocationFailed",
     "AllocationRequested",
     "CheckpointEntry",
@@ -95,6 +96,10 @@ class DevicesAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_field
     device_ids: tuple[str, ...]
     numa: dict[str, tuple[str, ...]] | None = None
     told_by: Literal["call", "checkpoint", "restore"] = "call"
+
+
+NO_HINTS = "Unable to generate topology hints: requested number of devices unavailable"
+"""Error of a refusal that topology hints told of first."""
 
 
 class AllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):

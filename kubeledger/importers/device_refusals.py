@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.devicemanager.records import AllocationFailed
+from kubeledger.devicemanager.records import NO_HINTS, AllocationFailed
 from kubeledger.importers.device_desk import DeviceDesk
 from kubeledger.importers.device_errors import DeviceError, device_error, is_topology_refusal
 from kubeledger.importers.device_grants import GrantLines
@@ -29,7 +29,6 @@ _EVENT_WAIT_NS = 2 * NS_PER_S
 _SHORTAGE_LIFE_NS = 5 * NS_PER_S
 _MAX_SHORTAGES = 64
 _ToldBy = Literal["log", "event", "status"]
-_HINT_ERROR = "Unable to generate topology hints: requested number of devices unavailable"
 
 
 class PodName(msgspec.Struct, frozen=True):
@@ -77,7 +76,7 @@ class RefusalLines:
     ) -> None:
         """The device manager cannot make hints; ``counts`` are requested and available."""
         error = DeviceError(
-            error=_HINT_ERROR,
+            error=NO_HINTS,
             container=container,
             resource=resource,
             requested=counts[0],
@@ -115,7 +114,7 @@ class RefusalLines:
         if from_event:
             told_by = "status" if repeats else "event"
         key = pod.uid or f"{pod.namespace}/{pod.name}"
-        text = error.error if error is not None else _HINT_ERROR
+        text = error.error if error is not None else NO_HINTS
         previous = self._refusals.get(key)
         if previous is not None and previous.error == text:
             near = abs(ts_ns - previous.ts_ns) <= _SAME_REFUSAL_NS

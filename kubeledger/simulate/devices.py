@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import msgspec
 from kubeledger.devicemanager.calls import AllocateCall
 from kubeledger.devicemanager.checkpoint_content import checkpoint_content, writes_checkpoint
 from kubeledger.devicemanager.decider import Served, decide
-from kubeledger.devicemanager.hints import pod_topology_hints, topology_hints
+from kubeledger.devicemanager.hints import hint_shortage, pod_topology_hints, topology_hints
 from kubeledger.devicemanager.manager import ManagerImpl
 from kubeledger.devicemanager.plugins import (
     Endpoint,
@@ -23,6 +23,7 @@ from kubeledger.devicemanager.plugins import (
 )
 from kubeledger.devicemanager.pod_request import ContainerLimits, pod_device_request
 from kubeledger.devicemanager.records import (
+    NO_HINTS,
     AllocationFailed,
     AllocationRequested,
     CheckpointEntry,
@@ -39,7 +40,7 @@ from kubeledger.simulate.config import duration_ns
 from kubeledger.simulate.plugins import SimPlugin
 from kubeledger.simulate.world import SimPod
 from kubeledger.topologymanager.hint import Hints
-from kubeledger.topologymanager.scope import HintProvider, admit
+from kubeledger.topologymanager.scope import AFFINITY_REASON, HintProvider, admit
 from kubeledger.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -198,11 +199,13 @@ class DeviceLoop:
         containers = {spec.name or "": spec for spec in specs}
         policy, scope = policy_of(self._sim)
         facts = self._sim.profile.topology
+        shortages: list[AllocationFailed] = []
 
         def container_hints(name: str) -> Mapping[str, Hints | None]:
             limits = _limits(containers[name])
             with_released = self._collecting(pod)
             hints = topology_hints(self.manager, pod.uid, name, limits, with_released, self._facts)
+            shortages.extend(self._shortages(pod, name, limits, hints))
             write_affinity(self._sim, pod, name, hints, policy, facts)
             return hints
 
@@ -215,6 +218,7 @@ class DeviceLoop:
             hints = pod_topology_hints(
                 self.manager, pod.uid, requests, self._collecting(pod), self._facts
             )
+            shortages.extend(self._shortages(pod, None, requests, hints))
             write_affinity(self._sim, pod, None, hints, policy, facts)
             return hints
 
@@ -225,7 +229,35 @@ class DeviceLoop:
             container_hints=container_hints, pod_hints=pod_hints, allocate=allocate
         )
         result = admit(tuple(containers), [provider], policy, scope, facts)
+        if result.reason == AFFINITY_REASON and shortages:
+            # The first one is what the refusal is told to rest on.
+            self._sim.journal.write(shortages[0])
         return None if result.admit else (result.reason, result.message)
+
+    def _shortages(
+        self,
+        pod: SimPod,
+        container: str | None,
+        wanted: Mapping[str, int],
+        hints: Mapping[str, Hints | None],
+    ) -> Iterator[AllocationFailed]:
+        """Of resources without a hint, those that have too few devices."""
+        for resource in hints:
+            requested = wanted[resource]
+            available = hint_shortage(
+                self.manager, pod.uid, container, resource, requested, self._facts
+            )
+            if available is not None:
+                yield AllocationFailed(
+                    namespace=pod.namespace,
+                    pod=pod.name,
+                    pod_uid=pod.uid,
+                    container=container,
+                    resource=resource,
+                    requested=requested,
+                    available=available,
+                    error=NO_HINTS,
+                )
 
     def _active(self, pod: SimPod) -> frozenset[str]:
         return frozenset([*(p.uid for p in self._sim.world.active_pods()), pod.uid])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kubeledger.devicemanager.records import NO_HINTS
 from kubeledger.simulate.plan import DeviceScript, KubeletRestart, PluginScript, PluginStep
 from kubeledger.units import NS_PER_S
 from tests.simulate.scenes import VERSIONS, bad, container, of_kind, plan, planned, records
@@ -79,6 +80,29 @@ def test_policies_align(version: str, policy: str, scope: str) -> None:
     hints = of_kind(found, "topologymanager.HintsGenerated")
     assert len(hints) == (3 if aligned else 0)
     assert {b.container for b in hints} == ({None if scope == "pod" else "app"} if hints else set())
+    assert bad(found) == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("policy", ["restricted", "single-numa-node"])
+def test_a_refusal_at_hints_is_the_device_managers(version: str, policy: str) -> None:
+    """Too few devices for any hint: the manager tells how many before the policy refuses."""
+    found = records(
+        plan(
+            planned("a", asks(2), at_s=30),
+            planned("b", asks(2), at_s=35),
+            planned("c", asks(1), at_s=40),
+            plugins=(gpus(),),
+            numa=(0, 1),
+            settings={"topologyManagerPolicy": policy},
+            version=version,
+        )
+    )
+    refused = of_kind(found, "devicemanager.AllocationFailed")
+    told = [(b.pod, b.container, b.requested, b.available, b.error) for b in refused]
+    assert told == [("c", "app", 1, 0, NO_HINTS)]
+    rejected = of_kind(found, "lifecycle.PodRejected")
+    assert [(b.pod, b.reason) for b in rejected] == [("c", "TopologyAffinityError")]
     assert bad(found) == []
 
 

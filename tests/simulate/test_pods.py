@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -41,6 +42,24 @@ def clean(found: list[Record], unverifiable: int = 0) -> None:
     """Verification has nothing against the records, and decides nearly all of them."""
     assert bad(found) == []
     assert tally(found)["unverifiable"] <= unverifiable
+
+
+@pytest.mark.parametrize(("frequency", "apart_s"), [("40s", (40, 61)), ("1m0s", (60, 91))])
+def test_pods_are_synced_as_often_as_is_set(frequency: str, apart_s: tuple[int, int]) -> None:
+    """By a back-off of minutes each sync finds it under way, half a period late at most."""
+    scripts = {"app": CRASHES}
+    settings = {"syncFrequency": frequency}
+    found = records(plan(planned("a", scripts=scripts), settings=settings, minutes=15))
+    times = seconds(found, "lifecycle.RestartBackedOff")
+    starts = seconds(found, "lifecycle.ContainerStarted")
+    gaps = [
+        after - before
+        for before, after in itertools.pairwise(times)
+        if before > 300 and not any(before < start < after for start in starts)
+    ]
+    assert gaps
+    assert all(apart_s[0] <= gap <= apart_s[1] for gap in gaps)
+    clean(found)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

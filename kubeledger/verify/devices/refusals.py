@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from kubeledger.devicemanager.records import AllocationFailed
+from kubeledger.devicemanager.records import NO_HINTS, AllocationFailed
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.verify.devices.account import open_inputs, surroundings
@@ -26,7 +26,6 @@ _SHORTAGE = re.compile(
     r"requested number of devices unavailable for (?P<resource>\S+)\. "
     r"Requested: (?P<requested>-?\d+), Available: (?P<available>-?\d+)"
 )
-_HINTS = "Unable to generate topology hints: requested number of devices unavailable"
 _HINTS_RULE = "pkg/kubelet/cm/devicemanager/topology_hints.go GetTopologyHints"
 _UNCOUNTED = 1 << 30
 _ANSWERS = (
@@ -120,7 +119,7 @@ class Refusals:
     def _decide(self, case: _Case, evidence: Evidence) -> None:
         body = case.body
         case.disputes = []
-        if body.error == _HINTS:
+        if body.error == NO_HINTS:
             self._hints(case, evidence)
         elif body.error.startswith(_ANSWERS):
             self._answer(case, evidence)
@@ -134,7 +133,7 @@ class Refusals:
         low = len(evidence.free | evidence.reuse)
         high = max(_most(evidence) + len(evidence.reuse), low)
         case.rule = _HINTS_RULE
-        text = _HINTS
+        text = NO_HINTS
         self._counts(case, evidence, text, evidence.required, low, high)
 
     def _shortage(self, case: _Case, evidence: Evidence) -> None:
@@ -292,7 +291,7 @@ class Refusals:
             self._desk.bench.contradict(case.record.ts_ns, case.subject, what, *said)
         told = self._desk.foresight.rejections.get(case.body.pod_uid or "", ())
         error = case.body.error
-        if told and error != _HINTS and not any(error in message for _, message in told):
+        if told and error != NO_HINTS and not any(error in message for _, message in told):
             if verdict == "admissible":  # only the error itself tells of it
                 verdict = "impossible"
                 why = f"the pod's rejection says {told[-1][1]!r}; {why}"
