@@ -17,7 +17,14 @@ from kubeledger.importers.items import ApiEvent, Item, NodeObject, PodList, Stat
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.sources import SourceFile
 
-__all__ = ["KubeletVersion", "NamesInside", "kubelet_version", "name_of_bundle", "names_inside", "tells_version"]
+__all__ = [
+    "KubeletVersion",
+    "NamesInside",
+    "kubelet_version",
+    "name_of_bundle",
+    "names_inside",
+    "tells_version",
+]
 
 VersionSource = Literal["option", "log", "metrics", "node", "caller", "name"]
 
