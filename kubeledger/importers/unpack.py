@@ -36,7 +36,7 @@ RATIO_FLOOR = 1 << 30
 _HEAD = 512
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _ENCRYPTED = 1
-_DAMAGED_MEMBER = (zipfile.BadZipFile, zlib.error, EOFError, lzma.LZMAError, NotImplementedError)
+_DAMAGED_MEMBER = (zipfile.BadZipFile, zlib.error, EOFError, lzma.LZMAError, RuntimeError)
 
 
 class Unpacked(msgspec.Struct):
