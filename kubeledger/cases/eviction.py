@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from kubeledger.cases.eviction_reasons import EvictedPod, StepOutcome, why_not_so
+from kubeledger.cases.eviction_reasons import EvictedPod, Ranked, StepOutcome, uids_of, why_not_so
 from kubeledger.cases.fields import Int32, shortened
 from kubeledger.cases.judgement import ADMISSIBLE, MATCH, Judgement, impossible
 from kubeledger.errors import BadInputError
@@ -171,7 +171,8 @@ class _Case:
         steps: list[StepOutcome] = []
         for step, now_ns in zip(self._input.steps, self._times, strict=True):
             _, decision = manager.synchronize(now_ns, step.summary, pods, _reclaim(step))
-            steps.append(self._outcome(step, pods, manager.node_conditions, decision))
+            ranks = self._ranks(step, pods)
+            steps.append(_outcome(manager.node_conditions, decision, ranks))
             pods = _left(pods, [e.pod for e in steps[-1].evicted])
         return Outcome(config_error="", steps=steps)
 
@@ -190,46 +191,41 @@ class _Case:
         for at, (step, told) in enumerate(zip(self._input.steps, claimed.steps, strict=True)):
             found = manager.observe(self._times[at], step.summary, pods)
             decisions = list(manager.possible(found, _reclaim(step)))
-            outcomes = [self._outcome(step, pods, found.node_conditions, d) for d in decisions]
+            ranks = self._ranks(step, pods)
+            outcomes = [_outcome(found.node_conditions, each, ranks) for each in decisions]
             if told not in outcomes:
-                why = why_not_so(told, outcomes, found, decisions, manager)
+                why = why_not_so(told, outcomes, found, decisions, manager, ranks)
                 return f"step {at}: {why}"
             pods = _left(pods, [each.pod for each in told.evicted])
         return ""
 
-    def _outcome(
-        self,
-        step: Step,
-        pods: Sequence[Pod],
-        node_conditions: Sequence[str],
-        decision: Decision,
-    ) -> StepOutcome:
-        return StepOutcome(
-            evicted=[
-                EvictedPod(
-                    pod=each.pod.metadata.uid or "",
-                    grace_period_seconds=each.grace_period_s,
-                    reason=REASON,
-                    message=each.message.text,
-                    condition_message=each.condition_message,
-                )
-                for each in decision.evicted
-            ],
-            node_conditions=list(node_conditions),
-            node_level_reclaim=[_RECLAIMS[function] for function in decision.reclaimed],
-            events=[_event_line(event) for event in decision.events],
-            rank=self._ranks(step, pods),
-        )
-
-    def _ranks(self, step: Step, pods: Sequence[Pod]) -> dict[str, list[list[str]]]:
+    def _ranks(self, step: Step, pods: Sequence[Pod]) -> dict[str, Ranked]:
         stats = {each.pod_ref.uid or "": each for each in step.summary.pods or ()}
         return {
-            name: [
-                sorted(candidate.uid for candidate in group)
-                for group in rank(candidates(pods, stats, signal, layout, self._profile), signal)
-            ]
+            name: (signal, rank(candidates(pods, stats, signal, layout, self._profile), signal))
             for name, signal, layout in _RANKS
         }
+
+
+def _outcome(
+    node_conditions: Sequence[str], decision: Decision, ranks: Mapping[str, Ranked]
+) -> StepOutcome:
+    return StepOutcome(
+        evicted=[
+            EvictedPod(
+                pod=each.pod.metadata.uid or "",
+                grace_period_seconds=each.grace_period_s,
+                reason=REASON,
+                message=each.message.text,
+                condition_message=each.condition_message,
+            )
+            for each in decision.evicted
+        ],
+        node_conditions=list(node_conditions),
+        node_level_reclaim=[_RECLAIMS[function] for function in decision.reclaimed],
+        events=[_event_line(event) for event in decision.events],
+        rank={name: uids_of(groups) for name, (_, groups) in ranks.items()},
+    )
 
 
 def _left(pods: tuple[Pod, ...], evicted: Sequence[str]) -> tuple[Pod, ...]:

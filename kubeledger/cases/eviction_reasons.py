@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -16,7 +17,10 @@ from kubeledger.eviction.explain import (
 from kubeledger.eviction.ranking import Candidate
 from kubeledger.eviction.synchronize import EvictionManager
 
-__all__ = ["EvictedPod", "StepOutcome", "why_not_so"]
+__all__ = ["EvictedPod", "Ranked", "StepOutcome", "uids_of", "why_not_so"]
+
+Ranked = tuple[str, Sequence[Sequence[Candidate]]]
+"""A signal, and groups of equal pods in the order of their eviction for it."""
 
 
 class _Strict(
@@ -51,6 +55,7 @@ def why_not_so(
     found: Round,
     decisions: Sequence[Decision],
     manager: EvictionManager,
+    ranks: Mapping[str, Ranked],
 ) -> str:
     """The first difference to what can have been, with the reason.
 
@@ -60,6 +65,7 @@ def why_not_so(
         found: what the round saw.
         decisions: (n,) of the outcomes.
         manager: after the round.
+        ranks: of the outcomes.
     """
     decided = outcomes[0]
     for condition in sorted(set(told.node_conditions) ^ set(decided.node_conditions)):
@@ -67,7 +73,7 @@ def why_not_so(
     if told.node_conditions != decided.node_conditions:
         return f"the node's conditions are {decided.node_conditions}, each once and sorted"
     if told.rank != decided.rank:
-        return _wrong_rank(told, decided)
+        return _wrong_rank(told, ranks)
     uids = [each.pod for each in told.evicted]
     same = [i for i, o in enumerate(outcomes) if [e.pod for e in o.evicted] == uids]
     if not same:
@@ -78,12 +84,33 @@ def why_not_so(
     return _wrong_words(told, outcomes[reclaimed[0]], decisions[reclaimed[0]])
 
 
-def _wrong_rank(told: StepOutcome, decided: StepOutcome) -> str:
-    for name, groups in decided.rank.items():
-        if told.rank.get(name) != groups:
-            return f"the order for {name} is {groups}: {len(groups)} groups of equal pods"
-    unknown = ", ".join(sorted(told.rank.keys() - decided.rank.keys()))
-    return f"there is no order for {unknown}"
+def _wrong_rank(told: StepOutcome, ranks: Mapping[str, Ranked]) -> str:
+    """The first order that is another, and two pods that stand wrong in it."""
+    if told.rank.keys() != ranks.keys():
+        return f"the orders are of {', '.join(ranks)}"
+    for name, (signal, groups) in ranks.items():
+        claimed = told.rank[name]
+        if claimed == uids_of(groups):
+            continue
+        place = {c.uid: (at, c) for at, group in enumerate(groups) for c in group}
+        flat = [(uid, at) for at, group in enumerate(claimed) for uid in group]
+        if sorted(uid for uid, _ in flat) != sorted(place):
+            return f"the order for {name} holds each of the {len(place)} active pods once"
+        for (one, one_at), (other, other_at) in pairwise(flat):
+            (first_at, first), (second_at, second) = place[one], place[other]
+            if first_at == second_at and one_at != other_at:
+                return f"for {name} pods {one} and {other} are equal, so of one group"
+            if first_at < second_at and one_at == other_at:
+                return f"for {name} {outrank_text(first, second, signal)}"
+            if first_at > second_at:
+                return f"for {name} {outrank_text(second, first, signal)}"
+        return f"the groups for {name} are not empty, and each is sorted by UID"
+    return ""
+
+
+def uids_of(groups: Sequence[Sequence[Candidate]]) -> list[list[str]]:
+    """Groups as an outcome shows them."""
+    return [sorted(candidate.uid for candidate in group) for group in groups]
 
 
 def _wrong_pods(uids: Sequence[str], found: Round, decisions: Sequence[Decision]) -> str:

@@ -112,6 +112,8 @@ class UnifiedExplainer(msgspec.Struct, frozen=True, kw_only=True):
             sum_ = f"{request} + ({top} - {request}) * {factor} in whole pages, {top} the {of},"
         else:
             sum_ = f"{top} * {factor}, {top} the {of},"
+        if high is not None and high < 0:
+            return f"{sum_} does not fit 64 bits"
         if high is None or high <= request:
             return f"{sum_} is not above the request of {request}"
         return f"{sum_} is {high}"

@@ -17,7 +17,7 @@ from kubeledger.cgroups.records import QOSClass
 from kubeledger.kube.amounts import NANOS
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.kube.pod import Container, Pod
-from kubeledger.kube.quantity import int64_of_float
+from kubeledger.kube.quantity import int64_of_float, wrapped
 from kubeledger.kube.requests import ResourceList, units_of
 from kubeledger.profile.cgroups import CgroupFacts
 
@@ -156,6 +156,8 @@ def memory_high_bytes(
 ) -> int | None:
     """Bytes at which throttling begins; without a limit the node's memory stands in.
 
+    Negative where 64 bits do not hold it; the file is then not written.
+
     Source: v1.22.0, v1.27.0 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
     """
     top = limit or max(settings.node_allocatable_memory, 0)
@@ -164,7 +166,8 @@ def memory_high_bytes(
     if request == limit or not top:
         return None
     span = (float(top) - float(request)) * settings.throttling_factor
-    return int64_of_float(math.floor(float(request) + span) / PAGE_BYTES) * PAGE_BYTES
+    # Near 2**63 the product wraps around, and the file is then left out.
+    return wrapped(int64_of_float(math.floor(float(request) + span) / PAGE_BYTES) * PAGE_BYTES)
 
 
 def _swap_max(

@@ -27,10 +27,24 @@ sides of a change. Where a change came to older releases as well, the patch rele
 the change's backport names.
 """
 
+_DEFECTS = """## Defects of the kubelet that are not imitated
+
+* **Requests of a pod as a whole that grow** (1.32 to 1.36; the gate PodLevelResources is on by
+  default from 1.34). `PodRequests` and `PodLimits` of component-helpers/resource/helpers.go copy a
+  quantity of `spec.resources` without the decimal that it points to. A quantity that is held as
+  such a decimal (`1.5Gi`, `0.1Gi`, `100Ti`, `8Ei`) is so changed in place when the overhead is
+  added: each call makes the pod's own request, or limit, larger by the overhead. The API server
+  writes quantities in canonical form (`1536Mi`), which is held as an integer; static pods and
+  very large amounts are hit. Here a pod requests what its spec says, however often it is asked.
+* **Volumes without a number** (all versions). The eviction manager crashes over a pod whose
+  statistics name a volume but not its `usedBytes` (`emptyDirLimitEviction`). Here the volume is
+  passed over.
+"""
+
 
 def render() -> str:
     """The page."""
-    return "\n".join([_HEAD, *_sections()]) + "\n"
+    return "\n".join([_HEAD, *_sections(), _DEFECTS])
 
 
 def _sections() -> Iterator[str]:

@@ -125,6 +125,22 @@ def test_memory_high_of_best_effort() -> None:
     assert "memory.high" not in files("1.27.0", case_input)
 
 
+@pytest.mark.parametrize("version", ["1.26.0", "1.27.0", "1.36.2"])
+@pytest.mark.parametrize(("limit", "factor", "written"), [
+    ("9223372036854775807", 1.0, False),  # rounds to 2**63, which is negative in 64 bits
+    ("9223372036854775807", 0.9, True),
+    ("9223372036854774784", 1.0, True),  # the largest float below
+])  # fmt: skip
+def test_memory_high_near_the_end_of_64_bits(
+    version: str, limit: str, factor: float, written: bool
+) -> None:
+    """What wraps around is no limit, and the file is left out."""
+    huge = pod(container(requests={"memory": "1Gi"}, limits={"memory": limit}))
+    case_input = case(huge, memoryQoS=True, memoryThrottlingFactor=factor)
+    high = files(version, case_input).get("memory.high")
+    assert (high is not None and int(high) > 2**62) is written
+
+
 @pytest.mark.parametrize(
     ("case_input", "named"),
     [
