@@ -110,7 +110,10 @@ def _wrong_rank(told: StepOutcome, ranks: Mapping[str, Ranked]) -> str:
 
 def uids_of(groups: Sequence[Sequence[Candidate]]) -> list[list[str]]:
     """Groups as an outcome shows them."""
-    return [sorted(candidate.uid for candidate in group) for group in groups]
+    return [
+        [group[0].uid] if len(group) == 1 else sorted(candidate.uid for candidate in group)
+        for group in groups
+    ]
 
 
 def _wrong_pods(uids: Sequence[str], found: Round, decisions: Sequence[Decision]) -> str:

@@ -53,6 +53,11 @@ def outrank_text(first: Candidate, second: Candidate, signal: str) -> str:
                 f"{one} of priority {first.priority} goes before {other} of priority "
                 f"{second.priority}"
             )
+        case RankReason.USAGE if resource == "pids":
+            return (
+                f"{one} has {first.usage} processes, and goes before {other}, which has "
+                f"{second.usage}"
+            )
         case RankReason.USAGE:
             return (
                 f"{one} uses more {resource} above its request ({_usage(first, resource)}), and "
@@ -107,8 +112,6 @@ def condition_reason(condition: str, found: Round, thresholds: Iterable[Threshol
 
 def _usage(pod: Candidate, resource: str) -> str:
     """``900Mi of 128Mi``, with what is taken off where that is not the request."""
-    if resource == "pids":
-        return f"{pod.usage} processes"
     used = Quantity.of(pod.usage or 0, format_of(resource))
     requested = Quantity(pod.request_nanos, -9, format_of(resource), wide=True).canonical()
     return f"{used}, requested {requested}"

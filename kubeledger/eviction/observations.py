@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -17,6 +16,7 @@ from kubeledger.units import parse_api_ts
 
 __all__ = ["SignalObservation", "int64", "make_signal_observations"]
 
+_INT64_MAX: Final = 2**63 - 1
 _UINT64_MAX: Final = 2**64 - 1
 _PODS: Final = "pods"
 
@@ -46,16 +46,16 @@ def make_signal_observations(
     """
     node = summary.node
     found: dict[str, SignalObservation] = {}
-    found.update(_memory(MEMORY, node.memory))
+    _add_memory(found, MEMORY, node.memory)
     for container in node.system_containers or ():
         if container.name == _PODS:
-            found.update(_memory(ALLOCATABLE_MEMORY, container.memory))
+            _add_memory(found, ALLOCATABLE_MEMORY, container.memory)
             break
-    found.update(_disk("nodefs", node.fs))
+    _add_disk(found, "nodefs", node.fs)
     if node.runtime is not None:
-        found.update(_disk("imagefs", node.runtime.image_fs))
+        _add_disk(found, "imagefs", node.runtime.image_fs)
         if facts.split_disk_known:
-            found.update(_disk("containerfs", node.runtime.container_fs))
+            _add_disk(found, "containerfs", node.runtime.container_fs)
     rlimit = node.rlimit
     if rlimit is not None and rlimit.running is not None and rlimit.max_pid is not None:
         found[PIDS] = SignalObservation(
@@ -70,31 +70,34 @@ def int64(number: int) -> int:
     Raises:
         BadInputError: it does not fit 64 bits.
     """
+    if number <= _INT64_MAX:
+        return number
     if number > _UINT64_MAX:
         raise BadInputError(f"{number} does not fit 64 bits")
-    return number if number <= _UINT64_MAX >> 1 else number - _UINT64_MAX - 1
+    return number - _UINT64_MAX - 1
 
 
-def _memory(signal: str, stats: MemoryStats | None) -> Iterator[tuple[str, SignalObservation]]:
-    if stats is None or stats.available_bytes is None or stats.working_set_bytes is None:
-        return
-    capacity = wrapped(stats.available_bytes + stats.working_set_bytes)
-    int64(stats.working_set_bytes)
-    yield signal, SignalObservation(int64(stats.available_bytes), capacity, _time_ns(stats.time))
-
-
-def _disk(name: str, stats: FsStats | None) -> Iterator[tuple[str, SignalObservation]]:
+def _add_memory(
+    found: dict[str, SignalObservation], signal: str, stats: MemoryStats | None
+) -> None:
     if stats is None:
         return
-    for what, available, capacity in (
-        ("available", stats.available_bytes, stats.capacity_bytes),
-        ("inodesFree", stats.inodes_free, stats.inodes),
-    ):
-        if available is not None and capacity is not None:
-            yield (
-                f"{name}.{what}",
-                SignalObservation(int64(available), int64(capacity), _time_ns(stats.time)),
-            )
+    available, used = stats.available_bytes, stats.working_set_bytes
+    if available is not None and used is not None:
+        capacity = wrapped(int64(available) + int64(used))
+        found[signal] = SignalObservation(int64(available), capacity, _time_ns(stats.time))
+
+
+def _add_disk(found: dict[str, SignalObservation], name: str, stats: FsStats | None) -> None:
+    if stats is None:
+        return
+    time_ns = _time_ns(stats.time)
+    available, capacity = stats.available_bytes, stats.capacity_bytes
+    if available is not None and capacity is not None:
+        found[f"{name}.available"] = SignalObservation(int64(available), int64(capacity), time_ns)
+    available, capacity = stats.inodes_free, stats.inodes
+    if available is not None and capacity is not None:
+        found[f"{name}.inodesFree"] = SignalObservation(int64(available), int64(capacity), time_ns)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -130,7 +129,10 @@ def rank(pods: Iterable[Candidate], signal: str) -> tuple[tuple[Candidate, ...],
     Differs: process counts that are 2**63 apart are not compared in a circle.
     """
     key = rank_key(signal)
-    return tuple(tuple(group) for _, group in groupby(sorted(pods, key=key), key=key))
+    groups: dict[tuple[int, ...], list[Candidate]] = {}
+    for pod in pods:
+        groups.setdefault(key(pod), []).append(pod)
+    return tuple(tuple(groups[each]) for each in sorted(groups))
 
 
 def rank_key(signal: str) -> Callable[[Candidate], tuple[int, ...]]:
@@ -165,7 +167,8 @@ def ties_are_ordered(pods: Sequence[object], facts: EvictionFacts) -> bool:
 def _by_usage(pod: Candidate) -> tuple[int, ...]:
     if pod.usage is None:
         return (0, 0, pod.priority, 0)
-    return (1, not pod.exceeds_request, pod.priority, -pod.above_nanos)
+    used = pod.usage * _NANOS
+    return (1, used <= pod.request_nanos, pod.priority, pod.deducted_nanos - used)
 
 
 def _by_processes(pod: Candidate) -> tuple[int, ...]:

@@ -202,18 +202,20 @@ def thresholds_met(
 
     Source: v1.36.2 pkg/kubelet/eviction/helpers.go thresholdsMet
     """
-    return tuple(
-        threshold
-        for threshold in thresholds
-        if (seen := observations.get(threshold.signal)) is not None
-        and limit_nanos(threshold, seen.capacity, minimum=minimum) > seen.available * _NANOS
-    )
+    found: list[Threshold] = []
+    for threshold in thresholds:
+        seen = observations.get(threshold.signal)
+        if seen is not None:
+            limit = limit_nanos(threshold, seen.capacity, minimum=minimum)
+            if limit > seen.available * _NANOS:
+                found.append(threshold)
+    return tuple(found)
 
 
 def _nanos(value: ThresholdValue, capacity: int) -> int:
     if isinstance(value, float):
         return int64_of_float(float(capacity) * value) * _NANOS
-    return value.nanos()
+    return value.nanos() if value.exponent else value.unscaled * _NANOS
 
 
 def _statements(texts: Mapping[str, str], profile: KubeletProfile) -> dict[str, ThresholdValue]:
