@@ -90,7 +90,11 @@ def summary(
     }
 
 
-def case(*summaries: Json, pods: list[Json] | None = None, **config: object) -> Json:
+def case(
+    *summaries: Json,
+    pods: list[Json] | None = None,
+    **config: Any,  # noqa: ANN401  # any setting
+) -> Json:
     """Rounds ten seconds apart."""
     steps = [
         {"at": f"2026-01-05T08:{at // 6:02}:{at % 6}0Z", "summary": each}
@@ -123,8 +127,8 @@ def evicted(version: str, case_input: Json) -> list[list[str]]:
     return [[each["pod"] for each in step["evicted"]] for step in steps(version, case_input)]
 
 
-HARD = {"evictionHard": {"memory.available": "1Gi"}}
-SOFT = {
+HARD: Json = {"evictionHard": {"memory.available": "1Gi"}}
+SOFT: Json = {
     "evictionSoft": {"memory.available": "1Gi"},
     "evictionSoftGracePeriod": {"memory.available": "20s"},
 }
@@ -183,7 +187,7 @@ def test_grace_and_texts(version: str, hard_s: int, soft_s: int, text: str, cond
 def test_reclaim_has_to_reach_the_minimum(version: str, spared: bool) -> None:
     """Since 1.22, on top of the threshold."""
     short = summary(pod_stats(), nodefs=5 * GIB)
-    settings = {
+    settings: Json = {
         "evictionHard": {"nodefs.available": "10Gi"},
         "evictionMinimumReclaim": {"nodefs.available": "5Gi"},
     }
@@ -201,7 +205,7 @@ def test_reclaim_has_to_reach_the_minimum(version: str, spared: bool) -> None:
 def test_a_threshold_of_containerfs(version: str, reclaimed: list[str] | None) -> None:
     """It is that of imagefs, comes with the second round, and reclaims since 1.32."""
     short = summary(pod_stats(), imagefs=50 * GIB, containerfs=5 * GIB)
-    settings = {"evictionHard": {"imagefs.available": "10Gi"}, "dedicatedImageFs": True}
+    settings: Json = {"evictionHard": {"imagefs.available": "10Gi"}, "dedicatedImageFs": True}
     first, second = steps(version, case(short, short, **settings))
     assert not first["nodeConditions"]
     assert not first["evicted"]
@@ -231,8 +235,8 @@ def test_split_disks(version: str, nodefs: list[str], conditions: list[list[str]
     """Since 1.31 pressure on the kubelet's own disk removes containers there."""
     critical = pod(priority=2_000_000_000)
     short = summary(nodefs=5 * GIB)
-    settings = {"dedicatedImageFs": True, "splitContainerFs": True}
-    limits = {"evictionHard": {"nodefs.available": "10Gi"}}
+    settings: Json = {"dedicatedImageFs": True, "splitContainerFs": True}
+    limits: Json = {"evictionHard": {"nodefs.available": "10Gi"}}
     found = steps(version, case(short, short, pods=[critical], **limits, **settings))
     assert [step["nodeConditions"] for step in found] == conditions
     assert found[1]["nodeLevelReclaim"] == nodefs
@@ -331,7 +335,7 @@ def test_minimum_reclaim_keeps_a_threshold_met() -> None:
     between = summary(pod_stats("p0"), pod_stats("p1"), memory=GIB + 256 * MIB)
     short = summary(pod_stats("p0"), pod_stats("p1"), memory=512 * MIB)
     enough = summary(pod_stats("p0"), pod_stats("p1"), memory=GIB + 512 * MIB)
-    settings = HARD | {"evictionMinimumReclaim": {"memory.available": "512Mi"}}
+    settings: Json = HARD | {"evictionMinimumReclaim": {"memory.available": "512Mi"}}
     three = [pod("p0"), pod("p1"), pod("p2")]
     found = evicted("1.36.2", case(between, short, between, enough, pods=three, **settings))
     assert found == [[], ["p2"], ["p0"], []]
@@ -491,7 +495,7 @@ def test_equal_pods(version: str, count: int, verdict: str) -> None:
 def test_thresholds_that_are_met_together() -> None:
     """Memory comes first; of several for memory, and of the rest, any may be acted on."""
     short = summary(pod_stats(), memory=1, nodefs=1)
-    hard = {"memory.available": "1Gi", "nodefs.available": "1Gi"}
+    hard: Json = {"memory.available": "1Gi", "nodefs.available": "1Gi"}
     case_input = case(
         short,
         evictionHard=hard,

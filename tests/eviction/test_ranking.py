@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cmp_to_key
+from collections.abc import Callable
+from functools import cmp_to_key, partial
 from itertools import pairwise
 from typing import Final
 
@@ -50,7 +51,8 @@ def pods(size: int) -> st.SearchStrategy[list[Candidate]]:
 def test_the_order_is_that_of_the_comparators(signal: str, found: list[Candidate]) -> None:
     """As a stable sort by them, and groups are what they call equal."""
     groups = rank(found, signal)
-    expected = sorted(found, key=cmp_to_key(lambda a, b: compare(signal, a, b)))
+    comparator: Callable[[Candidate, Candidate], int] = partial(compare, signal)
+    expected = sorted(found, key=cmp_to_key(comparator))
     assert [pod for group in groups for pod in group] == expected
     for at, group in enumerate(groups):
         assert all(compare(signal, group[0], pod) == 0 for pod in group)
