@@ -126,7 +126,7 @@ def _syncs(case: BackoffCase, profile: KubeletProfile) -> Iterator[tuple[StepOut
         state = _state(backoff, name, exited, ended_ns)
         held = do_back_off(backoff, name, name, pod, ended_ns, now_ns)
         until: str | UnsetType = UNSET
-        if profile.kuberuntime.back_off_until_told:
+        if profile.kuberuntime.cases_give_back_off_end:
             until = "" if held is None else _until(held, index)
         message = "" if held is None else held.message
         entry = format_go_duration(backoff.get(name))

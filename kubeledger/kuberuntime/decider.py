@@ -115,7 +115,8 @@ def _reset(sync: Sync) -> None:
     sources, targets = _to_reset(sync, spec.containers or ())
     init_sources, init_targets = _to_reset(sync, spec.init_containers or ())
     sync.actions.containers_to_reset = [*targets, *init_targets, *sources, *init_sources]
-    sync.actions.pod_why = "all its containers are to be restarted"
+    if not sync.actions.kill_pod:
+        sync.actions.pod_why = "all its containers are to be restarted"
 
 
 def _to_reset(sync: Sync, containers: tuple[Container, ...]) -> tuple[list[str], list[str]]:

@@ -31,7 +31,7 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
     init_containers_resized: bool
     pod_level_resources_resized: bool
     back_off_expires_after_600_s: bool
-    back_off_until_told: bool
+    cases_give_back_off_end: bool
     restart_max_gate: bool
     restart_max_configurable: bool
     restart_decay_gate: bool
@@ -201,10 +201,10 @@ FACTS: tuple[Fact, ...] = (
         proof="conformance",
     ),
     Fact(
-        name="back_off_until_told",
+        name="cases_give_back_off_end",
         since=36,
-        says="Cases of back-off tell its end (`until`), which the kubelet gives with its error "
-        "since 1.35.",
+        says="Cases of back-off give its end (`until`), which the kubelet's error carries since "
+        "1.35.",
         source="kuberuntime_manager.go doBackOff, NewBackoffError",
         proof="conformance",
     ),
