@@ -26,6 +26,8 @@ ROWS: tuple[frozenset[str], ...] = (
             "lifecycle",
             "preemption",
             "prober",
+            "cpumanager",
+            "memorymanager",
         }
     ),
     frozenset({"node"}),

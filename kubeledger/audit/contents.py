@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kubeledger.devicemanager.records import CheckpointRead, CpuManagerStateRead
+from kubeledger.cpumanager.records import CpuManagerStateRead
+from kubeledger.devicemanager.records import CheckpointRead
+from kubeledger.memorymanager.records import MemoryManagerStateRead
 
 if TYPE_CHECKING:
     from kubeledger.replay.histories import History
     from kubeledger.verify.cgroups.drift import Drift
 
 __all__ = ["BadCheckpoint", "Contents", "contents_of"]
+
+_CHECKPOINTS = (CheckpointRead, CpuManagerStateRead, MemoryManagerStateRead)
 
 
 class BadCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,9 +82,9 @@ def contents_of(histories: Iterable[History]) -> Contents:
 
 
 def _checkpoints(history: History, contents: Contents) -> Iterator[BadCheckpoint]:
-    for record in history.read((CheckpointRead.kind, CpuManagerStateRead.kind)):
+    for record in history.read(tuple(body.kind for body in _CHECKPOINTS)):
         body = record.body
-        assert isinstance(body, CheckpointRead | CpuManagerStateRead)
+        assert isinstance(body, _CHECKPOINTS)
         contents.checkpoints += 1
         contents.unchecked += body.checksum_ok is None
         if body.checksum_ok is False:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,10 @@ __all__ = ["import_", "import_into"]
 _FILES_MAX = 20
 """More have a row a format."""
 
+_NAMED_MAX = 3
+"""Of more files with one message the first are named."""
+
+_COPY = re.compile(r"(same (?:content|entries) as) ")
 _COUNTS = ("bytes", "lines", "understood", "noise", "not understood", "records")
 
 
@@ -35,7 +40,7 @@ _COUNTS = ("bytes", "lines", "understood", "noise", "not understood", "records")
 @click.option("--year", type=int, help="Year of the first log line; klog writes none.")
 @click.option("--format", "format_", metavar="FORMAT", help="Read only the files of this format.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the totals.")
-@click.option("--files", is_flag=True, help=f"A row a file, also for more than {_FILES_MAX} files.")
+@click.option("--files", is_flag=True, help=f"Name every file, also of more than {_FILES_MAX}.")
 @output_option("table", "json")
 @reports_errors
 def import_(
@@ -96,7 +101,7 @@ def import_into(
         raise
     for node in sorted({bundle.node for bundle in report.bundles if bundle.added}):
         refresh_snapshots(ledger, node)
-    _warn(report)
+    _warn(report, all_files=all_files)
     if output == "json":
         _print_json(report)
     else:
@@ -118,15 +123,15 @@ def _progress() -> Iterator[Progress | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _warn(report: ImportReport) -> None:
+def _warn(report: ImportReport, *, all_files: bool) -> None:
     from kubeledger.cli.output import printable
 
     for recovery in report.recovery:
         click.echo(f"recovered: {printable(recovery.message)}", err=True)
     for bundle in report.bundles:
-        for finding in bundle.findings:
-            place = f"{finding.file}: " if finding.file else ""
-            click.echo(f"warning: {printable(place + finding.message)}", err=True)
+        for message, files in _by_message((f.message, f.file) for f in bundle.findings):
+            place = f"{_named(files, all_files=all_files)}: " if files else ""
+            click.echo(f"warning: {printable(place + message)}", err=True)
 
 
 def _print_json(report: ImportReport) -> None:
@@ -157,11 +162,30 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
             facts = counted(bundle.left_out, "fact")
             click.echo(f"  left out: {facts} of a time whose records were dropped", err=True)
         told = {finding.file for finding in bundle.findings}
-        for file, why in sorted(bundle.skipped.items()):
-            if file in told:
-                continue
-            click.echo(f"  not read: {printable(file)}: {printable(why)}", err=True)
+        skipped = ((why, file) for file, why in sorted(bundle.skipped.items()) if file not in told)
+        for why, files in _by_message(skipped):
+            names = printable(_named(files, all_files=all_files))
+            click.echo(f"  not read: {names}: {printable(why)}", err=True)
     click.echo(f"{counted(report.added, 'record')} added to {directory}")
+
+
+def _by_message(pairs: Iterable[tuple[str, str | None]]) -> Iterator[tuple[str, list[str]]]:
+    """Messages in the order of their first file, each with the files that it is about."""
+    found: dict[str, list[str]] = {}
+    for message, file in pairs:
+        if file is None:
+            yield message, []
+            continue
+        copy = _COPY.match(message)
+        found.setdefault(f"{copy[1]} another file" if copy else message, []).append(file)
+    yield from found.items()
+
+
+def _named(files: list[str], *, all_files: bool) -> str:
+    """Files by name; of many of one kind the first ones, and how many there are."""
+    if all_files or len(files) <= _NAMED_MAX:
+        return ", ".join(files)
+    return f"{len(files):,} files ({', '.join(files[:_NAMED_MAX])}, ...)"
 
 
 def _totals(bundle: NodeReport) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TextIO
 
 from kubeledger.cli.output import counted, printable, write_rows
+from kubeledger.cpumanager.state import HeldCpus
 from kubeledger.devicemanager.state import HeldDevices
 from kubeledger.lifecycle.state import ContainerState, PodState
+from kubeledger.memorymanager.state import HeldMemory
 from kubeledger.node.document import PARTS
 from kubeledger.node.state import NodeState
 from kubeledger.units import format_ts
@@ -132,7 +134,7 @@ def _container(container: ContainerState) -> str:
     return text
 
 
-def _holder(state: NodeState, key: str, held: HeldDevices) -> str:
+def _holder(state: NodeState, key: str, held: HeldCpus | HeldDevices | HeldMemory) -> str:
     return f"{held.namespace}/{held.pod}" if held.pod else _name(state, key)
 
 
@@ -157,6 +159,35 @@ def _devices(state: NodeState, stream: TextIO) -> None:
     ]  # fmt: skip
     columns = ("resource", "total", "healthy", "in use", "registered", "stopped")
     _table("device plugins", columns, plugins, stream)
+
+
+def _cpus(state: NodeState, stream: TextIO) -> None:
+    manager = state.cpumanager
+    rows = sorted(
+        (_holder(state, key, held), container, held.cpu_set, _time(held.since_ts_ns))
+        for key, containers in manager.pods.items()
+        for container, held in containers.items()
+    )
+    _table("cpus", ("pod", "container", "cpus", "since"), rows, stream)
+    told = {
+        "policy": manager.policy,
+        "reserved": manager.reserved_cpu_set,
+        "shared pool": manager.default_cpu_set,
+    }
+    if text := ", ".join(f"{name} {value}" for name, value in told.items() if value):
+        stream.write(f"{printable(text)}\n")
+
+
+def _memory(state: NodeState, stream: TextIO) -> None:
+    rows = sorted(
+        (_holder(state, key, held), container, block.type if block else "",
+         str(block.size_bytes) if block else "",
+         ",".join(map(str, block.numa_nodes)) if block else "", _time(held.since_ts_ns))
+        for key, containers in state.memorymanager.pods.items()
+        for container, held in containers.items()
+        for block in held.blocks or (None,)
+    )  # fmt: skip
+    _table("memory", ("pod", "container", "type", "bytes", "numa", "since"), rows, stream)
 
 
 def _topology(state: NodeState, stream: TextIO) -> None:
@@ -260,6 +291,8 @@ _PARTS: dict[str, Callable[[NodeState, TextIO], None]] = {
     "machine": _machine,
     "pods": _pods,
     "devices": _devices,
+    "cpus": _cpus,
+    "memory": _memory,
     "topology": _topology,
     "probes": _probes,
     "images": _images,

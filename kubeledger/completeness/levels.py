@@ -83,6 +83,16 @@ KINDS: tuple[LineKind, ...] = (
         "NUMA hints and what they were merged to",
     ),
     _kind(
+        "CPU and memory assignments",
+        "cpumanager.CpuManagerStarted cpumanager.CpusAllocated cpumanager.CpusReleased "
+        "memorymanager.MemoryAllocated memorymanager.MemoryReleased",
+        r"AllocateCPUs|allocateCPUs: returning|Updated memory state",
+        {19: 0},
+        "cm/cpumanager/policy_static.go allocateCPUs, cm/memorymanager/state/state_mem.go "
+        "SetMemoryBlocks",
+        "which containers got CPUs and memory of their own, and when",
+    ),
+    _kind(
         "device plugin registrations",
         "devicemanager.PluginRegistered",
         r"Got registration request",

@@ -18,7 +18,6 @@ __all__ = [
     "AllocationRequested",
     "CheckpointEntry",
     "CheckpointRead",
-    "CpuManagerStateRead",
     "DevicesAllocated",
     "DevicesReleased",
     "DevicesReported",
@@ -172,20 +171,5 @@ class CheckpointRead(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     kind: ClassVar[str] = "devicemanager.CheckpointRead"
     entries: tuple[CheckpointEntry, ...]
     registered: dict[str, tuple[str, ...]]
-    checksum: int
-    checksum_ok: bool | None
-
-
-class CpuManagerStateRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``cpu_manager_state`` as it was on disk, recorded when it changed.
-
-    Attributes:
-        assignments: pod UID -> container -> CPU set in the kubelet's notation.
-    """
-
-    kind: ClassVar[str] = "devicemanager.CpuManagerStateRead"
-    policy: str
-    default_cpu_set: str
-    assignments: dict[str, dict[str, str]] = {}
     checksum: int
     checksum_ok: bool | None

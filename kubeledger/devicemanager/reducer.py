@@ -15,7 +15,6 @@ from typing import Any
 from kubeledger.devicemanager.records import (
     AllocationFailed,
     CheckpointRead,
-    CpuManagerStateRead,
     DevicesAllocated,
     DevicesReleased,
     DevicesReported,
@@ -24,7 +23,6 @@ from kubeledger.devicemanager.records import (
 )
 from kubeledger.devicemanager.state import (
     CheckpointState,
-    CpuManagerState,
     DeviceManagerState,
     FailureState,
     HeldDevices,
@@ -179,22 +177,9 @@ def _checkpoint_read(state: DeviceManagerState, ts_ns: int, body: CheckpointRead
         _resource(state, name).device_ids = device_ids
 
 
-def _cpu_manager_state_read(
-    state: DeviceManagerState, ts_ns: int, body: CpuManagerStateRead
-) -> None:
-    state.cpu_manager = CpuManagerState(
-        read_ts_ns=ts_ns,
-        policy=body.policy,
-        default_cpu_set=body.default_cpu_set,
-        assignments=body.assignments,
-        checksum_ok=body.checksum_ok,
-    )
-
-
 HANDLERS: Mapping[type[Body], Callable[[DeviceManagerState, int, Any], None]] = {
     AllocationFailed: _allocation_failed,
     CheckpointRead: _checkpoint_read,
-    CpuManagerStateRead: _cpu_manager_state_read,
     DevicesAllocated: _devices_allocated,
     DevicesReleased: _devices_released,
     DevicesReported: _devices_reported,

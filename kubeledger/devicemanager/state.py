@@ -6,7 +6,6 @@ import msgspec
 
 __all__ = [
     "CheckpointState",
-    "CpuManagerState",
     "DeviceManagerState",
     "FailureState",
     "HeldDevices",
@@ -61,16 +60,6 @@ class CheckpointState(msgspec.Struct, kw_only=True):
     checksum_ok: bool | None
 
 
-class CpuManagerState(msgspec.Struct, kw_only=True):
-    """The last ``cpu_manager_state`` that was read (assignments: pod UID -> container -> set)."""
-
-    read_ts_ns: int
-    policy: str
-    default_cpu_set: str
-    assignments: dict[str, dict[str, str]]
-    checksum_ok: bool | None
-
-
 class FailureState(msgspec.Struct, kw_only=True):
     """The last refusal of the device manager."""
 
@@ -93,7 +82,6 @@ class DeviceManagerState(msgspec.Struct, kw_only=True):
     pods: dict[str, dict[str, dict[str, HeldDevices]]] = {}
     resources: dict[str, ResourceState] = {}
     checkpoint: CheckpointState | None = None
-    cpu_manager: CpuManagerState | None = None
     last_failure: FailureState | None = None
     allocations: int = 0
     failures: int = 0

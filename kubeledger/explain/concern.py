@@ -11,12 +11,23 @@ __all__ = ["concerns", "is_about_others", "is_image", "weight_of"]
 
 _WEIGHTS = (
     ("lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"),
-    ("preemption.PreemptionFailed", "devicemanager.AllocationFailed"),
+    (
+        "preemption.PreemptionFailed",
+        "devicemanager.AllocationFailed",
+        "cpumanager.CpuAllocationFailed",
+        "memorymanager.MemoryAllocationFailed",
+    ),
     ("lifecycle.ContainerRestarted",),
     ("lifecycle.ContainerKilled",),
     ("lifecycle.RestartBackedOff",),
     ("lifecycle.PodAdmitted",),
-    ("images.ImageDeleted", "images.GarbageCollected", "devicemanager.DevicesAllocated"),
+    (
+        "images.ImageDeleted",
+        "images.GarbageCollected",
+        "devicemanager.DevicesAllocated",
+        "cpumanager.CpusAllocated",
+        "memorymanager.MemoryAllocated",
+    ),
     ("cgroups.CgroupUpdated",),
     ("prober.ProbeTransitioned",),
 )

@@ -93,6 +93,14 @@ def _no_devices(body: Any, when: str) -> str:  # noqa: ANN401 # any body
     return f"{_container(body)} was refused {body.resource or 'devices'} at {when}"
 
 
+def _cpus(body: Any, when: str) -> str:  # noqa: ANN401 # any body
+    return f"{_container(body)} got CPUs {body.cpu_set} of its own at {when}"
+
+
+def _memory(body: Any, when: str) -> str:  # noqa: ANN401 # any body
+    return f"{_container(body)} got memory of NUMA nodes at {when}"
+
+
 def _put_off(body: Any, when: str) -> str:  # noqa: ANN401 # any body
     return f"the restart of {_container(body)} was put off for {body.back_off_s} s at {when}"
 
@@ -119,6 +127,7 @@ _WHOLE = frozenset(
 
 _LEADS: Mapping[str, Callable[[Any, str], str]] = {
     "cgroups.CgroupUpdated": _written,
+    "cpumanager.CpusAllocated": _cpus,
     "devicemanager.AllocationFailed": _no_devices,
     "devicemanager.DevicesAllocated": _devices,
     "images.GarbageCollected": lambda _, when: f"the image collection that ended at {when}",
@@ -131,6 +140,7 @@ _LEADS: Mapping[str, Callable[[Any, str], str]] = {
     "lifecycle.PodEvicted": lambda body, when: f"{_pod(body)} was evicted at {when}",
     "lifecycle.PodRejected": _refused,
     "lifecycle.RestartBackedOff": _put_off,
+    "memorymanager.MemoryAllocated": _memory,
     "preemption.PodPreempted": _preempted,
     "prober.ProbeTransitioned": _changed,
     "topologymanager.AffinityDecided": _aligned,

@@ -30,6 +30,8 @@ _EVIDENCE_MAX = 60
 _LINKS = {
     "lifecycle.PodRejected": (
         "devicemanager.AllocationFailed",
+        "cpumanager.CpuAllocationFailed",
+        "memorymanager.MemoryAllocationFailed",
         "topologymanager.AffinityDecided",
         "preemption.PreemptionFailed",
     ),
@@ -38,6 +40,7 @@ _LINKS = {
 }
 """Decision -> those among its inputs that tell more of it than the others."""
 _CAUSES_MAX = 20
+_ASSIGNED = frozenset({"cpumanager.CpusAllocated", "memorymanager.MemoryAllocated"})
 _AFTER_START = frozenset({"lifecycle.ContainerKilled", "lifecycle.RestartBackedOff"})
 
 
@@ -66,6 +69,7 @@ def explain(
     main = max(decisions, key=weight_of)
     chains = [[main, *_rests_on(history, findings[main.seq]), *_causes(history, main)]]
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
+    chains += [[record] for record in _assigned(target, decisions, main)]
     chains += [[record] for record in _later(decisions, main)]
     told = {record.seq for chain in chains for record in chain}
     findings |= _findings(read, told - findings.keys())
@@ -124,6 +128,14 @@ def _earlier(decisions: list[Record], main: Record) -> list[Record]:
     """The last deletion of an image that was kept when it was there again."""
     kept = main.kind == "images.GarbageCollected"
     return [r for r in decisions if kept and r.kind == "images.ImageDeleted"][-1:]
+
+
+def _assigned(target: Target, decisions: list[Record], main: Record) -> list[Record]:
+    """CPUs and memory that a container has of its own, whatever else became of it."""
+    if target.kind != "container":
+        return []
+    last = {r.kind: r for r in decisions if r.kind in _ASSIGNED and r.seq < main.seq}
+    return [record for kind, record in sorted(last.items()) if kind != main.kind]
 
 
 def _later(decisions: list[Record], main: Record) -> list[Record]:

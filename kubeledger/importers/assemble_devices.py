@@ -33,7 +33,6 @@ from kubeledger.importers.harmless import harmless
 from kubeledger.importers.items import (
     ApiEvent,
     Checkpoint,
-    CpuManagerState,
     Item,
     LogLine,
     PodList,
@@ -236,7 +235,6 @@ class DeviceAssembler(QueuedAssembler):
         """Item type -> method."""
         return {
             Checkpoint: self._checkpoint,
-            CpuManagerState: self._cpu_manager_state,
             ApiEvent: self._api_event,
             PodList: self._pod_list,
         }
@@ -307,11 +305,6 @@ class DeviceAssembler(QueuedAssembler):
         due = self.queue.release(item.ts_ns)
         self._checkpoints.checkpoint(item)
         return [*due, *self.queue.release(item.ts_ns)]
-
-    def _cpu_manager_state(self, item: Item) -> Facts:
-        assert isinstance(item, CpuManagerState)
-        self._checkpoints.cpu_manager_state(item)
-        return self.queue.release(item.ts_ns)
 
     def _api_event(self, item: Item) -> Facts:
         assert isinstance(item, ApiEvent)

@@ -214,6 +214,6 @@ def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:
         + (f" ({listing})" if listing else ""),
         file=label,
         advice="looked for: a kubelet log (klog text or JSON), device checkpoint, "
-        "cpu_manager_state, pod lists, events, node object, stats summary, metrics, cgroup "
-        "values, kubelet configuration",
+        "cpu_manager_state, memory_manager_state, pod lists, events, node object, "
+        "stats summary, metrics, cgroup values, kubelet configuration",
     )

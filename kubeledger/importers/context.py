@@ -14,6 +14,8 @@ import msgspec
 from kubeledger.importers.items import KubeletConfigFile
 from kubeledger.importers.links import Links
 from kubeledger.machine import Evidence
+from kubeledger.memorymanager.records import MemoryBlock
+from kubeledger.units import NS_PER_S
 
 __all__ = ["AllocationEntry", "BundleContext", "ContainerRef", "IndexedEvent", "KnownPod"]
 
@@ -55,6 +57,14 @@ class AllocationEntry(msgspec.Struct, frozen=True):
     evidence: Evidence
 
 
+class MemoryEntry(msgspec.Struct, frozen=True):
+    """Memory of a container as ``memory_manager_state`` first showed it so."""
+
+    ts_ns: int
+    blocks: tuple[MemoryBlock, ...]
+    evidence: Evidence
+
+
 class IndexedEvent(msgspec.Struct):
     """An API event that log lines may match.
 
@@ -85,6 +95,8 @@ class BundleContext(msgspec.Struct):
         allocations: (pod UID, container, resource) -> first checkpoint entry.
         served: what kubelets answered at ``/configz``, in the order of time.
         starts_ns: when kubelets stated their version, which each does once.
+        memory_files: times of the files of the memory manager's state.
+        memory: (pod UID, container) -> entries in the order of time.
         first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
         links: what the assemblers of pods, containers, probes and preemption share.
     """
@@ -98,6 +110,8 @@ class BundleContext(msgspec.Struct):
     allocations: dict[tuple[str, str, str], AllocationEntry] = {}
     served: list[KubeletConfigFile] = []
     starts_ns: tuple[int, ...] = ()
+    memory_files: list[int] = []
+    memory: dict[tuple[str, str], list[MemoryEntry]] = {}
     first_ts_ns: int = 0
     last_ts_ns: int = 0
     links: Links = msgspec.field(default_factory=Links)
@@ -113,6 +127,17 @@ class BundleContext(msgspec.Struct):
             return None
         existing = [uid for uid in uids if self.pods[uid].first_seen_ts_ns <= ts_ns]
         return existing[-1] if existing else uids[0]
+
+    def memory_of(self, uid: str, container: str, ts_ns: int) -> MemoryEntry | None:
+        """Memory of a container by the next state file, or by one that bears this second's name.
+
+        A later one may show what the container got after it was let go of.
+        """
+        following = next((file_ns for file_ns in self.memory_files if file_ns >= ts_ns), ts_ns)
+        for entry in self.memory.get((uid, container), ()):
+            if ts_ns - NS_PER_S < entry.ts_ns <= following:
+                return entry
+        return None
 
     def learn_uid(
         self, namespace: str, name: str, uid: str, ts_ns: int, evidence: Evidence

@@ -27,6 +27,7 @@ DOCUMENT_FORMATS = (
     "events",
     "kubelet-config",
     "kubelet-configz",
+    "memory-manager-state",
     "node",
     "pod-list",
     "pod-manifest",
@@ -139,7 +140,7 @@ def _detect_json(source: SourceFile) -> Detected:
 
 def _half_written(source: SourceFile, error: str) -> Detected:
     known = re.search(
-        r"checkpoint|cpu_manager_state|pods|events|node|stats|config", source.plain_name
+        r"checkpoint|(?:cpu|memory)_manager_state|pods|events|node|stats|config", source.plain_name
     )
     finding = "half_written" if known else None
     return Detected(None, f"not whole: {error}" if known else f"no valid JSON: {error}", finding)
@@ -196,7 +197,8 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
     if "policyName" in first and "checksum" in first:
         if "defaultCpuSet" in first:
             return Detected("cpu-manager-state")
-        return Detected(None, "memory manager state: not read")
+        if "machineState" in first:
+            return Detected("memory-manager-state")
     if isinstance(first.get("node"), dict) and isinstance(first.get("pods"), list):
         return Detected("stats-summary")
     if isinstance(first.get("kubeletconfig"), dict):

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from kubeledger.devicemanager.checkpoint import (
-    MalformedCheckpointError,
-    read_checkpoint,
-    read_cpu_manager_state,
-)
-from kubeledger.devicemanager.records import (
-    CheckpointRead,
-    CpuManagerStateRead,
-    DevicesReleased,
-    DevicesReported,
-)
+from kubeledger.devicemanager.checkpoint import read_checkpoint
+from kubeledger.devicemanager.records import CheckpointRead, DevicesReleased, DevicesReported
 from kubeledger.importers.device_desk import DeviceDesk, Numa, all_ids
 from kubeledger.importers.device_holdings import Holder, Holding
 from kubeledger.importers.facts import Fact
-from kubeledger.importers.items import Checkpoint, CpuManagerState
+from kubeledger.importers.items import Checkpoint
+from kubeledger.kube.checkpoints import MalformedCheckpointError
 from kubeledger.ledger.records import FindingReported
 from kubeledger.machine import Evidence
 from kubeledger.units import NS_PER_S
@@ -34,7 +26,6 @@ class CheckpointItems:
         self._desk = desk
         self._raw: bytes | None = None
         self._body: CheckpointRead | None = None
-        self._cpu_body: CpuManagerStateRead | None = None
         self._reported: set[tuple[str, str]] = set()
 
     def checkpoint(self, item: Checkpoint) -> None:
@@ -59,38 +50,6 @@ class CheckpointItems:
             return
         self._health(item, before, body, read)
         self._entries(item, body)
-
-    def cpu_manager_state(self, item: CpuManagerState) -> None:
-        """``cpu_manager_state``."""
-        try:
-            body = self._named(read_cpu_manager_state(item.data))
-        except MalformedCheckpointError as error:
-            self._find(item.ts_ns, item.evidence, "malformed_checkpoint", f"not read: {error}")
-            return
-        if body == self._cpu_body:
-            return
-        self._cpu_body = body
-        self._desk.queue.add(Fact(item.ts_ns, body, (item.evidence,)))
-        if body.checksum_ok is False:
-            message = f"checksum {body.checksum} does not fit the content"
-            self._find(item.ts_ns, item.evidence, "checksum_mismatch", message)
-
-    def _named(self, body: CpuManagerStateRead) -> CpuManagerStateRead:
-        """Container IDs of the v1 form replaced by pod UID and name, where they are known."""
-        assignments = {uid: dict(sets) for uid, sets in body.assignments.items() if uid}
-        for container_id, cpus in body.assignments.get("", {}).items():
-            whose = self._desk.context.containers.get(container_id)
-            if whose is None or whose.container is None:
-                assignments.setdefault("", {})[container_id] = cpus
-            else:
-                assignments.setdefault(whose.pod_uid, {})[whose.container] = cpus
-        return CpuManagerStateRead(
-            policy=body.policy,
-            default_cpu_set=body.default_cpu_set,
-            assignments=assignments,
-            checksum=body.checksum,
-            checksum_ok=body.checksum_ok,
-        )
 
     def _health(
         self, item: Checkpoint, before: CheckpointRead | None, body: CheckpointRead, read: Fact

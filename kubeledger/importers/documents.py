@@ -17,6 +17,7 @@ from kubeledger.importers.items import (
     CpuManagerState,
     Item,
     KubeletConfigFile,
+    MemoryManagerState,
     NodeObject,
     PodList,
     ProbeCounters,
@@ -192,6 +193,12 @@ def _checkpoint(document: Document, data: bytes) -> tuple[list[Item], LineCounts
 def _cpu_manager(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
     flaws: list[str] = []
     item = CpuManagerState(document.ts_ns, _single(data, flaws), _evidence(document))
+    return [item], _all_lines(data, flaws)
+
+
+def _memory_manager(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    flaws: list[str] = []
+    item = MemoryManagerState(document.ts_ns, _single(data, flaws), _evidence(document))
     return [item], _all_lines(data, flaws)
 
 
@@ -374,6 +381,7 @@ _READERS = {
     "events": _events,
     "kubelet-config": _config,
     "kubelet-configz": _configz,
+    "memory-manager-state": _memory_manager,
     "metrics": _metrics,
     "node": _node,
     "pod-list": _pod_list,

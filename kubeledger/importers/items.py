@@ -20,6 +20,7 @@ __all__ = [
     "Item",
     "KubeletConfigFile",
     "LogLine",
+    "MemoryManagerState",
     "NodeObject",
     "PodList",
     "ProbeCounters",
@@ -89,6 +90,14 @@ class Checkpoint(msgspec.Struct):
 
 class CpuManagerState(msgspec.Struct):
     """``cpu_manager_state``: the decoded JSON."""
+
+    ts_ns: int
+    data: dict[str, Any]
+    evidence: Evidence
+
+
+class MemoryManagerState(msgspec.Struct):
+    """``memory_manager_state``: the decoded JSON."""
 
     ts_ns: int
     data: dict[str, Any]
@@ -165,6 +174,7 @@ Item = (
     | PodList
     | Checkpoint
     | CpuManagerState
+    | MemoryManagerState
     | CgroupFiles
     | StatsSummary
     | ProbeCounters

@@ -83,6 +83,11 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"Discovered runtime cgroups|Device plugin|oom_score_adj",
     ),
     "container_gc.go": (r"attempting to delete unused containers",),
+    "cpu_manager.go": (
+        r"ReconcileState: |RemoveStaleState: |(?:containerMap: )?(?:removing container|container "
+        r"still active|failed to remove container)|skipping container; |updating container",
+        r"ignoring terminated container|failed to update container|RemoveContainer error",
+    ),
     "feature_gate.go": (r"feature gates:|Setting (?:GA|deprecated) feature gate",),
     "file.go": (
         r"Reading config file|Can't process manifest file|Watching path",
@@ -176,6 +181,11 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"StartContainer|StopContainer|RemoveContainer|ExecSync|Status from|Version from",
         r"\[RemoteRuntimeService\]|UpdateRuntimeConfig|UpdateContainerResources|ContainerStats",
         r"ListContainerStats|Connection to|Using CRI|Validat|ReopenContainerLog",
+    ),
+    "policy_static.go": (
+        r"Exclusive (?:CPU|[Mm]emory) allocation skipped|(?:CPU|Memory) Manager|Static policy init",
+        r"Topology hints generation skipped|Allocat(?:ion skipped|ePod called|ed pod-level)",
+        r"Calculated total pod|Partitioned pod-level|Released (?:container|pod)-level",
     ),
     "scope.go": (r"\[topologymanager\] RemoveContainer|Adding hint provider",),
     "server.go": (

@@ -44,7 +44,7 @@ _SUBJECT = (
 """Fields that tell facts of one kind and one moment apart, and do not depend on what else a
 bundle holds. Containers and UIDs do: they may have been unknown before."""
 
-_UNNAMED = frozenset({"devicemanager", "topologymanager"})
+_UNNAMED = frozenset({"cpumanager", "devicemanager", "memorymanager", "topologymanager"})
 """Subsystems whose lines often name a pod by its UID alone."""
 
 Key = Callable[[int, Body], Hashable]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kubeledger.devicemanager.checkpoint import MalformedCheckpointError, read_checkpoint
+from kubeledger.devicemanager.checkpoint import read_checkpoint
 from kubeledger.errors import BadInputError
 from kubeledger.importers.api_events import ApiReason
 from kubeledger.importers.context import (
@@ -14,15 +14,32 @@ from kubeledger.importers.context import (
     ContainerRef,
     IndexedEvent,
     KnownPod,
+    MemoryEntry,
 )
 from kubeledger.importers.documents import Document, event_times, read_document
-from kubeledger.importers.items import ApiEvent, Checkpoint, Item, KubeletConfigFile, PodList
+from kubeledger.importers.items import (
+    ApiEvent,
+    Checkpoint,
+    Item,
+    KubeletConfigFile,
+    MemoryManagerState,
+    PodList,
+)
 from kubeledger.importers.times import api_time
+from kubeledger.kube.checkpoints import MalformedCheckpointError
+from kubeledger.memorymanager.checkpoint import read_memory_manager_state
 
 __all__ = ["fill_context", "kubelet_uid"]
 
 _MIRROR = "kubernetes.io/config.mirror"
-_SURVEYED = ("device-checkpoint", "events", "kubelet-configz", "pod-list", "pod-manifest")
+_SURVEYED = (
+    "device-checkpoint",
+    "events",
+    "kubelet-configz",
+    "memory-manager-state",
+    "pod-list",
+    "pod-manifest",
+)
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
@@ -60,6 +77,8 @@ def _take(context: BundleContext, item: Item) -> None:
             _take_checkpoint(context, item)
         case KubeletConfigFile():
             context.served.append(item)
+        case MemoryManagerState():
+            _take_memory(context, item)
         case _:
             return
 
@@ -162,6 +181,20 @@ def _take_checkpoint(context: BundleContext, item: Checkpoint) -> None:
         if key not in context.allocations:
             numa = _numa(entry.get("DeviceIDs"))
             context.allocations[key] = AllocationEntry(item.ts_ns, numa, item.evidence)
+
+
+def _take_memory(context: BundleContext, item: MemoryManagerState) -> None:
+    try:
+        body = read_memory_manager_state(item.data)
+    except MalformedCheckpointError:
+        return
+    if body.checksum_ok is False:
+        return
+    context.memory_files.append(item.ts_ns)
+    for uid, containers in body.assignments.items():
+        for name, blocks in containers.items():
+            entry = MemoryEntry(item.ts_ns, blocks, item.evidence)
+            context.memory.setdefault((uid, name), []).append(entry)
 
 
 def _numa(devices: Any) -> dict[str, tuple[str, ...]]:  # noqa: ANN401 - the kubelet's JSON

@@ -32,6 +32,14 @@ _LATE_NS = 2 * 86_400 * NS_PER_S
 """A bundle is gathered soon after its log ends."""
 
 _AT_START = ("kubelet-config", "pod-manifest")
+_UNTIMED = (
+    "cgroup-files",
+    "metrics",
+    "cpu-manager-state",
+    "device-checkpoint",
+    "memory-manager-state",
+)
+"""Formats that hold no time."""
 
 
 class Timing(msgspec.Struct):
@@ -115,7 +123,7 @@ def _told_time(file: FoundFile) -> int | None:
     named = time_in_name(file.source.name)
     if named is not None or file.format in _AT_START:
         return named
-    if file.format in ("cgroup-files", "metrics", "device-checkpoint", "cpu-manager-state"):
+    if file.format in _UNTIMED:
         return None
     try:
         return told_time(read_document(Document(file.source, file.format, 0))[0])

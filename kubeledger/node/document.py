@@ -52,6 +52,8 @@ PARTS: dict[str, Callable[[NodeState], Any]] = {
     "settings": lambda state: _plain(state.settings),
     "pods": _pods,
     "devices": _devices,
+    "cpus": lambda state: _plain(state.cpumanager),
+    "memory": lambda state: _plain(state.memorymanager),
     "topology": lambda state: _plain(state.topologymanager.pods),
     "probes": lambda state: _plain(state.prober.pods),
     "images": lambda state: _without(state.images, "images_removed", "bytes_freed"),

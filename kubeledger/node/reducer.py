@@ -20,6 +20,7 @@ from typing import Any, get_args
 import msgspec
 
 from kubeledger.cgroups import reducer as cgroups
+from kubeledger.cpumanager import reducer as cpumanager
 from kubeledger.devicemanager import reducer as devicemanager
 from kubeledger.devicemanager.records import DevicesAllocated
 from kubeledger.images import reducer as images
@@ -35,6 +36,7 @@ from kubeledger.lifecycle.records import (
 from kubeledger.lifecycle.reducer import AboutPod
 from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Body, Record
+from kubeledger.memorymanager import reducer as memorymanager
 from kubeledger.node import kubelet
 from kubeledger.node.state import NodeState
 from kubeledger.preemption import reducer as preemption
@@ -216,8 +218,10 @@ def _steps() -> dict[type[Body], Step]:
     steps: dict[type[Body], Step] = dict(kubelet.STEPS)
     for part, module in (
         ("cgroups", cgroups),
+        ("cpumanager", cpumanager),
         ("devicemanager", devicemanager),
         ("images", images),
+        ("memorymanager", memorymanager),
         ("preemption", preemption),
         ("prober", prober),
         ("topologymanager", topologymanager),

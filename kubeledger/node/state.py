@@ -10,9 +10,11 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.cgroups.state import CgroupsState
+from kubeledger.cpumanager.state import CpuManagerState
 from kubeledger.devicemanager.state import DeviceManagerState
 from kubeledger.images.state import ImagesState
 from kubeledger.lifecycle.state import LifecycleState
+from kubeledger.memorymanager.state import MemoryManagerState
 from kubeledger.node.records import Setting
 from kubeledger.preemption.state import PreemptionState
 from kubeledger.prober.state import ProberState
@@ -20,7 +22,7 @@ from kubeledger.topologymanager.state import TopologyManagerState
 
 __all__ = ["STATE_SCHEMA", "KubeletState", "MachineState", "NodeState"]
 
-STATE_SCHEMA = 2
+STATE_SCHEMA = 3
 """Version of these structures and of what the reducers do; a snapshot of another is void."""
 
 
@@ -85,6 +87,8 @@ class NodeState(msgspec.Struct, kw_only=True):
     conflicts: tuple[str, ...] = ()
     lifecycle: LifecycleState = msgspec.field(default_factory=LifecycleState)
     devicemanager: DeviceManagerState = msgspec.field(default_factory=DeviceManagerState)
+    cpumanager: CpuManagerState = msgspec.field(default_factory=CpuManagerState)
+    memorymanager: MemoryManagerState = msgspec.field(default_factory=MemoryManagerState)
     topologymanager: TopologyManagerState = msgspec.field(default_factory=TopologyManagerState)
     prober: ProberState = msgspec.field(default_factory=ProberState)
     images: ImagesState = msgspec.field(default_factory=ImagesState)

@@ -316,6 +316,27 @@ _PROBER = (
     ),
 )
 
+_RESOURCE_MANAGERS = (
+    _same(
+        "whole_cpus_alone",
+        "Containers of Guaranteed pods that request whole CPUs get them alone, and no others.",
+        "pkg/kubelet/cm/cpumanager/policy_static.go guaranteedCPUs",
+        "source",
+    ),
+    _same(
+        "reserved_cpus_spared",
+        "Reserved CPUs are given to no container alone.",
+        "pkg/kubelet/cm/cpumanager/policy_static.go GetAvailableCPUs",
+        "source",
+    ),
+    _same(
+        "init_cpus_reused",
+        "CPUs of init containers are used again by the pod's later containers.",
+        "pkg/kubelet/cm/cpumanager/policy_static.go updateCPUsToReuse",
+        "source",
+    ),
+)
+
 _TOPOLOGY = (
     _same(
         "no_preference",
@@ -345,6 +366,7 @@ BEHAVIOURS: dict[str, tuple[Fact, ...]] = {
     "kuberuntime": _KUBERUNTIME,
     "lifecycle": _LIFECYCLE,
     "prober": _PROBER,
+    "resourcemanagers": _RESOURCE_MANAGERS,
     "topology": _TOPOLOGY,
 }
 """subsystem -> (n,) behaviours that no known version lacks."""

@@ -16,6 +16,7 @@ from kubeledger.profile import (
     kuberuntime,
     lifecycle,
     prober,
+    resourcemanagers,
     topology,
 )
 from kubeledger.profile.facts import Fact, KubeletVersion, parse_version
@@ -33,6 +34,7 @@ FACT_TABLES: dict[str, tuple[Fact, ...]] = {
     "kuberuntime": kuberuntime.FACTS,
     "lifecycle": lifecycle.FACTS,
     "prober": prober.FACTS,
+    "resourcemanagers": resourcemanagers.FACTS,
     "topology": topology.FACTS,
 }
 """subsystem -> its facts; docs/parity.md is generated from this."""
@@ -43,8 +45,8 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         version: the version asked for.
-        admission, cgroups, devices, eviction, images, kuberuntime, lifecycle, prober, topology:
-            facts by subsystem.
+        admission, cgroups, devices, eviction, images, kuberuntime, lifecycle, prober,
+            resourcemanagers, topology: facts by subsystem.
     """
 
     version: KubeletVersion
@@ -56,6 +58,7 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
     kuberuntime: kuberuntime.KuberuntimeFacts
     lifecycle: lifecycle.LifecycleFacts
     prober: prober.ProberFacts
+    resourcemanagers: resourcemanagers.ResourceManagerFacts
     topology: topology.TopologyFacts
 
 
@@ -81,5 +84,6 @@ def resolve(version_text: str) -> KubeletProfile:
         kuberuntime=facts(kuberuntime.KuberuntimeFacts, kuberuntime.FACTS),
         lifecycle=facts(lifecycle.LifecycleFacts, lifecycle.FACTS),
         prober=facts(prober.ProberFacts, prober.FACTS),
+        resourcemanagers=facts(resourcemanagers.ResourceManagerFacts, resourcemanagers.FACTS),
         topology=facts(topology.TopologyFacts, topology.FACTS),
     )

@@ -19,6 +19,14 @@ TEMPLATES: Mapping[str, str] = {
     "cgroups.CgroupUpdated": "{cgroup}: {changed}",
     "cgroups.QOSCgroupsUpdated": "QoS cgroups written",
     "cgroups.QOSReserveComputed": "{qos_class} requests {requested_bytes} bytes",
+    "cpumanager.CpuAllocationFailed": "refused[: {requested} CPUs]: {error}",
+    "cpumanager.CpuManagerStarted": (
+        "CPU manager with policy {policy}[, reserved {reserved_cpu_set}]"
+        "[, shared {default_cpu_set}]"
+    ),
+    "cpumanager.CpuStateRefused": "cpu_manager_state refused: {error}",
+    "cpumanager.CpusAllocated": "got CPUs {cpu_set} alone",
+    "cpumanager.CpusReleased": "gave back CPUs[ {cpu_set}]",
     "devicemanager.AllocationFailed": "{resource} refused: {error}",
     "devicemanager.AllocationRequested": "asks for {needed} of {resource}",
     "devicemanager.CheckpointRead": "checkpoint with {entries#} entries, checksum {checksum}",
@@ -57,6 +65,12 @@ TEMPLATES: Mapping[str, str] = {
     "lifecycle.PodTerminated": "terminated",
     "lifecycle.ReasonReported": "{type} {reason}: {message}",
     "lifecycle.RestartBackedOff": "restart put off for {back_off_s} s",
+    "memorymanager.MemoryAllocated": "got memory of NUMA nodes",
+    "memorymanager.MemoryAllocationFailed": "refused: {error}",
+    "memorymanager.MemoryManagerStarted": "memory manager with policy {policy}",
+    "memorymanager.MemoryManagerStateRead": "memory policy {policy}, {assignments#} pods",
+    "memorymanager.MemoryReleased": "gave back its memory",
+    "memorymanager.MemoryStateRefused": "memory_manager_state refused: {error}",
     "node.ClockStepped": "the clock went back",
     "node.KubeletStarted": "kubelet[ {kubelet_version}] started[, process {pid}]",
     "node.LogThinned": (

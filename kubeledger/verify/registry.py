@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kubeledger.verify.admission.verifier import AdmissionVerifier
+from kubeledger.verify.assignments.cpus import CpuAssignmentVerifier
+from kubeledger.verify.assignments.memory import MemoryAssignmentVerifier
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from kubeledger.verify.devices.verifier import DeviceVerifier
 from kubeledger.verify.images.evictions import EvictionVerifier
@@ -15,8 +17,10 @@ __all__ = ["VERIFIERS"]
 VERIFIERS: tuple[type[Verifier], ...] = (
     AdmissionVerifier,
     CgroupVerifier,
+    CpuAssignmentVerifier,
     DeviceVerifier,
     ImagesVerifier,
     EvictionVerifier,
     LivesVerifier,
+    MemoryAssignmentVerifier,
 )

@@ -25,9 +25,15 @@ _REACH: dict[str, tuple[str, ...]] = {
     "lifecycle.PodEvicted": ("pod", "node"),
     "preemption.PodPreempted": ("pod", "node"),
     "preemption.PreemptionFailed": ("pod", "node"),
+    "cpumanager.CpuAllocationFailed": ("pod", "node"),
+    "cpumanager.CpusAllocated": ("pod", "cpumanager"),
+    "cpumanager.CpusReleased": ("cpumanager",),
     "devicemanager.AllocationFailed": ("pod", "node"),
     "devicemanager.DevicesAllocated": ("pod", "devices"),
     "devicemanager.DevicesReleased": ("devices",),
+    "memorymanager.MemoryAllocated": ("pod", "memorymanager"),
+    "memorymanager.MemoryAllocationFailed": ("pod", "node"),
+    "memorymanager.MemoryReleased": ("memorymanager",),
     "topologymanager.AffinityDecided": ("pod", "devices"),
     "images.GarbageCollected": ("images",),
     "prober.ProbeTransitioned": ("container",),
@@ -44,6 +50,10 @@ _NODE_WIDE = frozenset(
         "lifecycle.PodEvicted",
         "preemption.PodPreempted",
         "preemption.PreemptionFailed",
+        "cpumanager.CpuAllocationFailed",
+        "cpumanager.CpusAllocated",
+        "memorymanager.MemoryAllocated",
+        "memorymanager.MemoryAllocationFailed",
         "devicemanager.AllocationFailed",
         "devicemanager.DevicesAllocated",
     }
@@ -109,7 +119,9 @@ def _pod_of(finding: Finding) -> str:
 _NAMES: dict[str, Callable[[Finding], str]] = {
     "pod": _pod_of,
     "container": lambda finding: finding.subject,
+    "cpumanager": lambda _: "cpumanager",
     "devices": lambda _: "devices",
+    "memorymanager": lambda _: "memorymanager",
     "images": lambda _: "images",
     "node": lambda _: _ALL_OF_NODE,
 }
@@ -123,6 +135,8 @@ def _scopes(finding: Finding) -> list[str]:
         scopes.append("images")
     if subsystem in {"devicemanager", "topologymanager"}:
         scopes.append("devices")
+    if subsystem in {"cpumanager", "memorymanager"}:
+        scopes.append(subsystem)
     if finding.kind in _NODE_WIDE or (
         subsystem == "cgroups" and not finding.subject.startswith(("pod/", "container/"))
     ):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import ModuleType
 
 import kubeledger.cgroups.records
+import kubeledger.cpumanager.records
 import kubeledger.devicemanager.records
 import kubeledger.images.records
 import kubeledger.ledger.records
 import kubeledger.lifecycle.records
+import kubeledger.memorymanager.records
 import kubeledger.node.records
 import kubeledger.preemption.records
 import kubeledger.prober.records
@@ -19,10 +21,12 @@ __all__ = ["BODY_TYPES"]
 
 _MODULES: tuple[ModuleType, ...] = (
     kubeledger.cgroups.records,
+    kubeledger.cpumanager.records,
     kubeledger.devicemanager.records,
     kubeledger.images.records,
     kubeledger.ledger.records,
     kubeledger.lifecycle.records,
+    kubeledger.memorymanager.records,
     kubeledger.node.records,
     kubeledger.preemption.records,
     kubeledger.prober.records,

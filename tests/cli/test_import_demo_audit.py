@@ -175,3 +175,20 @@ def test_demo(tmp_path: Path) -> None:
         assert words in result.stdout
     assert "What to try next" in result.stdout
     assert run("audit", "--ledger", tmp_path / "kept").exit_code == 0
+
+
+def test_files_that_are_not_read_are_folded(tmp_path: Path) -> None:
+    """One line a reason: names of few files, the first ones of many, all when asked for."""
+    node = tmp_path / "node"
+    (node / "snapshots").mkdir(parents=True)
+    (node / "kubelet.log").write_text("I1121 02:00:00.000000 1 kubelet.go:1] Starting kubelet\n")
+    for number in range(9):
+        (node / "snapshots" / f"notes-{number}").write_text(f"{number} words\n")
+    (node / "empty").write_text("")
+    folded = run("import", node, "--ledger", tmp_path / "a").stderr
+    assert folded.count("not read: ") == 2
+    first = "snapshots/notes-0, snapshots/notes-1, snapshots/notes-2, ..."
+    assert f"not read: 9 files ({first}): no known format" in folded
+    assert "not read: empty: empty" in folded
+    named = run("import", node, "--ledger", tmp_path / "b", "--files").stderr
+    assert "snapshots/notes-8" in named

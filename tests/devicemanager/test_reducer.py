@@ -8,7 +8,6 @@ from kubeledger.devicemanager.records import (
     AllocationFailed,
     CheckpointEntry,
     CheckpointRead,
-    CpuManagerStateRead,
     DevicesAllocated,
     DevicesReleased,
     DevicesReported,
@@ -169,20 +168,6 @@ def test_failures_are_counted_and_the_last_is_kept() -> None:
     assert state.last_failure is not None
     assert (state.last_failure.pod, state.last_failure.error) == ("ns/q", "no devices")
     assert holdings(state) == {("u", "c", GPU): ("gpu-0",)}
-
-
-def test_cpu_manager_state_is_the_last_one_read() -> None:
-    """Assignments replace those before."""
-
-    def read(cpus: str) -> CpuManagerStateRead:
-        return CpuManagerStateRead(
-            policy="static", default_cpu_set="0-3", assignments={"u": {"c": cpus}},
-            checksum=1, checksum_ok=True,
-        )  # fmt: skip
-
-    manager = after(read("2"), read("3")).cpu_manager
-    assert manager is not None
-    assert manager.assignments == {"u": {"c": "3"}}
 
 
 def test_pods_are_forgotten_and_renamed() -> None:

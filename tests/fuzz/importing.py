@@ -258,6 +258,11 @@ TARGETS: tuple[Target, ...] = (
     _document("checkpoint", "kubelet_internal_checkpoint", "internal_checkpoint"),
     _document("cpu-manager", "cpu_manager_state", "cpu_manager_state",
               b'{"policyName":"static","defaultCpuSet":"0,2-3","entries":{"u":{"c":"1"}},"checksum":1}'),
+    _document("memory-manager", "memory_manager_state", "memory_manager_state",
+              b'{"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":'
+              b'{"memory":{"total":9,"systemReserved":1,"allocatable":8,"reserved":2,"free":6}},'
+              b'"cells":[0]}},"entries":{"u":{"c":[{"numaAffinity":[0],"type":"memory","size":2}]}'
+              b'},"checksum":1}'),
     _document("pods", "pods.json", r"/pods\.json", share=2),
     _document("manifests", "web.yaml", "manifests/", _MANIFEST),
     _document("events", "events.json", r"events(-watch)?\.json", share=2),

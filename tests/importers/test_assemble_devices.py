@@ -13,7 +13,6 @@ from kubeledger.devicemanager.records import (
     AllocationFailed,
     AllocationRequested,
     CheckpointRead,
-    CpuManagerStateRead,
     DevicesAllocated,
     DevicesReleased,
     DevicesReported,
@@ -24,7 +23,6 @@ from kubeledger.importers.assemble_devices import DeviceAssembler
 from kubeledger.importers.context import (
     AllocationEntry,
     BundleContext,
-    ContainerRef,
     IndexedEvent,
 )
 from kubeledger.importers.device_desk import all_ids
@@ -32,7 +30,6 @@ from kubeledger.importers.facts import Fact
 from kubeledger.importers.items import (
     ApiEvent,
     Checkpoint,
-    CpuManagerState,
     Item,
     PodList,
 )
@@ -836,29 +833,6 @@ class TestCheckpointFiles:
         """An empty list is not a list that a plugin sent."""
         facts = run([checkpoint(at("02:01:00"), r=["a"]), checkpoint(at("02:02:00"), r=[])])
         assert [report.healthy for report in bodies(facts, DevicesReported)] == [1]
-
-    def test_cpu_manager_state(self) -> None:
-        """Recorded when it changes; container IDs of the old form get their names."""
-        data: dict[str, Any] = {
-            "policyName": "none",
-            "defaultCpuSet": "",
-            "checksum": 1353318690,
-        }
-        old = data | {"entries": {"cid": "1", "gone": "2"}}
-        known = BundleContext(node="n", containers={"cid": ContainerRef("u", "c")})
-        states_on_disk: list[dict[str, Any]] = [data, dict(data), old, {"policyName": 1}]
-        items = [
-            CpuManagerState(at(f"02:0{minute}:00"), state, FILE)
-            for minute, state in enumerate(states_on_disk)
-        ]
-        facts = feed(DeviceAssembler(known), items)
-        states = bodies(facts, CpuManagerStateRead)
-        assert [state.checksum_ok for state in states] == [True, False]
-        assert states[1].assignments == {"u": {"c": "1"}, "": {"gone": "2"}}
-        assert [body.finding for body in bodies(facts, FindingReported)] == [
-            "checksum_mismatch",
-            "malformed_checkpoint",
-        ]
 
 
 def test_heartbeats_end_the_wait() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.query.api import Queryable, connect
-from tests.query.fixture_ledger import whole_story, write_ledger
+from tests.query.fixture_ledger import manager_story, whole_story, write_ledger
 
 
 @pytest.fixture(scope="session")
@@ -21,4 +21,11 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def database(ledger: Path) -> Iterator[Queryable]:
     """The ledger, open for SQL."""
     with connect(ledger) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def managers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queryable]:
+    """The records of ``manager_story``, open for SQL."""
+    with connect(write_ledger(tmp_path_factory.mktemp("managers"), manager_story())) as opened:
         yield opened

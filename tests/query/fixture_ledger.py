@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from kubeledger.cgroups.records import CgroupUpdated
+from kubeledger.cpumanager.records import CpusAllocated, CpusReleased
 from kubeledger.devicemanager.records import (
     AllocationFailed,
     DevicesAllocated,
@@ -43,6 +44,12 @@ from kubeledger.lifecycle.records import (
     RestartBackedOff,
 )
 from kubeledger.machine import Body, Evidence, Record
+from kubeledger.memorymanager.records import (
+    MemoryAllocated,
+    MemoryBlock,
+    MemoryManagerStarted,
+    MemoryReleased,
+)
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.preemption.records import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.prober.records import (
@@ -390,6 +397,29 @@ def _ledger_itself(story: Story) -> None:
             ),
         )
     )
+
+
+def manager_story() -> list[Record]:
+    """CPUs and memory: one container gave back what it had, another's no state file shows."""
+    story = Story("node-m")
+    serve = Container(namespace="default", pod="serve", pod_uid="u-serve", container="main")
+    train = Container(namespace="default", pod="train", pod_uid="u-train", container="main")
+    story.add(
+        CpusAllocated(
+            **serve, cpu_set="2-3", requested=2, numa_nodes=(0,), default_cpu_set="0-1,4-7"
+        )
+    )
+    story.add(CpusAllocated(**train, cpu_set="4", told_by="state_file"))
+    story.add(CpusReleased(**serve, cpu_set="2-3", default_cpu_set="0-3,5-7"))
+    blocks = (
+        MemoryBlock(numa_nodes=(0, 1), type="hugepages-1Gi", size_bytes=1 << 31),
+        MemoryBlock(numa_nodes=(0, 1), type="memory", size_bytes=1 << 30),
+    )
+    story.add(MemoryAllocated(**serve, affinity=(0,), blocks=blocks))
+    story.add(MemoryAllocated(**train))
+    story.add(MemoryReleased(**serve))
+    story.add(MemoryManagerStarted(policy="Static", restored=False))
+    return story.records
 
 
 def write_segment(path: Path, records: list[Record], digest: bytes = GENESIS) -> bytes:

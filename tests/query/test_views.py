@@ -21,6 +21,8 @@ from tests.recordings import import_recording
 
 EXPECTED = Path(__file__).parent / "expected"
 VIEWS = load_views()
+MANAGERS = {"cpu_assignments", "memory_assignments"}
+"""Views over ``manager_story``."""
 
 CONTRACT = {
     "events": "ts_ns BIGINT, role, kind, v INTEGER, cause_seq BIGINT, namespace, pod, pod_uid,"
@@ -98,10 +100,11 @@ def test_kinds_are_those_that_the_sql_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(VIEWS) - {"records", "verdicts"}))
-def test_rows(database: Queryable, name: str) -> None:
-    """All rows of the fixture ledger are those in ``expected`` (verdicts have their own test)."""
+def test_rows(database: Queryable, managers: Queryable, name: str) -> None:
+    """All rows of the fixture ledgers are those in ``expected`` (verdicts have their own test)."""
     order = [column.name for column in VIEWS[name].columns]
-    got = as_csv(database, f"SELECT * FROM {name} ORDER BY {', '.join(order)}")
+    opened = managers if name in MANAGERS else database
+    got = as_csv(opened, f"SELECT * FROM {name} ORDER BY {', '.join(order)}")
     assert got == (EXPECTED / f"view_{name}.csv").read_text("utf-8")
     assert got.count("\n") > 1, "the fixture holds no row for this view"
 

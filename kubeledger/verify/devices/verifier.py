@@ -9,7 +9,6 @@ from kubeledger.devicemanager.records import (
     AllocationFailed,
     AllocationRequested,
     CheckpointRead,
-    CpuManagerStateRead,
     DevicesAllocated,
     DevicesReleased,
     DevicesReported,
@@ -93,7 +92,6 @@ class DeviceVerifier(Verifier):
             AllocationRequested: self._asked,
             CheckpointRead: self._checkpoint_read,
             ContainerStarted: self._container_started,
-            CpuManagerStateRead: self._cpu_state_read,
             DevicesAllocated: self._allocated,
             DevicesReleased: self._released,
             DevicesReported: self._reported,
@@ -283,10 +281,6 @@ class DeviceVerifier(Verifier):
             certain = is_active(state, entry.pod_uid, desk.log_began_ns)[0] is True
             held = Held(all_ids(entry.numa), record.seq, certain=certain)
             desk.holdings.take(holder, held)
-
-    def _cpu_state_read(self, record: Record, body: CpuManagerStateRead, state: NodeState) -> None:
-        if body.checksum_ok is False:
-            self._unsound(record, body.checksum, "cpu_manager_state")
 
     def _odd(self, body: CheckpointRead) -> list[tuple[int, str]]:
         """Grants that a checkpoint which does not count tells otherwise."""

@@ -1,0 +1,1 @@
+"""The CPU manager's static policy: which containers have which CPUs alone."""

@@ -1,0 +1,1 @@
+"""The memory manager's static policy: which containers have memory of which NUMA nodes."""

@@ -1,0 +1,63 @@
+-- CPUs that containers got alone (static policy of the CPU manager): one row an assignment.
+-- kinds: cpumanager.CpusAllocated cpumanager.CpusReleased cpumanager.CpuManagerStarted
+-- column node VARCHAR: node the fact is about
+-- column seq BIGINT: number of the record on its node, gapless from 1
+-- column ts TIMESTAMP: when, UTC, cut to microseconds
+-- column namespace VARCHAR: namespace of the pod
+-- column pod VARCHAR: name of the pod
+-- column pod_uid VARCHAR: UID of the pod as the kubelet uses it (a static pod's hash); NULL when no source tells
+-- column container VARCHAR: name of the container
+-- column cpu_set VARCHAR: its CPUs as the kubelet writes them, e.g. `2-3,6`
+-- column requested INTEGER: how many it asked for; NULL when no line tells
+-- column numa_nodes INTEGER[]: NUMA nodes of the affinity, sorted; NULL: any, or not told
+-- column shared_pool VARCHAR: CPUs left for all other containers; NULL when no line tells
+-- column told_by VARCHAR: `log`, or `state_file` when only `cpu_manager_state` shows it, which was read later
+-- column released_ts TIMESTAMP: when they went back to the shared pool, or a process began without a state file, UTC; NULL while it has them
+CREATE VIEW cpu_assignments AS
+WITH given AS (
+    SELECT
+        node, seq, ts, ts_ns,
+        body ->> 'pod_uid' AS pod_uid,
+        body ->> 'container' AS container,
+        body
+    FROM records
+    WHERE kind = 'cpumanager.CpusAllocated'
+),
+
+taken AS (
+    SELECT
+        node, seq, ts, ts_ns,
+        body ->> 'pod_uid' AS pod_uid,
+        body ->> 'container' AS container
+    FROM records
+    WHERE kind = 'cpumanager.CpusReleased'
+        OR (kind = 'cpumanager.CpuManagerStarted' AND body ->> 'restored' = 'false')
+),
+
+ends AS (
+    SELECT g.node, g.seq, min(t.ts) AS ts
+    FROM given AS g
+    JOIN taken AS t
+        ON t.node = g.node
+        AND coalesce(t.pod_uid = g.pod_uid AND t.container = g.container, t.pod_uid IS NULL)
+        AND (t.ts_ns, t.seq) > (g.ts_ns, g.seq)
+    GROUP BY g.node, g.seq
+)
+
+SELECT
+    g.node,
+    g.seq,
+    g.ts,
+    g.body ->> 'namespace' AS namespace,
+    g.body ->> 'pod' AS pod,
+    g.pod_uid,
+    g.container,
+    g.body ->> 'cpu_set' AS cpu_set,
+    (g.body ->> 'requested')::INTEGER AS requested,
+    (g.body -> 'numa_nodes')::INTEGER[] AS numa_nodes,
+    g.body ->> 'default_cpu_set' AS shared_pool,
+    g.body ->> 'told_by' AS told_by,
+    ends.ts AS released_ts
+FROM given AS g
+LEFT JOIN ends ON ends.node = g.node AND ends.seq = g.seq
+ORDER BY g.node, g.seq;

@@ -1,0 +1,1 @@
+"""CPUs and memory of NUMA nodes that containers have alone: judged again."""

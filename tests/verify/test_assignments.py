@@ -1,0 +1,388 @@
+"""CPUs and NUMA memory of containers: true histories are sound, each lie is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeledger.cpumanager.records import (
+    CpuAllocationFailed,
+    CpuManagerStarted,
+    CpuManagerStateRead,
+    CpuPlace,
+    CpusAllocated,
+    CpusReleased,
+    CpuStateRefused,
+)
+from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.lifecycle.records import PodListed, PodTerminated
+from kubeledger.machine import Body, Record
+from kubeledger.memorymanager.records import (
+    MemoryAllocated,
+    MemoryAllocationFailed,
+    MemoryBlock,
+    MemoryManagerStarted,
+    MemoryManagerStateRead,
+    MemoryReleased,
+    MemoryStateRefused,
+    MemoryTable,
+    NUMANodeMemory,
+)
+from kubeledger.node.records import KubeletStarted
+from kubeledger.verify import Contradiction, run
+from kubeledger.verify.assignments.cpus import CpuAssignmentVerifier
+from kubeledger.verify.assignments.memory import MemoryAssignmentVerifier
+from tests.verify.histories import changed, findings, outcomes, scene
+
+MACHINE = {str(cpu): CpuPlace(numa_node=cpu // 4, socket=0, core=cpu // 2) for cpu in range(8)}
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """Only these verifiers, so that scenes need hold no more than they look at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "VERIFIERS", (CpuAssignmentVerifier, MemoryAssignmentVerifier))
+        yield
+
+
+def listed(name: str, cpu: str = "2", init: str | None = None) -> PodListed:
+    """A Guaranteed pod of one container, and perhaps an init container."""
+
+    def container(part: str, cpus: str) -> dict[str, Any]:
+        amounts = {"cpu": cpus, "memory": "1Gi"}
+        return {"name": part, "resources": {"requests": amounts, "limits": amounts}}
+
+    return PodListed(
+        namespace="ns",
+        pod=name,
+        pod_uid=name,
+        listed_by="kubelet",
+        spec={
+            "containers": [container("c", cpu)],
+            "initContainers": [] if init is None else [container("i", init)],
+        },
+        status={"phase": "Running", "qosClass": "Guaranteed"},
+    )
+
+
+def given(name: str, cpus: str, behind: str, container: str = "c", count: int = 2) -> CpusAllocated:
+    """CPUs are given."""
+    return CpusAllocated(
+        namespace="ns", pod=name, pod_uid=name, container=container, cpu_set=cpus,
+        requested=count, default_cpu_set=behind,
+    )  # fmt: skip
+
+
+def back(name: str, cpus: str, behind: str, container: str = "c") -> CpusReleased:
+    """CPUs are given back."""
+    return CpusReleased(
+        namespace="ns", pod=name, pod_uid=name, container=container, cpu_set=cpus,
+        default_cpu_set=behind,
+    )  # fmt: skip
+
+
+def ended(name: str) -> PodTerminated:
+    """A pod ends."""
+    return PodTerminated(namespace="ns", pod=name, pod_uid=name)
+
+
+def cpu_file(behind: str, **sets: str) -> CpuManagerStateRead:
+    """A state file; pod a has an init container as well."""
+    return CpuManagerStateRead(
+        policy="static", default_cpu_set=behind, checksum=1, checksum_ok=True,
+        assignments={
+            name: {"c": cpus} | ({"i": cpus} if name == "a" else {}) for name, cpus in sets.items()
+        },
+    )  # fmt: skip
+
+
+KUBELET = KubeletStarted(pid=1, kubelet_version="1.30.14", version_source="log")
+CPU_START = CpuManagerStarted(
+    policy="static", reserved_cpu_set="0", cpus=MACHINE, options=(), default_cpu_set="0-7",
+    restored=False,
+)  # fmt: skip
+BEGIN: list[tuple[float, Body]] = [(0, KUBELET), (0.1, CPU_START)]
+LISTS: list[tuple[float, Body]] = [
+    (0.2, listed("a", init="2")),
+    (0.2, listed("b")),
+    (0.2, listed("d")),
+    (0.2, listed("shared", cpu="1500m")),
+]
+TRUE: list[tuple[float, Body]] = [
+    *BEGIN,
+    *LISTS,
+    (1, given("a", "2-3", "0-1,4-7", "i")),
+    (1.1, given("a", "2-3", "0-1,4-7")),
+    (2, given("b", "4-5", "0-1,6-7")),
+    (20, cpu_file("0-1,6-7", a="2-3", b="4-5")),
+    (30, ended("a")),
+    (31, back("a", "2-3", "0-1,6-7")),
+    (31.1, back("a", "2-3", "0-3,6-7", "i")),
+    (32, given("d", "2-3", "0-1,6-7")),
+]
+
+
+def verdicts(records: Sequence[Record]) -> list[str]:
+    """Of all decisions, in their order."""
+    return [found.verdict for found in findings(records)]
+
+
+def test_a_true_history() -> None:
+    """Reuse by the app container, release after the end, and CPUs that are given again."""
+    found = findings(scene(*TRUE))
+    assert {finding.verdict for finding in found} <= {"match", "admissible"}
+    assert [finding.kind.rpartition(".")[2] for finding in found] == [
+        *["CpusAllocated"] * 3,
+        *["CpusReleased"] * 2,
+        "CpusAllocated",
+    ]
+    assert "2-3 an init container's before" in found[1].why
+    assert not [o for o in outcomes(scene(*TRUE)) if isinstance(o, Contradiction)]
+
+
+@pytest.mark.parametrize(
+    ("seq", "fields", "told"),
+    [
+        (9, {"cpu_set": "3-4", "default_cpu_set": None}, "container i of pod ns/a's"),
+        (9, {"cpu_set": "0,4", "default_cpu_set": "1,5-7"}, "CPU 0 is reserved"),
+        (9, {"cpu_set": "4", "requested": 1}, "it requests 2 CPUs, and got 1"),
+        (9, {"cpu_set": "4-6"}, "2 CPUs were asked for, and it got 3"),
+        (9, {"cpu_set": "8-9"}, "the machine has the CPUs 0-7"),
+        (9, {"default_cpu_set": "0-1,4-7"}, "still in the shared pool"),
+        (9, {"default_cpu_set": "0,6-7"}, "cannot be 0,6-7 without 4-5"),
+        (9, {"numa_nodes": (0,)}, "the affinity is NUMA node 0"),
+        (9, {"namespace": "ns", "pod": "shared", "pod_uid": "shared"}, "it requests 1500m"),
+        (12, {"pod_uid": "b", "pod": "b"}, "it had 4-5"),
+        (12, {"cpu_set": "2"}, "it had 2-3"),
+        (13, {"default_cpu_set": "0-2,6-7"}, "the shared pool is 0-3,6-7"),
+        (13, {"container": "x"}, "it had no CPUs of its own"),
+    ],
+)
+def test_lies_about_cpus(seq: int, fields: dict[str, Any], told: str) -> None:
+    """One field that is not as it was."""
+    true = scene(*TRUE)
+    if fields.get("numa_nodes"):
+        fields = {"cpu_set": "4-5", "numa_nodes": (0,)}
+        true = scene(*TRUE[:6], (2, given("b", "4-5", "0-3,6-7")))
+        seq = 7
+    lied = findings(changed(true, seq, **fields))
+    assert told in next(finding.why for finding in lied if finding.verdict == "impossible")
+
+
+def test_cpus_that_are_not_given_back() -> None:
+    """The reconcile loop runs every ten seconds, and each admission lets go of them, too."""
+    signal = EvictionSignalObserved(signal="memory.available", available=1, capacity=2)
+    kept = scene(*TRUE[:9], (35, signal), (70, signal))
+    assert [f.verdict for f in findings(kept)][-1] != "impossible"
+    (missed,) = [
+        finding for finding in findings(scene(*TRUE[:9], (30, ended("b")), (70, signal)))
+        if finding.recorded is None
+    ]  # fmt: skip
+    assert missed.subject == "container/ns/b/c"
+    assert missed.expected == {"pod_uid": "b", "container": "c", "cpu_set": "4-5"}
+
+
+def test_a_log_that_begins_late() -> None:
+    """Nothing is known until a state file is read, and nothing is called impossible."""
+    late = [(0.0, KUBELET), *LISTS, *TRUE[6:]]
+    found = verdicts(scene(*late))
+    assert "impossible" not in found
+    assert found[:3] == ["unverifiable"] * 3
+
+
+@pytest.mark.parametrize("drop", range(len(TRUE)))
+def test_lost_records_are_no_lies_of_others(drop: int) -> None:
+    """Whatever is not there: what the remaining lines tell of the shared pool explains them."""
+    kept = [record for record in scene(*TRUE) if record.seq != drop + 1]
+    if isinstance(TRUE[drop][1], CpusReleased):
+        return  # what is given twice then is a lie, see above
+    wrong = [f for f in findings(kept) if f.verdict == "impossible"]
+    assert not [f for f in wrong if f.kind != CpusReleased.kind]
+
+
+def test_state_file_against_lines() -> None:
+    """Both sides are shown, and none where something changed just then."""
+    denied = scene(*TRUE[:9], (20, cpu_file("0-1,6-7", a="2-3", b="5-6")))
+    (found,) = [o for o in outcomes(denied) if isinstance(o, Contradiction)]
+    assert "container c has 4-5" in found.sides[1].says
+    near = scene(*TRUE[:9], (3, cpu_file("0-1,6-7", a="2-3")))
+    assert not [o for o in outcomes(near) if isinstance(o, Contradiction)]
+
+
+@pytest.mark.parametrize(
+    ("error", "requested", "verdict"),
+    [
+        ("not enough cpus available to satisfy request: requested=9, available=7", 9, "match"),
+        ("not enough cpus available to satisfy request", 9, "match"),
+        ("not enough cpus available to satisfy request: requested=9, available=8", 9, "impossible"),
+        ("SMT Alignment Error", 9, "unverifiable"),
+    ],
+)
+def test_refusals(error: str, requested: int, verdict: str) -> None:
+    """The numbers of the message are those of the shared pool without reserved CPUs."""
+    failed = CpuAllocationFailed(
+        namespace="ns", pod="big", pod_uid="big", container="c", requested=requested, error=error
+    )
+    assert verdicts(scene(*BEGIN, (0.2, listed("big", cpu="9")), (1, failed))) == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        ('not all reserved cpus: "0" are present in defaultCpuSet: "2-7"', "match"),
+        ("default cpuset cannot be empty", "impossible"),
+    ],
+)
+def test_refused_state_file(error: str, verdict: str) -> None:
+    """The words say what does not fit."""
+    start = msgspec.structs.replace(CPU_START, default_cpu_set="2-7")
+    refused = CpuStateRefused(error=error)
+    assert verdicts(scene((0, KUBELET), (0.1, start), (0.2, refused))) == [verdict]
+
+
+def table(total: int = 8 * GIB, reserved: int = 0) -> MemoryTable:
+    """Memory of a node, of which 1 GiB is kept."""
+    room = total - GIB
+    return MemoryTable(
+        total_bytes=total, system_reserved_bytes=GIB, allocatable_bytes=room,
+        reserved_bytes=reserved, free_bytes=room - reserved,
+    )  # fmt: skip
+
+
+def memory_file(nodes: int = 2) -> MemoryManagerStateRead:
+    """A state file of two NUMA nodes that says nothing of containers."""
+    return MemoryManagerStateRead(
+        policy="Static", checksum=1, checksum_ok=True,
+        machine={
+            str(node): NUMANodeMemory(assignments=0, group=(node,), memory={"memory": table()})
+            for node in range(nodes)
+        },
+    )  # fmt: skip
+
+
+def memory(
+    name: str, size: int = GIB, nodes: tuple[int, ...] = (0,), container: str = "c",
+    affinity: tuple[int, ...] | None = (0,),
+) -> MemoryAllocated:  # fmt: skip
+    """Memory is given."""
+    block = MemoryBlock(numa_nodes=nodes, type="memory", size_bytes=size)
+    return MemoryAllocated(
+        namespace="ns", pod=name, pod_uid=name, container=container, affinity=affinity,
+        blocks=(block,),
+    )  # fmt: skip
+
+
+def freed(name: str, container: str = "c") -> MemoryReleased:
+    """Memory is given back."""
+    return MemoryReleased(namespace="ns", pod=name, pod_uid=name, container=container)
+
+
+MEMORY: list[tuple[float, Body]] = [
+    (0, KUBELET),
+    (0.1, MemoryManagerStarted(policy="Static", restored=False)),
+    (0.15, memory_file()),
+    *LISTS,
+    (1, memory("a", 0, container="i")),
+    (1.1, memory("a")),
+    (2, memory("b")),
+    (5, freed("a", "i")),
+    (30, ended("a")),
+    (40, freed("a")),
+    (40.1, memory("d")),
+]
+
+
+def test_true_memory() -> None:
+    """An init container's block shrinks to nothing, and is let go of when the next one starts."""
+    found = findings(scene(*MEMORY))
+    assert {finding.verdict for finding in found} == {"match"}
+    assert "the pod's next container starts" in found[3].why
+
+
+@pytest.mark.parametrize(
+    ("seq", "body", "told"),
+    [
+        (10, memory("b", 2 * GIB), "it requests 1073741824 bytes of memory, and got 2147483648"),
+        (10, memory("b", 0), "and got 0 bytes of memory"),
+        (10, memory("b", nodes=(1,)), "the affinity is NUMA node 0, and it lies on 1"),
+        (10, memory("b", nodes=(0, 2)), "the machine has NUMA nodes 0, 1, not 0, 2"),
+        (10, memory("a"), "it had memory already"),
+        (13, freed("d"), "it had no memory that could be given back"),
+    ],
+)
+def test_lies_about_memory(seq: int, body: Body, told: str) -> None:
+    """Size, nodes, and who holds what."""
+    steps = list(MEMORY)
+    steps[seq - 1] = (steps[seq - 1][0], body)
+    wrong = [f.why for f in findings(scene(*steps)) if f.verdict == "impossible"]
+    assert told in wrong[0]
+
+
+def test_more_than_allocatable() -> None:
+    """Each pod gets what it asks for, until the node is full."""
+    big = listed("b")
+    assert isinstance(big.spec, dict)
+    big.spec["containers"][0]["resources"] = {
+        part: {"cpu": "2", "memory": "7Gi"} for part in ("requests", "limits")
+    }
+    steps = [
+        *MEMORY[:3],
+        (0.2, listed("a")),
+        (0.2, big),
+        (1, memory("a")),
+        (2, memory("b", 7 * GIB)),
+    ]
+    assert verdicts(scene(*steps)) == ["match", "impossible"]
+    assert verdicts(scene(*steps[:5], steps[6])) == ["match"]
+
+
+def test_memory_that_is_not_given_back() -> None:
+    """The next admission comes long after the pod's end."""
+    kept = [step for step in MEMORY if step[0] != 40]
+    (missed,) = [f for f in findings(scene(*kept)) if f.recorded is None]
+    assert (missed.kind, missed.subject) == (MemoryReleased.kind, "container/ns/a/c")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "memory_size", "verdict"),
+    [(1, "7Gi", "impossible"), (1, "8Gi", "match"), (2, "8Gi", "unverifiable")],
+)
+def test_memory_refusals(nodes: int, memory_size: str, verdict: str) -> None:
+    """Of several nodes a group may have no room even though all together have."""
+    big = listed("big")
+    assert isinstance(big.spec, dict)
+    big.spec["containers"][0]["resources"] = {
+        part: {"cpu": "2", "memory": memory_size} for part in ("requests", "limits")
+    }
+    failed = MemoryAllocationFailed(
+        namespace="ns", pod="big", pod_uid="big", container="c",
+        error="[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough "
+        "memory is available",
+    )  # fmt: skip
+    steps = [*MEMORY[:2], (0.15, memory_file(nodes)), (0.2, big), (1, failed)]
+    assert verdicts(scene(*steps)) == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected", "verdict"),
+    [
+        (table(), table(16 * GIB), "match"),
+        (table(), table(), "impossible"),
+        (None, None, "unverifiable"),
+    ],
+)
+def test_refused_memory_state(
+    stored: MemoryTable | None, expected: MemoryTable | None, verdict: str
+) -> None:
+    """The tables differ, and the sentence says in what."""
+    refused = MemoryStateRefused(
+        error="x", numa_node=0, type="memory", stored=stored, expected=expected
+    )
+    (found,) = findings(scene(*MEMORY[:3], (1, refused)))
+    assert found.verdict == verdict
+    if verdict == "match":
+        assert "total 8589934592 in the file and 17179869184" in found.why
