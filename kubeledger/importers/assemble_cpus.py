@@ -108,7 +108,9 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             ),
             "Static policy: Allocate": lambda line: self._allocate(self.subject_of(line)),
             "Allocate start": lambda line: self._allocate(self.subject_of(line)),
-            "Static policy: container already present in state, skipping": self._present,
+            "Static policy: container already present in state, skipping": (
+                lambda line: self._allocate(None)
+            ),
             "Topology Affinity": self._affinity,
             "AllocateCPUs": self._allocate_cpus,
             "Updated default CPUSet": lambda line: self._default(line, text_of(line, "cpuSet")),
@@ -143,7 +145,10 @@ class CpuAssembler(ResourceManagerAssembler[str]):
                     rf"{tag}static policy: Allocate \(pod: {_POD}\)",
                     lambda line, match: self._allocate(self._text_subject(line, match)),
                 ),
-                (rf"{tag}static policy: container already present", _of(self._present)),
+                (
+                    rf"{tag}static policy: container already present",
+                    lambda line, match: self._allocate(None),
+                ),
                 (
                     rf"{tag}Pod \S+, Container \S+ Topology Affinity is: (?P<hint>.*)",
                     _of(self._aligned, "hint"),
@@ -177,14 +182,9 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         """Item type -> method."""
         return {CpuManagerState: self._state_file}
 
-    def finish(self, ts_ns: int) -> Facts:
-        """What still waits."""
-        return self.queue.drain()
-
     def _starting(self, line: LogLine) -> None:
-        policy = text_of(line, "policy")
-        if line.file == _FILE and policy is not None:
-            self._start(line, policy)
+        if line.file == _FILE:
+            self._start(line, text_of(line, "policy") or "none")
 
     def _start(self, line: LogLine, policy: str) -> None:
         self._allocation = self._removing = None
@@ -220,9 +220,6 @@ class CpuAssembler(ResourceManagerAssembler[str]):
 
     def _allocate(self, subject: Subject | None) -> None:
         self._allocation = None if subject is None else _Allocation(subject)
-
-    def _present(self, line: LogLine) -> None:
-        self._allocation = None
 
     def _affinity(self, line: LogLine) -> None:
         """The topology manager writes the same words, and not here."""
@@ -293,10 +290,11 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         """The set of a container is written: the one just decided ends with it."""
         allocation = self._allocation
         fact = allocation.waiting.fact if allocation and allocation.waiting else None
+        body = fact.body if fact is not None else None
         if allocation is None or allocation.waiting is None or fact is None:
             return
-        body = fact.body
-        assert isinstance(body, CpusAllocated)
+        if not isinstance(body, CpusAllocated):
+            return
         named = body.pod is None or subject.pod in (None, body.pod)
         if not named or (subject.container, sound_set(cpus)) != (body.container, body.cpu_set):
             return
@@ -353,13 +351,8 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         due = self.queue.release(item.ts_ns)
         body = self.read_file(item, lambda data: self._named(read_cpu_manager_state(data)))
         if body is not None:
-            shown = {
-                (uid, container): cpus
-                for uid, sets in body.assignments.items()
-                for container, cpus in sets.items()
-                if uid
-            }
-            self.compare(item, shown)
+            sets = ((uid, *of) for uid, found in body.assignments.items() for of in found.items())
+            self.compare(item, {(uid, container): cpus for uid, container, cpus in sets if uid})
         return [*due, *self.queue.release(item.ts_ns)]
 
     def released(self, uid: str, container: str, *, inferred: bool = False) -> CpusReleased:

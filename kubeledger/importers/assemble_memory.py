@@ -94,10 +94,6 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
         """Item type -> method."""
         return {MemoryManagerState: self._state_file}
 
-    def finish(self, ts_ns: int) -> Facts:
-        """What still waits."""
-        return self.queue.drain()
-
     def _starting(self, line: LogLine) -> None:
         self._allocating = self._removing = self._difference = None
         policy = text_of(line, "policy")

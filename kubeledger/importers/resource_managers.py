@@ -14,7 +14,7 @@ import msgspec
 
 from kubeledger.cpumanager.records import CpuManagerStateRead
 from kubeledger.importers.context import BundleContext
-from kubeledger.importers.facts import Fact
+from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.holdback import Holdback, Waiting
 from kubeledger.importers.items import CpuManagerState, LogLine, MemoryManagerState
 from kubeledger.importers.line_values import split_pod, text_of
@@ -62,6 +62,10 @@ class ResourceManagerAssembler(QueuedAssembler, ABC, Generic[H]):
         self._presumed: dict[tuple[str, str], Waiting] = {}
         self._file: CpuManagerStateRead | MemoryManagerStateRead | None = None
         self._reported: set[str] = set()
+
+    def finish(self, ts_ns: int) -> Facts:
+        """What still waits."""
+        return self.queue.drain()
 
     def subject_of(self, line: LogLine) -> Subject | None:
         """The container that a structured line names; None when it names none."""
