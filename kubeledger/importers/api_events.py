@@ -15,6 +15,7 @@ __all__ = [
     "EventKey",
     "container_named",
     "container_of",
+    "is_controllers",
     "truncated",
 ]
 
@@ -35,6 +36,27 @@ _NAMED = re.compile(
     r"(?:failed (?:liveness|startup) probe|definition changed)\b.*",
     re.DOTALL,
 )
+
+
+_KUBELETS_KINDS = ("", "Node", "PersistentVolumeClaim", "Pod")
+_CONTROLLERS = frozenset(
+    (
+        *("CIDRAssignmentFailed", "CIDRNotAvailable", "DeletingNode", "RegisteredNode"),
+        *("RemovingNode", "NodeControllerEviction", "TaintManagerEviction", "RecyclerPod"),
+        *("Scheduled", "FailedScheduling", "Preempted", "ExternalProvisioning"),
+        *("FailedBinding", "Provisioning", "ProvisioningFailed", "ProvisioningSucceeded"),
+        *("WaitForFirstConsumer", "WaitForPodScheduled", "VolumeDelete", "VolumeFailedDelete"),
+    )
+)
+"""Reasons of the scheduler and the controllers for the kinds that the kubelet has events of, too.
+
+Where all of them run in one process, their events are in one log, and do not name the sender.
+"""
+
+
+def is_controllers(kind: str, reason: str) -> bool:
+    """The kubelet reports no such event."""
+    return kind not in _KUBELETS_KINDS or reason in _CONTROLLERS
 
 
 class ApiReason(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from kubeledger.importers.api_events import (
     EventKey,
     container_named,
     container_of,
+    is_controllers,
     truncated,
 )
 from kubeledger.importers.assembler import (
@@ -43,6 +44,7 @@ from kubeledger.importers.items import (
     ProbeCounters,
     StatsSummary,
 )
+from kubeledger.importers.sent_events import OCCURRED, SENT, SENT_TEXT
 from kubeledger.lifecycle.records import ReasonReported
 from kubeledger.machine import Evidence
 from kubeledger.units import NS_PER_S
@@ -66,14 +68,10 @@ _CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 _HARMLESS = (
     "Could not construct reference, will not report event",
-    "Server rejected event (will not retry!)",
     "Unable start event watcher (will not retry!)",
     "Unable to construct event (will not retry!)",
     "Unable to record event (will not retry!)",
     "Unable to record event: too many queued events, dropped event",
-    "Unable to write event (broadcaster is shut down)",
-    "Unable to write event (may retry after sleeping)",
-    "Unable to write event (retry limit exceeded!)",
     "Unsupported event type",
 )
 _HARMLESS_FREE = {
@@ -141,13 +139,17 @@ class ReasonAssembler(Assembler):
         return {
             **harmless(_HARMLESS),
             **dict.fromkeys(HEARTBEAT, self._beat),
-            "Event occurred": self._structured_event,
+            **dict.fromkeys(SENT, _nothing),
+            OCCURRED: self._structured_event,
         }
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """``file.go`` -> patterns and methods for free text."""
         patterns = harmless_free(_HARMLESS_FREE)
-        patterns["event.go"].insert(0, (_FREE_TEXT, self._free_text_event))
+        patterns["event.go"][:0] = [
+            (_FREE_TEXT, self._free_text_event),
+            (SENT_TEXT, lambda line, match: ()),
+        ]
         patterns["kubelet.go"] = [(re.compile(HEARTBEAT_FREE), self._beat_free)]
         return patterns
 
@@ -190,7 +192,7 @@ class ReasonAssembler(Assembler):
             message=str(values.get("message", "")),
             field_path=values.get("fieldPath"),
         )
-        return self._log_event(line, said)
+        return self._log_event_of(line, said, str(values.get("podUID") or ""))
 
     def _free_text_event(self, line: LogLine, match: re.Match[str]) -> Facts:
         reference = {
@@ -205,12 +207,17 @@ class ReasonAssembler(Assembler):
             message=match["message"],
             field_path=reference.get("FieldPath"),
         )
-        if said.kind == "Pod" and (uid := reference.get("UID")):
+        return self._log_event_of(line, said, reference.get("UID", ""))
+
+    def _log_event_of(self, line: LogLine, said: _Said, uid: str) -> Facts:
+        if said.kind == "Pod" and uid:
             self.context.learn_uid(said.namespace, said.name, uid, line.ts_ns, line.evidence)
             return self._log_event(line, said, uid)
         return self._log_event(line, said)
 
     def _log_event(self, line: LogLine, said: _Said, uid: str | None = None) -> Facts:
+        if is_controllers(said.kind, said.reason):
+            return self._held.release(line.ts_ns)
         key, event = self._find(said, line.ts_ns)
         evidence = [line.evidence]
         container = container_of(said.field_path) or container_named(said.message)
@@ -335,6 +342,11 @@ class ReasonAssembler(Assembler):
             count=count,
             api_count=api.count,
         )
+
+
+def _nothing(line: LogLine) -> Facts:
+    """The reader makes an event of the line if it tells one (``sent_events``)."""
+    return ()
 
 
 def _take_one(waiting: Waiting) -> None:

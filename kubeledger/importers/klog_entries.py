@@ -38,7 +38,8 @@ from kubeledger.importers.multiline import (
     opens_block,
 )
 from kubeledger.importers.other_programs import begins_kubelet, begins_other_program
-from kubeledger.importers.router import PREFIX_LENGTH, Route, Router, Verdict
+from kubeledger.importers.router import PREFIX_LENGTH, Call, Route, Router, Verdict
+from kubeledger.importers.sent_events import OCCURRED, SENT_BEGIN, SentEvents
 from kubeledger.machine import Evidence
 
 __all__ = ["NEVER", "EntryReader"]
@@ -81,6 +82,7 @@ class EntryReader:
         self._split_line = 0
         self._out: list[LogOutput] = []
         self._ts_ns = clock.last_ns or 0
+        self._events = SentEvents()
 
     def _take(self) -> list[LogOutput]:
         out, self._out = self._out, []
@@ -271,7 +273,7 @@ class EntryReader:
         if pending.calls is not None:
             if pending.rest is not None:
                 line.values = text_values(pending.whole(pending.rest))
-            self._out.append(LogEntry(line, pending.calls))
+            self._hand_on(line, pending.calls)
             return
         line.message = normal_message(pending.whole(line.message))
         route = self._router.free_text(line.file, line.message)
@@ -282,7 +284,7 @@ class EntryReader:
         ):
             self._learn(pending.key, route)
         if isinstance(route, tuple):
-            self._out.append(LogEntry(line, route))
+            self._hand_on(line, route)
             route = _UNDERSTOOD
         if route is _UNKNOWN:
             shape = shape_of(line.file, line.message, False)
@@ -290,6 +292,17 @@ class EntryReader:
                 self._reject(shape, number, line.evidence)
         else:
             self._count(route, 1 + len(pending.numbers))
+
+    def _hand_on(self, line: LogLine, calls: tuple[Call, ...]) -> None:
+        """An entry for its handlers; an event that was not sent, for those of events."""
+        if line.message == OCCURRED:
+            self._events.logged()
+        elif line.file == "event.go" and line.message.startswith(SENT_BEGIN):
+            text = line.message if line.values is None else str(line.values.get("event", ""))
+            route = self._router.structured(line.file, OCCURRED)
+            if self._events.read(line, text) and isinstance(route, tuple):
+                calls = route
+        self._out.append(LogEntry(line, calls))
 
     def _repeated(self, place: Place) -> None:
         """Count a line that says again what one above said; an unknown one stays findable."""

@@ -127,7 +127,7 @@ def event_line(line: LogLine, reasons: tuple[str, ...] = ()) -> EventLine | None
     values = line.values or {}
     if values.get("kind") != "Pod" or (reasons and values.get("reason") not in reasons):
         return None
-    pod = structured_pod(values.get("object"))
+    pod = structured_pod(values.get("object"), values.get("podUID"))
     if pod is None:
         return None
     message = text_value(line, "message")
