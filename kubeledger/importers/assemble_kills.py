@@ -75,7 +75,7 @@ _PRE_STOP_WAIT_NS = 60 * NS_PER_S
 class _Kill:
     """A kill whose lines are being gathered."""
 
-    __slots__ = ("container", "eviction", "override", "reported", "timed", "waiting")
+    __slots__ = ("container", "eviction", "last_ts_ns", "override", "reported", "timed", "waiting")
 
     def __init__(self, container: ContainerLink, waiting: Waiting) -> None:
         self.container = container
@@ -84,6 +84,11 @@ class _Kill:
         self.override: tuple[LogLine, int] | None = None
         self.timed = False
         self.reported = False
+        self.last_ts_ns = 0
+
+    def is_over(self, ts_ns: int) -> bool:
+        """Its lines are all told: another one is of a kill that the kubelet tries again."""
+        return self.timed and ts_ns > max(self.last_ts_ns + _WAIT_NS, self.waiting.due_ns)
 
 
 class KillsAssembler(Assembler):
@@ -287,7 +292,7 @@ class KillsAssembler(Assembler):
     ) -> None:
         """Take down what a line tells of a kill; its first line opens the fact."""
         kill = self._kills.get(container.container_id)
-        if kill is None:
+        if kill is None or (kill.is_over(line.ts_ns) and not reported and message is None):
             fact = Fact(line.ts_ns, _body(container), ())
             kill = _Kill(container, self._links.queue.hold(fact, _WAIT_NS))
             self._kills[container.container_id] = kill
@@ -298,6 +303,7 @@ class KillsAssembler(Assembler):
         assert isinstance(fact_now.body, ContainerKilled)
         kill.waiting.join(line.evidence)
         kill.waiting.due_ns = max(kill.waiting.due_ns, line.ts_ns + _WAIT_NS)
+        kill.last_ts_ns = line.ts_ns
         kill.timed = kill.timed or grace_s is not None
         if grace_s is not None:
             self._compare(kill, line, grace_s)
@@ -382,7 +388,7 @@ def _why(
         return "preempted", None
     if pod.evicting:
         return "evicted", eviction
-    if pod.deleted is not None:
+    if pod.deleted is not None or pod.torn_down:
         return "pod_deleted", pod.deleted
     return None, None
 

@@ -37,7 +37,7 @@ from kubeledger.importers.multiline import (
     entry_goes_on,
     opens_block,
 )
-from kubeledger.importers.other_programs import begins_kubelet, begins_other_program
+from kubeledger.importers.other_programs import begins_kubelet, begins_other_program, is_neighbour
 from kubeledger.importers.router import PREFIX_LENGTH, Call, Route, Router, Verdict
 from kubeledger.importers.sent_events import OCCURRED, SENT_BEGIN, SentEvents
 from kubeledger.machine import Evidence
@@ -362,6 +362,12 @@ class EntryReader:
 
     def _without_header(self, place: Place) -> None:
         text = place.body.rstrip(b"\r").decode("utf-8", "replace")
+        tag = self._bodies.unwrap(place.raw).tag if self._wrapped else None
+        if tag != self._tag and is_neighbour(tag):
+            kind = self._tail_kind
+            self._count(_NOISE)
+            self._tail_kind = kind
+            return
         foreign = self._is_foreign(place)
         noise = not text.strip() or self._router.plain(text)
         if not foreign and (not noise or not text.strip()) and self._may_continue():

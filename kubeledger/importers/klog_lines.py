@@ -136,6 +136,7 @@ class Bodies:
     def __init__(self) -> None:
         self._unwrapper = Unwrapper()
         self._split = b""
+        self._is_primed = False
 
     @property
     def is_open(self) -> bool:
@@ -144,6 +145,9 @@ class Bodies:
 
     def of(self, lines: list[bytes]) -> list[bytes]:
         """(n,) bodies; ``PARTIAL`` or ``OTHER_PROGRAM`` for a line that has none of its own."""
+        if not self._is_primed:
+            # Lines before the first entry have the same prefix.
+            self._is_primed = any(self._unwrapper.unwrap(line).wrapped for line in lines)
         return [self._body(line) for line in lines]
 
     def unwrap(self, line: bytes) -> Unwrapped:

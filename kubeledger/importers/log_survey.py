@@ -55,9 +55,15 @@ _GO_TIME = re.compile(
     rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})(?: [A-Z+-]\w*)? m=[+-]"
 )
 _OBSERVED = re.compile(rb'time[:=] ?"?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
+_PAST = re.compile(
+    rb"(?:[tT]imestamp|[tT]ime|started[aA]t|finished[aA]t|seen|ts|begin at \w+|end at \w+)\W{1,6}"
+    rb"(20\d\d-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)"
+)
+"""Full times at which something had happened when the line was written."""
 _CREATED = re.compile(rb"Log file created at: (\d{4})[/-](\d\d)[/-](\d\d) (\d\d):(\d\d):(\d\d)")
 _QUARTER_NS = 900 * NS_PER_S
 _CLOSE_NS = 30 * NS_PER_S
+_DAY_NS = 86_400 * NS_PER_S
 
 
 class VersionMark(msgspec.Struct, frozen=True):
@@ -201,6 +207,29 @@ class _Look:
         self.survey.caller_version = version_of_callers(callers)
         if self._final:
             self.survey.samples.append(self._final)
+        if self.survey.reference_ns is None:
+            self._find_year(lines)
+
+    def _find_year(self, lines: list[bytes]) -> None:
+        """A full time that is a day from a stamp at most tells the stamp's year.
+
+        Statuses and journald's banner hold such; which zone they are in does not matter.
+        """
+        stamp, final = self.survey.first_stamp, self.survey.last_stamp
+        if stamp is None or final is None:
+            return
+        votes: dict[int, list[int]] = {}
+        for line in lines:
+            header = HEADER.match(self._body(line))
+            stamp = stamp if header is None else header[2]
+            for day, clock in _PAST.findall(line):
+                with suppress(ValueError):
+                    ts_ns = api_time(f"{day.decode()}T{clock.decode()}Z") or 0
+                    near = (stamp_ns(each, int(day[:4])) - ts_ns for each in (stamp, final))
+                    if any(abs(distance) <= _DAY_NS for distance in near):
+                        votes.setdefault(int(day[:4]), []).append(ts_ns)
+        if votes:
+            self.survey.reference_ns = max(votes.values(), key=len)[0]
 
     def _body(self, line: bytes) -> bytes:
         if HEADER.match(line) or line.startswith(JSON_START):

@@ -83,12 +83,13 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"Discovered runtime cgroups|Device plugin|oom_score_adj",
     ),
     "container_gc.go": (r"attempting to delete unused containers",),
+    "controller.go": (r"[Ff]ailed to (?:ensure|update) (?:node )?lease",),
     "cpu_manager.go": (
         r"ReconcileState: |RemoveStaleState: |(?:containerMap: )?(?:removing container|container "
         r"still active|failed to remove container)|skipping container; |updating container",
         r"ignoring terminated container|failed to update container|RemoveContainer error",
     ),
-    "feature_gate.go": (r"feature gates:|Setting (?:GA|deprecated) feature gate",),
+    "feature_gate.go": (r"feature gates:|Setting (?:GA|deprecated) feature gate|unrecognized",),
     "file.go": (
         r"Reading config file|Can't process manifest file|Watching path",
         r"Generated (?:UID|Name)|Unable to (?:process watch event|read config path)|Set namespace",
@@ -107,7 +108,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "exec.go": (r"Exec probe response", r"Exec probe timed out"),
     "tcp.go": (r"Closed? ",),
     "kubelet.go": (
-        r"SyncLoop \((?:housekeeping|SYNC)",
+        r"SyncLoop \((?:housekeeping|SYNC)|Container runtime network not ready",
         r"Container runtime status|Pod CIDR|Adding (?:pod path|apiserver|pod url)",
         r"Starting kubelet main sync|skipping pod synchronization|Using (?:root|node)",
         r"Skipping pod|Housekeeping took|Failed (?:creating|deleting) a mirror pod",
@@ -226,7 +227,7 @@ NOISE_PLAIN = re.compile(
     | kubelet\.service:
     | time="[^"]*"\ level=(?:trace|debug|info|warning)
     | (?:I|W)?\d*/?\d*\s*\[DEPRECATED\]
-    | \+{1,2}\ [\w/.-]
+    | \+{1,2}\ [\w/.'"\[{-]
     """,
     re.VERBOSE,
 )

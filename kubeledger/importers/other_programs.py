@@ -13,6 +13,7 @@ __all__ = [
     "begins_other_program",
     "holds_kubelets_lines",
     "is_container_log",
+    "is_neighbour",
     "is_other_program",
 ]
 
@@ -46,6 +47,7 @@ _BEGINS_KUBELET = re.compile(KUBELET_CALLER.pattern + rb'|"Kubelet version"|FLAG
 _BEGINS_OTHER = re.compile(OTHER_CALLER.pattern + rb"|\] Version: v1\.(?:2[1-9]|[3-9]\d)\.")
 """The kubelet tells its version in another form since 1.21."""
 _ENTRY_HEAD = 200
+_MAY_TELL = re.compile(rb"kube|hyper|k[38]s|rke|kernel", re.IGNORECASE)
 
 _CONTAINER_LOG = re.compile(r"(?:^|/)(?:pods|containers)/[^/]*[_/-]")
 
@@ -75,3 +77,9 @@ def is_other_program(tag: bytes | None) -> bool:
     """The program that syslog or journald names is a component of its own."""
     name = "" if tag is None else tag.decode("utf-8", "replace")
     return "kubel" not in name and OTHER_COMPONENT.search(name) is not None
+
+
+@lru_cache(1024)
+def is_neighbour(tag: bytes | None) -> bool:
+    """The program that syslog or journald names neither is the kubelet nor the kernel."""
+    return tag is not None and _MAY_TELL.search(tag) is None

@@ -288,6 +288,44 @@ def test_a_structured_kill(grace_s: int) -> None:
     assert len(fact.evidence) == 3
 
 
+def test_a_kill_that_is_tried_again() -> None:
+    """Another decision; what comes with the first is of that one."""
+    keys = f'pod="shop/a" podUID="{UID}" containerName="c" containerID="containerd://{FIRST}"'
+    lines = [
+        klog(
+            clock,
+            "kuberuntime_container.go",
+            f'"Killing container with a grace period" {keys} gracePeriod={seconds}',
+        )
+        for clock, seconds in (("10:00:00.3", 30), ("10:00:00.4", 30), ("10:00:40.0", 1))
+    ]
+    facts = facts_of(tell(world(), [*lines, klog("10:01:00.0", "x.go", "y")]), ContainerKilled)
+    assert [(fact.ts_ns, *values(fact.body, "grace_period_s")) for fact in facts] == [
+        (at("10:00:00.3"), 30),
+        (at("10:00:40.0"), 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Pod has been deleted and must be killed",
+        "Pod is being removed by the kubelet, begin teardown",
+        "Pod is marked for graceful deletion, begin teardown",
+    ],
+)
+def test_the_pods_worker_says_why(message: str) -> None:
+    """A log without the line of the deletion."""
+    log = [
+        _sandbox(),
+        _pleg("10:00:01.0", "ContainerStarted", FIRST),
+        klog("10:00:02.0", "pod_workers.go", f'"{message}" pod="shop/a" podUID="{UID}"'),
+        _grace("10:00:02.1", FIRST),
+    ]
+    (fact,) = facts_of(tell(_known("c"), log), ContainerKilled)
+    assert (*values(fact.body, "reason"), fact.cause) == ("pod_deleted", None)
+
+
 def test_a_deleted_pod_kills_its_containers() -> None:
     """A deleted pod kills its containers."""
     log = [

@@ -181,6 +181,26 @@ YEAR_ROWS = [
         "time: 2022-11-21 03:01:00.4 +0000 UTC m=+1.5\n",
         2022,
     ),
+    (
+        "log",
+        None,
+        "I1121 03:01:00.500000    8337 status_manager.go:572] Patch status for pod: "
+        '"creationTimestamp":"2018-02-01T10:00:00Z","startTime":"2021-11-20T19:01:00Z"\n',
+        2021,
+    ),
+    (
+        "log",
+        None,
+        "-- Logs begin at Sun 2020-11-01 00:00:00 UTC, end at Sat 2020-11-21 03:01:30\n",
+        2020,
+    ),
+    (
+        "bundle",
+        None,
+        "I1121 03:01:00.500000    8337 certificate_manager.go:356] Certificate expiration is "
+        "2027-11-21 03:00:00 +0000 UTC, rotation deadline is 2027-11-20 12:00:00 +0000 UTC\n",
+        2026,
+    ),
 ]
 
 
