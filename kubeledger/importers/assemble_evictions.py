@@ -1,27 +1,44 @@
-"""Evictions: a pod that the eviction manager chose, from all the lines about it.
+"""Evictions: what the eviction manager did about a shortage, from all the lines about it.
 
-``must evict pod(s)`` names the resource, ``pods ranked for eviction`` the candidates: the
-first that is not critical is killed at once, and nothing else before its end is known.
-Evictions for local storage have no such lines, but the event and ``is evicted
-successfully``. Whichever comes first opens the fact, so it stands before the kills.
+A reclaim begins with ``attempting to reclaim``; then either what is unused suffices, or ``pods
+ranked for eviction`` names the candidates, and the first that is not critical is killed at
+once. Nothing else before its end is known at low verbosity, so it counts as evicted only when
+something says so: its message, its event, a kill, the result. Evictions for local storage have
+no reclaim. Whichever line comes first opens the fact, so it stands before the kills.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from kubeledger.eviction.records import (
+    PodSpared,
+    RankedPod,
+    ReclaimAttempted,
+)
 from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
 from kubeledger.importers.context import BundleContext
+from kubeledger.importers.eviction_facts import OpenEviction, Reclaim, chosen
+from kubeledger.importers.eviction_messages import (
+    CRITICAL,
+    EVICTED,
+    GRACE,
+    OVERRIDE,
+    THRESHOLD,
+    PressureConditions,
+    message_in_statuses,
+)
+from kubeledger.importers.eviction_rounds import EvictionRounds
 from kubeledger.importers.facts import Fact, Facts
-from kubeledger.importers.holdback import Waiting
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.links import PodLink
 from kubeledger.importers.podref import (
-    FORMATTED_POD,
     PodRef,
+    bare_container_id,
     event_line,
     formatted_pod,
     formatted_pods,
@@ -30,152 +47,312 @@ from kubeledger.importers.podref import (
     text_value,
 )
 from kubeledger.lifecycle.records import PodEvicted
-from kubeledger.machine import Evidence
-from kubeledger.units import NS_PER_S
+from kubeledger.units import NS_PER_S, whole_number
 
 __all__ = ["EvictionsAssembler"]
 
-_MUST = re.compile(r"eviction manager: must evict pod\(s\) to reclaim (\S+)")
-_RANKED = re.compile(r"eviction manager: pods ranked for eviction: (.*)", re.DOTALL)
-_CRITICAL = re.compile(rf"eviction manager: cannot evict a critical pod ({FORMATTED_POD})")
-_EVICTED = re.compile(
-    rf"eviction manager: pod (?P<pod>{FORMATTED_POD}) (?P<how>is evicted successfully|failed)"
-)
+_RESOURCE = "resourceName"
+_THRESHOLD_KEYS = ("log", "signal", "quantity", "available")
 _KILL_WAIT_NS = 30 * NS_PER_S
 """The kill is awaited before its success is logged."""
+_RECLAIM_WAIT_NS = 120 * NS_PER_S
+"""Deleting what is unused takes its time."""
 
 
 class EvictionsAssembler(Assembler):
-    """Pods evicted by the eviction manager."""
+    """Reclaims, pods evicted by the eviction manager, and the conditions that it reports."""
 
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
         self._links = context.links
-        self._must: tuple[str, Evidence] | None = None
-        self._ranked: list[PodRef] = []
-        self._because: tuple[Evidence, ...] = ()
-        self._resource: str | None = None
-        self._open: dict[PodLink, Waiting] = {}
+        self._epoch = self._links.epoch
+        self._rounds = EvictionRounds()
+        self._conditions = PressureConditions()
+        self._reclaim: Reclaim | None = None
+        self._open: dict[PodLink, OpenEviction] = {}
+
+    # -- lines ------------------------------------------------------------------------------
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21, and the event of 1.20."""
-        return {
-            "Eviction manager: must evict pod(s) to reclaim": self._must_evict,
-            "Eviction manager: pods ranked for eviction": self._rank,
-            "Eviction manager: cannot evict a critical pod": self._critical,
-            "Eviction manager: pod is evicted successfully": self._evicted,
-            "Eviction manager: pod failed to evict": self._evicted,
-            "Evicting pod": self._evicting,
-            "Event occurred": self._event,
+
+        def nobody(line: LogLine) -> None:
+            self._end(line, "nothing")
+
+        manager: dict[str, Callable[[LogLine], None]] = {
+            "synchronize housekeeping": self._begin,
+            "threshold observed resource": self._threshold,
+            "node conditions - observed": lambda line: self._conditions.see_observed(line),
+            "node conditions - transition period not met": (
+                lambda line: self._conditions.see_reported(line)
+            ),
+            "no resources are starved": self._conclude_conditions,
+            "attempting to reclaim": lambda line: self._attempt(line, text_value(line, _RESOURCE)),
+            "able to reduce resource pressure without evicting pods.": lambda line: self._end(
+                line, "node_level"
+            ),
+            "must evict pod(s) to reclaim": lambda line: self._must(
+                line, text_value(line, _RESOURCE)
+            ),
+            "eviction thresholds have been met, but no pods are active to evict": nobody,
+            "unable to evict any pods from the node": nobody,
+            "pods ranked for eviction": lambda line: self._rank(
+                line, structured_pods((line.values or {}).get("pods"))
+            ),
+            "cannot evict a critical pod": lambda line: self._spare(line, _pod_in(line)),
+            "pod is evicted successfully": lambda line: self._done(line, _pod_in(line), True),
+            "pod failed to evict": lambda line: self._done(line, _pod_in(line), False),
         }
+        methods = {f"Eviction manager: {message}": method for message, method in manager.items()}
+        methods |= {"Evicting pod": self._evicting, "Event occurred": self._event}
+        for message in (
+            "Pod terminating with grace period",
+            "Killing container with a grace period override",
+            "Killing container with a grace period",
+        ):
+            methods[message] = self._grace_told
+        return {message: self._releasing(method) for message, method in methods.items()}
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
         """Messages of 1.20 and before."""
+        ours = "eviction manager: "
+        manager: list[tuple[str | re.Pattern[str], Callable[[LogLine, re.Match[str]], None]]] = [
+            (ours + "synchronize housekeeping", lambda line, _: self._begin(line)),
+            (
+                ours + "node conditions - observed: ",
+                lambda line, _: self._conditions.see_observed(line),
+            ),
+            (ours + "node conditions - trans", lambda line, _: self._conditions.see_reported(line)),
+            (ours + "no resources are starved", lambda line, _: self._conclude_conditions(line)),
+            (ours + r"attempting to reclaim (\S+)", lambda line, m: self._attempt(line, m[1])),
+            (
+                ours + r"must evict pod\(s\) to reclaim (\S+)",
+                lambda line, m: self._must(line, m[1]),
+            ),
+            (ours + r"able to reduce \S+ pressure", lambda line, _: self._end(line, "node_level")),
+            (ours + "eviction thresholds have been", lambda line, _: self._end(line, "nothing")),
+            (ours + "unable to evict any pods", lambda line, _: self._end(line, "nothing")),
+            (
+                re.compile(ours + "pods ranked for eviction: (.*)", re.DOTALL),
+                lambda line, m: self._rank(line, formatted_pods(m[1])),
+            ),
+            (CRITICAL, lambda line, m: self._spare(line, formatted_pod(m[1]))),
+            (
+                EVICTED,
+                lambda line, m: self._done(line, formatted_pod(m["pod"]), m["how"] != "failed"),
+            ),
+        ]
+        kills = [(OVERRIDE, self._grace_text), (GRACE, self._grace_text)]
+        thresholds = [(THRESHOLD, lambda line, m: self._rounds.told(line.ts_ns, *m.groups()))]
         return {
-            "eviction_manager.go": [
-                (_MUST, lambda line, match: self._needs(line, match[1])),
-                (_RANKED, lambda line, match: self._choose(line, formatted_pods(match[1]))),
-                (_CRITICAL, lambda line, match: self._spare(line, formatted_pod(match[1]))),
-                (_EVICTED, self._evicted_text),
-            ]
+            "eviction_manager.go": [self._matching(*each) for each in manager],
+            "helpers.go": [self._matching(*each) for each in thresholds],
+            "kuberuntime_container.go": [self._matching(*each) for each in kills],
         }
+
+    def _releasing(self, method: Callable[[LogLine], None]) -> StructuredHandler:
+        def handle(line: LogLine) -> Facts:
+            self._follow(line)
+            method(line)
+            return self._links.queue.release(line.ts_ns)
+
+        return handle
+
+    def _matching(
+        self, pattern: str | re.Pattern[str], method: Callable[[LogLine, re.Match[str]], None]
+    ) -> tuple[re.Pattern[str], FreeTextHandler]:
+        def handle(line: LogLine, match: re.Match[str]) -> Facts:
+            self._follow(line)
+            method(line, match)
+            return self._links.queue.release(line.ts_ns)
+
+        return re.compile(pattern), handle
+
+    def _follow(self, line: LogLine) -> None:
+        """What ends with a kubelet process, and what waited too long."""
+        if self._epoch != self._links.epoch:
+            self._epoch = self._links.epoch
+            self._rounds.restart(from_start=True)
+            self._conditions = PressureConditions()
+            self._reclaim = None
+            self._drop_untold(line.ts_ns + _KILL_WAIT_NS)
+        self._drop_untold(line.ts_ns)
 
     def finish(self, ts_ns: int) -> Facts:
         """What still waited."""
+        self._drop_untold(ts_ns + _KILL_WAIT_NS)
         return self._links.queue.drain()
 
-    def _release(self, line: LogLine) -> list[Fact]:
-        return self._links.queue.release(line.ts_ns)
+    def _drop_untold(self, now_ns: int) -> None:
+        """A candidate of which nothing more was said was perhaps not evicted."""
+        for pod, eviction in list(self._open.items()):
+            if eviction.waiting.due_ns > now_ns and eviction.waiting.fact is not None:
+                continue
+            del self._open[pod]
+            if not eviction.told and not self._links.queue.is_cause(eviction.fact):
+                self._withdraw(pod, eviction)
 
-    # -- the choice -----------------------------------------------------------------------
+    def _withdraw(self, pod: PodLink, eviction: OpenEviction) -> None:
+        eviction.waiting.drop()
+        pod.evicting, pod.eviction = False, None
 
-    def _must_evict(self, line: LogLine) -> Facts:
-        return self._needs(line, text_value(line, "resourceName"))
+    # -- rounds and conditions ----------------------------------------------------------------
 
-    def _needs(self, line: LogLine, resource: str) -> Facts:
-        self._must = (resource, line.evidence)
-        return self._release(line)
+    def _begin(self, line: LogLine) -> None:
+        self._add(self._conditions.begin(line))
+        self._rounds.begin(line.ts_ns)
+        self._reclaim = None
 
-    def _rank(self, line: LogLine) -> Facts:
-        return self._choose(line, structured_pods((line.values or {}).get("pods")))
+    def _conclude_conditions(self, line: LogLine) -> None:
+        self._add(self._conditions.conclude(line))
 
-    def _choose(self, line: LogLine, ranked: list[PodRef]) -> Facts:
-        must, self._must = self._must, None
-        self._resource = must[0] if must else None
-        self._because = (must[1], line.evidence) if must else (line.evidence,)
-        self._ranked = ranked
-        self._next(line)
-        return self._release(line)
+    def _add(self, fact: Fact | None) -> None:
+        if fact is not None:
+            self._links.queue.add(fact)
 
-    def _next(self, line: LogLine) -> None:
-        if self._ranked:
-            pod = self._links.pod(self.context, self._ranked.pop(0), line)
-            self._decide(pod, line, self._because, self._resource)
+    def _threshold(self, line: LogLine) -> None:
+        self._rounds.told(line.ts_ns, *(text_value(line, name) for name in _THRESHOLD_KEYS))
 
-    def _critical(self, line: LogLine) -> Facts:
-        return self._spare(line, structured_pod((line.values or {}).get("pod")))
+    # -- the reclaim --------------------------------------------------------------------------
 
-    def _spare(self, line: LogLine, ref: PodRef | None) -> Facts:
+    def _attempt(self, line: LogLine, resource: str) -> None:
+        self._conclude_conditions(line)
+        driver = self._rounds.driver(resource)
+        body = ReclaimAttempted(
+            resource=resource,
+            signal=driver.signal,
+            threshold=driver.threshold,
+            threshold_kind=driver.kind,
+            since_ts_ns=driver.since_ts_ns,
+            observed=driver.observed,
+        )
+        self._open_reclaim(line, body)
+
+    def _open_reclaim(self, line: LogLine, body: ReclaimAttempted) -> Reclaim:
+        if self._reclaim is not None:
+            self._reclaim.waiting.settle()
+        fact = Fact(line.ts_ns, body, (line.evidence,))
+        waiting = self._links.queue.hold(fact, _RECLAIM_WAIT_NS)
+        self._reclaim = Reclaim(waiting, fact)
+        return self._reclaim
+
+    def _must(self, line: LogLine, resource: str) -> None:
+        if self._reclaim is None:
+            self._attempt(line, resource)
+        elif self._reclaim.body.resource in (None, resource):
+            self._reclaim.waiting.join(line.evidence)
+
+    def _end(self, line: LogLine, outcome: str) -> None:
+        reclaim = self._reclaim or self._open_reclaim(line, ReclaimAttempted(resource=None))
+        reclaim.waiting.join(line.evidence)
+        reclaim.tell(outcome=outcome)
+        reclaim.waiting.settle()
+        self._reclaim = None
+
+    def _rank(self, line: LogLine, ranked: list[PodRef]) -> None:
+        reclaim = self._reclaim
+        if reclaim is None or reclaim.ranked:
+            reclaim = self._open_reclaim(line, ReclaimAttempted(resource=None))
+        reclaim.waiting.join(line.evidence)
+        reclaim.ranked = ranked
+        pods = (self._links.pod(self.context, ref, line) for ref in ranked)
+        reclaim.tell(
+            ranked=tuple(
+                RankedPod(namespace=pod.namespace, pod=pod.name, pod_uid=pod.uid) for pod in pods
+            )
+        )
+        self._next(line, reclaim)
+
+    def _next(self, line: LogLine, reclaim: Reclaim) -> None:
+        if reclaim.tried < len(reclaim.ranked):
+            pod = self._links.pod(self.context, reclaim.ranked[reclaim.tried], line)
+            reclaim.tried += 1
+            evidence = reclaim.fact.evidence if reclaim.tried == 1 else (line.evidence,)
+            self._decide(pod, line.ts_ns, evidence, reclaim)
+
+    def _spare(self, line: LogLine, ref: PodRef | None) -> None:
         """A critical pod is left alone, and the next one is chosen."""
+        if ref is None:
+            return
+        pod, reclaim = self._links.pod(self.context, ref, line), self._reclaim
+        eviction = self._open.pop(pod, None)
+        if eviction is not None:
+            self._withdraw(pod, eviction)
+        body = PodSpared(namespace=pod.namespace, pod=pod.name, pod_uid=pod.uid)
+        cause = reclaim.fact if reclaim is not None and reclaim.ranked else None
+        self._links.queue.add(Fact(line.ts_ns, body, (line.evidence,), cause))
+        if eviction is not None and reclaim is not None:
+            self._next(line, reclaim)
+
+    # -- what became of it --------------------------------------------------------------------
+
+    def _done(self, line: LogLine, ref: PodRef | None, done: bool) -> None:
         if ref is not None:
             pod = self._links.pod(self.context, ref, line)
-            waiting = self._open.pop(pod, None)
-            if waiting is not None:
-                waiting.drop()
-                pod.evicting, pod.eviction = False, None
-                self._next(line)
-        return self._release(line)
+            self._tell(
+                pod,
+                line,
+                evicted=done,
+                message=message_in_statuses(self.context.pods.get(pod.uid or "")),
+            )
+            eviction = self._open.pop(pod, None)
+            if eviction is not None:
+                eviction.waiting.settle()
 
-    # -- what became of it ----------------------------------------------------------------
-
-    def _evicted(self, line: LogLine) -> Facts:
-        ref = structured_pod((line.values or {}).get("pod"))
-        return self._done(line, ref, done=line.message.endswith("successfully"))
-
-    def _evicted_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._done(line, formatted_pod(match["pod"]), done=match["how"] != "failed")
-
-    def _done(self, line: LogLine, ref: PodRef | None, *, done: bool) -> Facts:
+    def _evicting(self, line: LogLine) -> None:
+        values = line.values or {}
+        ref = structured_pod(values.get("pod"), values.get("podUID"))
         if ref is not None:
             pod = self._links.pod(self.context, ref, line)
-            self._tell(pod, line, evicted=done)
-            waiting = self._open.pop(pod, None)
-            if waiting is not None:
-                waiting.settle()
-        return self._release(line)
+            self._conclude_conditions(line)
+            if pod not in self._open:
+                pod.eviction = None
+            self._tell(pod, line, message=text_value(line, "message") or None)
 
-    def _evicting(self, line: LogLine) -> Facts:
-        ref = structured_pod((line.values or {}).get("pod"), (line.values or {}).get("podUID"))
-        if ref is not None:
-            self._links.pod(self.context, ref, line).evicting = True
-        return self._release(line)
-
-    def _event(self, line: LogLine) -> Facts:
+    def _event(self, line: LogLine) -> None:
         event = event_line(line, ("Evicted",))
         if event is not None:
             pod = self._links.pod(self.context, event.pod, line)
             # The same word is the reason of a refusal under pressure.
             if not pod.admitting and pod.rejected is None:
                 self._tell(pod, line, message=event.message)
-        return self._release(line)
 
-    # -- the fact -------------------------------------------------------------------------
+    def _grace(self, line: LogLine, ref: PodRef | None, grace: str) -> None:
+        """The period that the first line about it tells; later ones are less what has passed."""
+        pod = self._links.pod(self.context, ref, line) if ref is not None else None
+        eviction = self._open.get(pod) if pod is not None else None
+        seconds = whole_number(grace)
+        if eviction is None or seconds is None or eviction.waiting.fact is None:
+            return
+        body = eviction.fact.body
+        if isinstance(body, PodEvicted) and body.grace_period_s is None:
+            eviction.fact.body = msgspec.structs.replace(body, grace_period_s=seconds)
+            eviction.told = True
+
+    def _grace_told(self, line: LogLine) -> None:
+        self._grace(line, _pod_in(line), text_value(line, "gracePeriod"))
+
+    def _grace_text(self, line: LogLine, match: re.Match[str]) -> None:
+        container = self._links.containers.get(bare_container_id(match["id"]) or "")
+        if container is not None:
+            pod = container.pod
+            self._grace(line, PodRef(pod.namespace, pod.name, pod.uid), match["grace"])
+
+    # -- the fact -----------------------------------------------------------------------------
 
     def _decide(
-        self, pod: PodLink, line: LogLine, evidence: tuple[Evidence, ...], resource: str | None
-    ) -> Waiting:
-        body = PodEvicted(
-            namespace=pod.namespace,
-            pod=pod.name,
-            pod_uid=pod.uid,
-            resource=resource,
-            message=None,
-            evicted=None,
-        )
-        fact = Fact(line.ts_ns, body, evidence)
-        waiting = self._open[pod] = self._links.queue.hold(fact, _KILL_WAIT_NS)
+        self,
+        pod: PodLink,
+        ts_ns: int,
+        evidence: tuple[Any, ...],
+        reclaim: Reclaim | None,
+    ) -> OpenEviction:
+        body = chosen(pod, reclaim)
+        fact = Fact(ts_ns, body, evidence, reclaim.fact if reclaim is not None else None)
+        waiting = self._links.queue.hold(fact, _KILL_WAIT_NS)
+        eviction = self._open[pod] = OpenEviction(waiting, fact, reclaim)
         pod.evicting, pod.eviction = True, fact
-        return waiting
+        return eviction
 
     def _tell(
         self,
@@ -186,16 +363,25 @@ class EvictionsAssembler(Assembler):
         evicted: bool | None = None,
     ) -> None:
         """Take down what a line tells of an eviction; its first line opens the fact."""
-        waiting = self._open.get(pod)
-        if waiting is None and pod.eviction is not None:
+        eviction = self._open.get(pod)
+        if eviction is None and pod.eviction is not None:
             return  # all of it was told
-        waiting = waiting or self._decide(pod, line, (line.evidence,), None)
-        fact = waiting.fact
+        eviction = eviction or self._decide(pod, line.ts_ns, (line.evidence,), None)
+        eviction.told = True
+        if eviction.reclaim is not None:
+            eviction.reclaim.tell(outcome="evicting")
+        fact = eviction.waiting.fact
         if fact is None or not isinstance(fact.body, PodEvicted):
             return
-        waiting.join(line.evidence)
-        fact.body = msgspec.structs.replace(
-            fact.body,
-            message=fact.body.message if message is None else message,
-            evicted=fact.body.evicted if evicted is None else evicted,
-        )
+        eviction.waiting.join(line.evidence)
+        if fact.body.message is None and message is not None:
+            eviction.explain(message, self._rounds)
+        if evicted is not None:
+            fact.body = msgspec.structs.replace(fact.body, evicted=evicted)
+        if eviction.reclaim is not None:
+            eviction.reclaim.waiting.settle()
+
+
+def _pod_in(line: LogLine) -> PodRef | None:
+    values = line.values or {}
+    return structured_pod(values.get("pod"), values.get("podUID"))

@@ -81,6 +81,10 @@ class Holdback:
             return None
         return min((w.fact.ts_ns for w in self._queue if w.fact is not None), default=None)
 
+    def is_cause(self, fact: Fact) -> bool:
+        """Whether a fact in the queue names this one as its cause."""
+        return any(each.fact is not None and each.fact.cause is fact for each in self._queue)
+
     def release(self, now_ns: int) -> list[Fact]:
         """What may leave at ``now_ns``; everything, when the clock was set back."""
         if now_ns < self._last_ns - WAIT_NS:

@@ -171,20 +171,37 @@ class PodTerminated(Observation, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class PodEvicted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The eviction manager chose the pod to be killed, so that the node gets resources back.
+    """The eviction manager chose the pod to be killed; see also ``eviction.ReclaimAttempted``.
 
     Attributes:
         resource: what was short, e.g. ``memory``; None when no source tells, as with a pod
             that exceeded its own limit of local storage.
+        signal: whose threshold was met; for local storage the kubelet's names of what was
+            exceeded: ``emptydirfs.limit``, ``ephemeralpodfs.limit``,
+            ``ephemeralcontainerfs.limit``.
+        threshold, observed: of the signal, in bytes, inodes or processes.
+        threshold_kind: ``hard``, ``soft`` (after its grace period), ``allocatable``, or
+            ``local_storage`` for the pod's own limit.
+        since_ts_ns: when the threshold was first seen to be met.
+        rank: the pod's place in the ranking, 1 for the first.
+        grace_period_s: that its containers were given.
         message: as in the pod's status, if a source holds it.
         evicted: the kill succeeded; False when it failed, None when not known.
     """
 
     kind: ClassVar[str] = "lifecycle.PodEvicted"
+    v: ClassVar[int] = 2
     namespace: str
     pod: str
     pod_uid: str | None
     resource: str | None
+    signal: str | None = None
+    threshold: int | None = None
+    threshold_kind: Literal["hard", "soft", "allocatable", "local_storage"] | None = None
+    since_ts_ns: int | None = None
+    observed: int | None = None
+    rank: int | None = None
+    grace_period_s: int | None = None
     message: str | None
     evicted: bool | None
 

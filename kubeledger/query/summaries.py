@@ -36,6 +36,13 @@ TEMPLATES: Mapping[str, str] = {
     "devicemanager.DevicesReported": "{resource}: devices reported[, {healthy} of {total} healthy]",
     "devicemanager.EndpointStopped": "plugin of {resource} stopped: {error}",
     "devicemanager.PluginRegistered": "plugin of {resource} registered",
+    "eviction.NodeConditionsChanged": "pressure conditions reported: {conditions}",
+    "eviction.PodSpared": "not evicted, because it is critical",
+    "eviction.PodUsageObserved": "usage of {pods#} pods",
+    "eviction.ReclaimAttempted": (
+        "{resource} is to be reclaimed[: {signal} {observed}, {threshold_kind} threshold"
+        " {threshold}][, {outcome}]"
+    ),
     "images.EvictionSignalObserved": "{signal}: {available} of {capacity}",
     "images.GarbageCollected": "image GC {outcome}: {images_removed} removed, {bytes_freed} bytes",
     "images.GarbageCollectionStarted": (
@@ -59,7 +66,7 @@ TEMPLATES: Mapping[str, str] = {
     "lifecycle.ContainerStarted": "container started[: {container_id}]",
     "lifecycle.PodAdmitted": "admitted",
     "lifecycle.PodConfigChanged": "{operation} from {source}",
-    "lifecycle.PodEvicted": "evicted for {resource}: {message}",
+    "lifecycle.PodEvicted": "evicted[ for {resource}][: {message}]",
     "lifecycle.PodListed": "listed by {listed_by}",
     "lifecycle.PodRejected": "refused[ ({reason})][: {message}]",
     "lifecycle.PodTerminated": "terminated",

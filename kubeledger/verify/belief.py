@@ -25,7 +25,9 @@ To write a rule, subclass :class:`RuleVerifier`, name the kubelet's function in 
    then two worlds, with the two ends, are enough.
 2. call the subsystem's decider once in each world, and make a :class:`Ruling` of what it says:
    its choice, whether the record's is within its freedom, and one sentence.
-3. hand them to ``conclude``: at once, or later where the decision is judged as a whole.
+3. hand what :func:`judge` makes of them to ``conclude``: at once, or later where the decision is
+   judged as a whole. :func:`all_of` joins what is judged apart (whether a threshold was met, who
+   comes first, what was said).
 
 Widen where evidence may be missing, never where it is inconvenient: a line that may be lost is
 a world in which it was there. Settings, profile, specs and losses of lines come from the bench.
@@ -42,7 +44,7 @@ from kubeledger.machine import Record
 from kubeledger.verify.finding import Fields, Verdict
 from kubeledger.verify.verifier import Verifier
 
-__all__ = ["Belief", "Judgement", "RuleVerifier", "Ruling", "World", "judge"]
+__all__ = ["Belief", "Judgement", "RuleVerifier", "Ruling", "World", "all_of", "judge"]
 
 S = TypeVar("S")
 
@@ -126,6 +128,30 @@ def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
         expected=first.expected,
         inputs=inputs,
         certain=certain,
+    )
+
+
+_WORST: tuple[Verdict, ...] = ("impossible", "unverifiable", "admissible", "match")
+
+
+def all_of(judgements: Sequence[Judgement]) -> Judgement:
+    """The judgement of a decision of which several things are judged apart, and all must hold.
+
+    Args:
+        judgements: (n,) n >= 1, the one that explains most first.
+    """
+    verdict = min((each.verdict for each in judgements), key=_WORST.index)
+    worst = [each for each in judgements if each.verdict == verdict]
+    told = worst[:1] if verdict == "impossible" else worst
+    if verdict == "admissible":
+        told = [each for each in judgements if each.why]
+    return Judgement(
+        verdict=verdict,
+        why="; ".join(dict.fromkeys(each.why for each in told if each.why)),
+        expected=next((each.expected for each in worst if each.expected is not None), None),
+        missing=tuple(dict.fromkeys(phrase for each in worst for phrase in each.missing)),
+        inputs=tuple(dict.fromkeys(seq for each in judgements for seq in each.inputs)),
+        certain=worst[0].certain,
     )
 
 
@@ -213,13 +239,11 @@ class RuleVerifier(Verifier):
         self,
         record: Record,
         subject: str,
-        rulings: Sequence[Ruling],
+        judgement: Judgement,
         *,
         recorded: Fields | None = None,
-        cut: str | None = None,
-    ) -> Judgement:
-        """Give a decision its finding by what is decided in each world; see :func:`judge`."""
-        judgement = judge(rulings, cut=cut)
+    ) -> None:
+        """Give a decision its finding."""
         self.bench.find(
             record,
             judgement.verdict,
@@ -232,4 +256,3 @@ class RuleVerifier(Verifier):
             inputs=judgement.inputs,
             certain=judgement.certain,
         )
-        return judgement

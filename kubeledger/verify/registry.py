@@ -7,7 +7,7 @@ from kubeledger.verify.assignments.cpus import CpuAssignmentVerifier
 from kubeledger.verify.assignments.memory import MemoryAssignmentVerifier
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from kubeledger.verify.devices.verifier import DeviceVerifier
-from kubeledger.verify.images.evictions import EvictionVerifier
+from kubeledger.verify.evictions.verifier import EvictionVerifier
 from kubeledger.verify.images.verifier import ImagesVerifier
 from kubeledger.verify.lives.verifier import LivesVerifier
 from kubeledger.verify.verifier import Verifier

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubeledger.node.records import SettingsObserved
-from kubeledger.verify.variant import Variant
+from kubeledger.verify.variant import RECORDED, Variant
 
 __all__ = ["UNKNOWN", "Settings", "Unknown"]
 
@@ -35,6 +35,7 @@ class Settings:
         self.variant = variant
         self.seq: int | None = None
         self.disputed: frozenset[str] = frozenset()
+        self._recorded: dict[str, Any] = {}
         self._values: dict[str, Any] = dict(variant.settings)
 
     def observe(self, seq: int, body: SettingsObserved) -> None:
@@ -42,7 +43,14 @@ class Settings:
         recorded = {name: setting.decoded() for name, setting in body.settings.items()}
         self.seq = seq
         self.disputed = frozenset(conflict.partition(":")[0] for conflict in body.conflicts)
+        self._recorded = recorded
         self._values = {**recorded, **self.variant.settings}
+
+    def as_recorded(self) -> Settings:
+        """The same without the variant."""
+        found = Settings(RECORDED)
+        found.seq, found.disputed, found._values = self.seq, self.disputed, self._recorded
+        return found
 
     def get(self, name: str) -> Any:  # noqa: ANN401 # any JSON value
         """Value of a setting; ``UNKNOWN`` when no source tells."""

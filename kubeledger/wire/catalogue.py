@@ -7,6 +7,7 @@ from types import ModuleType
 import kubeledger.cgroups.records
 import kubeledger.cpumanager.records
 import kubeledger.devicemanager.records
+import kubeledger.eviction.records
 import kubeledger.images.records
 import kubeledger.ledger.records
 import kubeledger.lifecycle.records
@@ -23,6 +24,7 @@ _MODULES: tuple[ModuleType, ...] = (
     kubeledger.cgroups.records,
     kubeledger.cpumanager.records,
     kubeledger.devicemanager.records,
+    kubeledger.eviction.records,
     kubeledger.images.records,
     kubeledger.ledger.records,
     kubeledger.lifecycle.records,

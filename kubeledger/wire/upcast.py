@@ -26,7 +26,13 @@ def _probe_executed_v1(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "handler": None}
 
 
+def _pod_evicted_v1(body: dict[str, Any]) -> dict[str, Any]:
+    """V2 says what led to it; v1 held only what was short, so nothing has to be changed."""
+    return body
+
+
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
+    ("lifecycle.PodEvicted", 1): _pod_evicted_v1,
     ("prober.ProbeExecuted", 1): _probe_executed_v1,
 }
 """(kind, v) -> function from a body of that version to one of version v + 1."""

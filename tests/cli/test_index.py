@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from kubeledger.cli.main import cli
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from tests.query.fixture_ledger import whole_story
+from tests.query.fixture_ledger import RECORDS, whole_story
 
 
 def test_index_writes_parquet_and_sql_reads_it(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_index_writes_parquet_and_sql_reads_it(tmp_path: Path) -> None:
     place = ["--ledger", str(ledger.path)]
     done = CliRunner().invoke(cli, ["index", *place])
     assert done.exit_code == 0, done.output
-    assert "node-a: records 1 to 46\n1 Parquet files" in done.output
+    assert f"node-a: records 1 to {RECORDS}\n1 Parquet files" in done.output
     (file,) = ledger.path.glob("history/node=node-a/date=*/*.parquet")
     stamp = file.stat().st_mtime_ns
     assert CliRunner().invoke(cli, ["index", *place]).exit_code == 0
@@ -30,7 +30,7 @@ def test_index_writes_parquet_and_sql_reads_it(tmp_path: Path) -> None:
     asked = CliRunner().invoke(
         cli, ["sql", "SELECT count(*) AS n FROM events", *place, "-o", "csv"]
     )
-    assert asked.output.split() == ["n", "46"]
+    assert asked.output.split() == ["n", str(RECORDS)]
 
 
 def test_index_says_when_it_cannot_be_kept(tmp_path: Path) -> None:

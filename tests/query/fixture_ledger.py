@@ -15,6 +15,14 @@ from kubeledger.devicemanager.records import (
     EndpointStopped,
     PluginRegistered,
 )
+from kubeledger.eviction.records import (
+    NodeConditionsChanged,
+    PodSpared,
+    PodUsage,
+    PodUsageObserved,
+    RankedPod,
+    ReclaimAttempted,
+)
 from kubeledger.images.records import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -37,6 +45,7 @@ from kubeledger.lifecycle.records import (
     ContainerRestarted,
     ContainerStarted,
     PodAdmitted,
+    PodEvicted,
     PodListed,
     PodRejected,
     PodTerminated,
@@ -111,6 +120,7 @@ def whole_story(node: str = "node-a") -> list[Record]:
     _images(story)
     _admission(story)
     _ledger_itself(story)
+    _evictions(story)
     return story.records
 
 
@@ -420,6 +430,71 @@ def manager_story() -> list[Record]:
     story.add(MemoryReleased(**serve))
     story.add(MemoryManagerStarted(policy="Static", restored=False))
     return story.records
+
+
+def _evictions(story: Story) -> None:
+    story.add(NodeConditionsChanged(conditions=("DiskPressure",), observed=("DiskPressure",)))
+    ranked = tuple(
+        RankedPod(namespace="default", pod=name, pod_uid=f"u-{name}") for name in ("vital", "hog")
+    )
+    attempt = story.add(
+        ReclaimAttempted(
+            resource="ephemeral-storage",
+            signal="imagefs.available",
+            threshold=10_000,
+            threshold_kind="soft",
+            since_ts_ns=START_NS,
+            observed=8_000,
+            ranked=ranked,
+            outcome="evicting",
+        )
+    )
+    story.add(PodSpared(namespace="default", pod="vital", pod_uid="u-vital"), cause=attempt)
+    story.add(
+        PodEvicted(
+            namespace="default",
+            pod="hog",
+            pod_uid="u-hog",
+            resource="ephemeral-storage",
+            signal="imagefs.available",
+            threshold=10_000,
+            threshold_kind="soft",
+            since_ts_ns=START_NS,
+            observed=8_000,
+            rank=2,
+            grace_period_s=12,
+            message="The node was low on resource: ephemeral-storage. ",
+            evicted=True,
+        ),
+        cause=attempt,
+    )
+    story.add(
+        PodEvicted(
+            namespace="default",
+            pod="scribe",
+            pod_uid="u-scribe",
+            resource=None,
+            signal="ephemeralpodfs.limit",
+            threshold=1024,
+            threshold_kind="local_storage",
+            message="Pod ephemeral local storage usage exceeds the total limit of containers 1Ki. ",
+            evicted=None,
+        )
+    )
+    row = PodUsage(
+        namespace="default",
+        pod="hog",
+        pod_uid="u-hog",
+        memory_bytes=5,
+        memory_ts_ns=START_NS,
+        processes=2,
+        storage_bytes=9,
+    )
+    story.add(PodUsageObserved(pods=(row, PodUsage(namespace="default", pod="idle", pod_uid=None))))
+
+
+RECORDS = len(whole_story())
+"""How many records the story has."""
 
 
 def write_segment(path: Path, records: list[Record], digest: bytes = GENESIS) -> bytes:

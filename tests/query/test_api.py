@@ -13,6 +13,7 @@ import pytest
 from kubeledger.errors import BadQuestionError
 from kubeledger.query import api
 from kubeledger.query.api import Queryable, connect
+from tests.query.fixture_ledger import RECORDS
 
 
 def test_rows_know_their_columns(database: Queryable) -> None:
@@ -61,7 +62,7 @@ def test_a_query_ends_at_its_time_limit(ledger: Path) -> None:
     with connect(ledger, timeout_s=0.2) as database:
         with pytest.raises(BadQuestionError, match=r"longer than 0\.2 s"):
             database.sql(endless).fetchall()
-        assert database.sql("SELECT count(*) FROM events").fetchall() == [(46,)]
+        assert database.sql("SELECT count(*) FROM events").fetchall() == [(RECORDS,)]
 
 
 def test_only_the_work_counts_for_the_time_limit(ledger: Path) -> None:
@@ -120,7 +121,7 @@ def test_results_live_side_by_side(database: Queryable) -> None:
     """A second query that loads more leaves the rows of the first alone."""
     first = iter(database.sql("SELECT seq FROM admissions ORDER BY seq"))
     assert next(first) == (5,)
-    assert database.sql("SELECT count(*) FROM evidence").fetchall() == [(46,)]
+    assert database.sql("SELECT count(*) FROM evidence").fetchall() == [(RECORDS,)]
     assert list(first) == [(12,), (37,)]
 
 
@@ -135,4 +136,4 @@ def test_a_query_that_hears_no_interruption_is_left_behind(
         database.sql("SELECT levenshtein(repeat('a', 30000), repeat('b', 30000))").fetchall()
     assert time.process_time() - started < 60
     database.timeout_s = 60.0
-    assert database.sql("SELECT count(*) FROM records").fetchall() == [(46,)]
+    assert database.sql("SELECT count(*) FROM records").fetchall() == [(RECORDS,)]

@@ -11,6 +11,7 @@ import pytest
 from kubeledger.errors import BadQuestionError
 from kubeledger.query.api import Queryable
 from kubeledger.query.guard import check_query, one_line
+from tests.query.fixture_ledger import RECORDS
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_refused(database: Queryable, tmp_path: Path, query: str) -> None:
     with pytest.raises(BadQuestionError):
         database.sql(query.replace("{file}", str(file))).fetchall()
     assert [path.name for path in tmp_path.iterdir()] == ["file.csv"]
-    assert database.sql("SELECT count(*) FROM records").fetchall() == [(46,)]
+    assert database.sql("SELECT count(*) FROM records").fetchall() == [(RECORDS,)]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.query.listing import Filter, list_records, show_record
 from kubeledger.query.summaries import TEMPLATES, subject_of, summary_of
 from kubeledger.wire.catalogue import BODY_TYPES
-from tests.query.fixture_ledger import START_NS, whole_story, write_ledger
+from tests.query.fixture_ledger import RECORDS, START_NS, whole_story, write_ledger
 
 SECOND_NS = 1_000_000_000
 
@@ -21,10 +21,10 @@ SECOND_NS = 1_000_000_000
 @pytest.mark.parametrize(
     ("wanted", "seqs"),
     [
-        (Filter(), list(range(1, 47))),
+        (Filter(), list(range(1, RECORDS + 1))),
         (Filter(kinds=("images.*",)), [28, 29, 30, 31, 32, 33, 34, 35, 36]),
         (Filter(kinds=("PodRejected",)), [37]),
-        (Filter(kinds=("Pod*", "node.KubeletStarted")), [1, 5, 9, 12, 37, 39, 43]),
+        (Filter(kinds=("Pod*", "node.KubeletStarted")), [1, 5, 9, 12, 37, 39, 43, 49, 50, 51, 52]),
         (Filter(kinds=("nothing",)), []),
         (Filter(pod="default/train"), [5, 6, 9, 10]),
         (Filter(pod="train"), [5, 6, 9, 10]),
@@ -34,7 +34,7 @@ SECOND_NS = 1_000_000_000
         (Filter(pod="kube-system/critical"), [39]),
         (Filter(container="main"), [6, 7, 8, 38]),
         (Filter(container="main", pod="serve"), [7, 8]),
-        (Filter(since_ns=START_NS + 44 * SECOND_NS), [44, 45, 46]),
+        (Filter(since_ns=START_NS + 44 * SECOND_NS), list(range(44, RECORDS + 1))),
         (Filter(until_ns=START_NS + 2 * SECOND_NS), [1, 2]),
         (Filter(node="node-a", kinds=("*.KubeletStarted",)), [1]),
     ],

@@ -16,7 +16,7 @@ from kubeledger.ledger.names import segment_file
 from kubeledger.machine import Record
 from kubeledger.query.api import connect
 from kubeledger.wire.codec import GENESIS, chained
-from tests.query.fixture_ledger import whole_story, write_ledger, write_segment
+from tests.query.fixture_ledger import RECORDS, whole_story, write_ledger, write_segment
 
 COUNT = "SELECT count(*), max(seq) FROM events"
 
@@ -66,7 +66,7 @@ def test_torn_tail_is_not_read(ledger: Path) -> None:
     last = whole.rstrip(b"\n").rfind(b"\n") + 1
     for end in (last + 1, last + 50, len(whole) - 2, len(whole) - 1):
         path.write_bytes(whole[:end])
-        assert ask(ledger, COUNT) == [(45, 45)]
+        assert ask(ledger, COUNT) == [(RECORDS - 1, RECORDS - 1)]
     path.write_bytes(whole[:10])
     assert ask(ledger, COUNT) == [(0, None)]
     path.write_bytes(b"")
@@ -81,9 +81,9 @@ def test_sealed_and_open_segments_together(tmp_path: Path, name: str) -> None:
     digest = write_segment(directory / segment_file(1), records[:30])
     seal(directory / segment_file(1))
     write_segment(directory / segment_file(31), records[30:], digest)
-    assert ask(tmp_path / name, COUNT) == [(46, 46)]
+    assert ask(tmp_path / name, COUNT) == [(RECORDS, RECORDS)]
     rows = ask(tmp_path / name, "SELECT seq FROM events")
-    assert [row[0] for row in rows] == list(range(1, 47))
+    assert [row[0] for row in rows] == list(range(1, RECORDS + 1))
 
 
 def test_segment_that_is_there_twice_counts_once(ledger: Path) -> None:
@@ -91,15 +91,15 @@ def test_segment_that_is_there_twice_counts_once(ledger: Path) -> None:
     path = only_segment(ledger)
     with path.open("rb") as plain, path.with_name(segment_file(1, sealed=True)).open("wb") as out:
         compress(plain, out, 3)
-    assert ask(ledger, COUNT) == [(46, 46)]
+    assert ask(ledger, COUNT) == [(RECORDS, RECORDS)]
 
 
 def test_nodes_stand_side_by_side(tmp_path: Path) -> None:
     """Joins keep to one node: the same numbers mean other records on another."""
     ledger = write_ledger(tmp_path / "two", whole_story("a") + whole_story("b"))
     assert ask(ledger, "SELECT node, count(*) FROM events GROUP BY node ORDER BY node") == [
-        ("a", 46),
-        ("b", 46),
+        ("a", RECORDS),
+        ("b", RECORDS),
     ]
     for view, rows in (("device_allocations", 2), ("image_gc_runs", 2), ("image_gc_deletions", 3)):
         assert ask(ledger, f"SELECT node, count(*) FROM {view} GROUP BY node ORDER BY node") == [
@@ -189,7 +189,7 @@ def test_lost_segment_is_told(tmp_path: Path) -> None:
     """Records that the manifest counts cannot go missing unnoticed."""
     real_ledger(tmp_path / "real", whole_story())
     only_segment(tmp_path / "real").unlink()
-    with pytest.raises(DamagedLedgerError, match="not all of records 1 to 46"):
+    with pytest.raises(DamagedLedgerError, match=f"not all of records 1 to {RECORDS}"):
         ask(tmp_path / "real", "SELECT 1")
 
 
@@ -200,4 +200,4 @@ def test_appended_records_are_seen(tmp_path: Path) -> None:
     with connect(ledger) as database:
         assert database.sql(COUNT).fetchall() == [(10, 10)]
         shutil.copyfile(only_segment(longer), only_segment(ledger))
-        assert database.sql(COUNT).fetchall() == [(46, 46)]
+        assert database.sql(COUNT).fetchall() == [(RECORDS, RECORDS)]

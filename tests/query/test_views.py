@@ -45,6 +45,8 @@ CONTRACT = {
     "kubernetes_events": "object_kind, namespace, name, uid, container, type, reason, message,"
     " count BIGINT, api_count BIGINT",
     "verdicts": "decision_seq BIGINT, kind, subject, verdict, why, missing VARCHAR[]",
+    "evictions": "namespace, pod, pod_uid, signal, threshold BIGINT, observed BIGINT, kind,"
+    " rank INTEGER[], resource, grace_period_s INTEGER, evicted BOOLEAN, message",
     "evidence": "source_file, source_line BIGINT, byte_offset BIGINT, text",
 }
 """View -> columns behind node, seq and ts; VARCHAR where no type stands."""

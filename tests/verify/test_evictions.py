@@ -1,114 +1,404 @@
-"""Evictions: what can be told without the pods' usage."""
+"""Evictions: thresholds, whose turn it was, grace periods and words, by what the records hold."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from kubeledger.lifecycle.records import PodEvicted, PodListed
-from kubeledger.machine import Body
-from kubeledger.verify import Verdict
-from tests.verify.histories import findings
-from tests.verify.image_scenes import CAPACITY, alone, history, kubelet, settings, signal
+from kubeledger.eviction.records import (
+    NodeConditionsChanged,
+    PodSpared,
+    PodUsage,
+    PodUsageObserved,
+    RankedPod,
+    ReclaimAttempted,
+)
+from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.lifecycle.records import ContainerStarted, PodEvicted, PodListed
+from kubeledger.machine import Body, Record
+from kubeledger.node.records import KubeletStarted
+from kubeledger.units import NS_PER_S
+from kubeledger.verify import Finding, Variant
+from tests.verify.histories import findings, scene
+from tests.verify.image_scenes import alone, kubelet, settings
 
 __all__ = ["alone"]
 
-USAGE = "what each pod used of ephemeral-storage at this time"
+MI = 2**20
+GI = 2**30
+CAPACITY = 8 * GI
+HARD: dict[str, str] = {"memory.available": "1Gi"}
+SOFT: dict[str, Any] = {
+    "evictionSoft": {"memory.available": "2Gi"},
+    "evictionSoftGracePeriod": {"memory.available": "1m"},
+    "evictionMaxPodGracePeriod": 7,
+}
+LOW = "The node was low on resource: memory. Threshold quantity: 1Gi, available: 900Mi. "
+BIG_SAID = "Container c was using 500Mi, request is 100Mi, has larger consumption of memory. "
 
 
-def listed(**spec: Any) -> PodListed:  # noqa: ANN401 # any JSON value
-    """A pod of the API server."""
+def pod(name: str, request_mi: int | None = None, **spec: Any) -> PodListed:  # noqa: ANN401 # JSON
+    """A pod of the API server, whose container may request memory."""
+    container: dict[str, Any] = {"name": "c"}
+    if request_mi is not None:
+        container["resources"] = {"requests": {"memory": f"{request_mi}Mi"}}
     return PodListed(
         namespace="default",
-        pod="web",
-        pod_uid="u1",
+        pod=name,
+        pod_uid=name,
         listed_by="kubelet",
         annotations={"kubernetes.io/config.source": "api"},
-        spec={"containers": [{"name": "c"}], **spec},
+        spec={"containers": [container], "terminationGracePeriodSeconds": 30, **spec},
         status=None,
     )
 
 
-def evicted(resource: str | None = "ephemeral-storage", done: bool | None = True) -> PodEvicted:
-    """It is evicted."""
-    return PodEvicted(
-        namespace="default",
-        pod="web",
-        pod_uid="u1",
-        resource=resource,
-        message=None,
-        evicted=done,
+def running(name: str) -> ContainerStarted:
+    """Its container runs."""
+    return ContainerStarted(
+        namespace="default", pod=name, pod_uid=name, container="c", container_id=f"id-{name}"
     )
 
 
-@pytest.mark.parametrize(
-    ("steps", "verdict", "told"),
-    [
-        ([(1, signal(4)), (2, evicted())], "unverifiable", USAGE),
-        ([(1, signal(40)), (2, evicted())], "impossible", "imagefs.available was"),
+def memory(available: int) -> EvictionSignalObserved:
+    """What a round reads, in MiB."""
+    return EvictionSignalObserved(
+        signal="memory.available", available=available * MI, capacity=CAPACITY
+    )
+
+
+def usage(at_s: float, **used_mi: int) -> PodUsageObserved:
+    """A sample of all pods, taken at that second."""
+    return PodUsageObserved(
+        pods=tuple(
+            PodUsage(
+                namespace="default",
+                pod=name,
+                pod_uid=name,
+                memory_bytes=used * MI,
+                memory_ts_ns=round((1000 + at_s) * NS_PER_S),
+            )
+            for name, used in used_mi.items()
+        )
+    )
+
+
+def reclaim(*ranked: str, **changes: Any) -> ReclaimAttempted:  # noqa: ANN401 # any field
+    """For memory, at 900 Mi under a hard threshold of 1 Gi."""
+    fields: dict[str, Any] = {
+        "resource": "memory",
+        "signal": "memory.available",
+        "threshold": GI,
+        "threshold_kind": "hard",
+        "observed": 900 * MI,
+        "outcome": "evicting",
+        "ranked": tuple(RankedPod(namespace="default", pod=name, pod_uid=name) for name in ranked),
+    }
+    return ReclaimAttempted(**fields | changes)
+
+
+def evicted(name: str, **changes: Any) -> PodEvicted:  # noqa: ANN401 # any field
+    """The eviction that goes with ``reclaim``."""
+    fields: dict[str, Any] = {
+        "namespace": "default",
+        "pod": name,
+        "pod_uid": name,
+        "resource": "memory",
+        "signal": "memory.available",
+        "threshold": GI,
+        "threshold_kind": "hard",
+        "observed": 900 * MI,
+        "rank": 1,
+        "grace_period_s": 30,
+        "message": LOW,
+        "evicted": True,
+    }
+    return PodEvicted(**fields | changes)
+
+
+def story(
+    *steps: tuple[float, Body],
+    version: str = "1.30.1",
+    **changes: Any,  # noqa: ANN401
+) -> list[Record]:
+    """Pods ``big`` (500 of 100 Mi), ``small`` (50 of 100 Mi) and ``vital``, which is critical."""
+    known: list[tuple[float, Body]] = [
+        (0, kubelet(version)),
         (
-            [(1, signal(40)), (100, evicted())],
-            "unverifiable",
-            "the eviction signal imagefs.available",
+            0.1,
+            settings(evictionPressureTransitionPeriod="5m0s", **{"evictionHard": HARD} | changes),
         ),
-        ([(2, evicted())], "unverifiable", "the eviction signal imagefs.available"),
-        ([(1, signal(4)), (2, evicted(None))], "unverifiable", "local storage"),
-    ],
-)
-def test_an_eviction(steps: list[tuple[float, Body]], verdict: Verdict, told: str) -> None:
-    """Only that no threshold was passed can be told."""
-    records = history((0, kubelet()), (0.1, settings()), (0.2, listed()), *steps)
-    (found,) = findings(records)
-    assert found.verdict == verdict
-    assert told in found.why
+    ]
+    pods = pod("big", 100), pod("small", 100), pod("vital", priority=2_000_000_000)
+    known += [(0.2, each) for each in pods]
+    known += [(0.3, running(each.pod)) for each in pods]
+    known += [(38.0, usage(36, big=500, small=50, vital=10)), (40, memory(4000))]
+    records = scene(*known, *steps)
+    seqs = {type(record.body): record.seq for record in records}
+    cause = seqs.get(ReclaimAttempted)
+    caused = (PodEvicted, PodSpared)
+    return [
+        msgspec.structs.replace(r, cause=cause) if isinstance(r.body, caused) else r
+        for r in records
+    ]
+
+
+def found(records: list[Record], kind: type[Body] = PodEvicted, **variant: Any) -> Finding:  # noqa: ANN401
+    """The one finding about that kind."""
+    given = Variant(settings=variant) if variant else Variant()
+    (one,) = findings(records, given, kind.kind)
+    return one
+
+
+def scene_of(eviction: PodEvicted, *ranked: str, **changes: Any) -> list[Record]:  # noqa: ANN401
+    """Memory falls to 900 Mi; a sample before and one after."""
+    return story(
+        (50, memory(900)),
+        (50.1, reclaim(*(ranked or ("big", "vital", "small")))),
+        (50.2, eviction),
+        (53, usage(52, big=500, small=50, vital=10)),
+        **changes,
+    )
+
+
+def test_an_eviction_as_it_has_to_be() -> None:
+    """A threshold was met, the pod stood first, and everything was said so."""
+    one = found(scene_of(evicted("big", message=LOW + BIG_SAID)))
+    assert one.verdict == "match"
+    assert "memory.available is 900Mi, below the 1Gi of evictionHard" in one.why
+    assert "pod default/big used 500Mi of a request of 100Mi (priority 0)" in one.why
+    assert found(scene_of(evicted("big")), ReclaimAttempted).verdict == "match"
 
 
 @pytest.mark.parametrize(
-    ("spec", "done", "verdict"),
+    ("lie", "told"),
     [
-        ({"priority": 2_000_000_000}, True, "impossible"),
-        ({"priority": 2_000_000_000}, False, "unverifiable"),
-        ({"priority": 1_999_999_999}, True, "unverifiable"),
-        ({"priority": "high"}, True, "unverifiable"),
+        ({"pod": "small", "pod_uid": "small"}, "pod default/big stood before it"),
+        ({"rank": 2}, "stood at place 1"),
+        ({"signal": "allocatableMemory.available"}, "no hard threshold of allocatableMemory"),
+        ({"threshold": 2 * GI}, "no hard threshold of memory.available"),
+        ({"threshold_kind": "soft"}, "no soft threshold"),
+        ({"observed": 800 * MI}, "no hard threshold of memory.available"),
+        ({"resource": "pids", "signal": None}, "no hard threshold of pids"),
+        ({"grace_period_s": 29}, "gives it 30 s, not 29 s"),
+        ({"message": LOW.replace("900Mi", "901Mi")}, "the kubelet's message is"),
+        ({"message": LOW + BIG_SAID.replace("100Mi", "200Mi")}, "the kubelet's message is"),
+        ({"since_ts_ns": 1_040 * NS_PER_S}, "not when it is said"),
+        ({"pod": "vital", "pod_uid": "vital"}, "is critical"),
     ],
 )
-def test_critical_pods_stay(spec: dict[str, Any], done: bool, verdict: Verdict) -> None:
-    """They are ranked, but not killed."""
-    steps = [(0.2, listed(**spec)), (1, signal(4)), (2, evicted(done=done))]
-    (found,) = findings(history((0, kubelet()), (0.1, settings()), *steps))
-    assert found.verdict == verdict
+def test_a_lie_about_an_eviction_is_impossible(lie: dict[str, Any], told: str) -> None:
+    """One field is another one."""
+    one = found(scene_of(evicted("big", **lie)))
+    assert one.verdict == "impossible"
+    assert told in one.why
 
 
-def test_what_is_missing_is_named() -> None:
-    """The pod, the version, thresholds that cannot be read."""
-    (found,) = findings(history((0, kubelet()), (0.1, settings()), (1, signal(4)), (2, evicted())))
-    assert found.missing == ("the pod's spec", USAGE)
-    (found,) = findings(history((0, kubelet(None)), (0.2, listed()), (2, evicted())))
-    assert found.missing == ("the kubelet's version",)
-    odd = settings(evictionHard={"imagefs.available": "much"}, evictionSoft=None)
-    steps = [(0.1, odd), (0.2, listed()), (1, signal(4)), (2, evicted())]
-    (found,) = findings(history((0, kubelet()), *steps))
-    assert "a readable threshold of imagefs.available" in found.missing
-    assert "the setting evictionSoft" in found.missing
+def test_usage_between_samples_may_be_anything_that_a_pod_can_use() -> None:
+    """A pod that samples put last may have stood first, unless no sample was missed."""
+    first = evicted("small", rank=1)
+    assert found(scene_of(first, "small", "big", "vital")).verdict == "impossible"
+    far_apart = story(
+        (50, memory(900)),
+        (50.1, reclaim("small", "big", "vital")),
+        (50.2, first),
+        (90, usage(80, big=500, small=50, vital=10)),
+    )
+    one = found(far_apart)
+    assert one.verdict == "unverifiable"
+    assert one.missing == (
+        "what pods default/small and default/big used of memory at 1970-01-01T00:17:30.2Z",
+    )
 
 
-def test_every_signal_with_a_threshold_counts() -> None:
-    """One that is clear does not speak for another that is not known."""
-    both = settings(evictionHard={"imagefs.available": "5%", "nodefs.available": "5%"})
-    steps = [(0.1, both), (0.2, listed()), (1, signal(40)), (2, evicted())]
-    (found,) = findings(history((0, kubelet()), *steps))
-    assert "the eviction signal nodefs.available at this time" in found.why
-    none = [(0.1, settings(evictionHard={})), (0.2, listed()), (2, evicted())]
-    (found,) = findings(history((0, kubelet()), *none))
-    assert found.verdict == "impossible"
-    assert "no threshold is set" in found.why
+def test_a_pod_without_a_running_container_may_go_first() -> None:
+    """There are no statistics of it, and such pods go first."""
+    records = scene_of(evicted("small", rank=1), "small", "big", "vital")
+    idle = [
+        r for r in records if not (isinstance(r.body, ContainerStarted) and r.body.pod == "small")
+    ]
+    assert found(idle).verdict == "match"
 
 
-def test_the_least_reclaim_counts() -> None:
-    """A threshold is met until so much more is there."""
-    reclaim = settings(evictionMinimumReclaim={"imagefs.available": str(CAPACITY // 10)})
-    steps = [(0.1, reclaim), (0.2, listed()), (1, signal(14)), (2, evicted())]
-    (found,) = findings(history((0, kubelet()), *steps))
-    assert found.verdict == "unverifiable"
-    assert found.missing == (USAGE,)
+def test_a_critical_pod_is_passed_over() -> None:
+    """And only a critical one."""
+    ranked = reclaim("vital", "big", "small")
+    steps: list[tuple[float, Body]] = [(50, memory(900)), (50.1, ranked)]
+    for name, verdict in (("vital", "match"), ("small", "impossible")):
+        spared = PodSpared(namespace="default", pod=name, pod_uid=name)
+        records = story(*steps, (50.15, spared), (50.2, evicted("big", rank=2)))
+        assert found(records, PodSpared).verdict == verdict
+    # The samples put the other one first, but it is critical.
+    records = story(
+        *steps,
+        (50.15, PodSpared(namespace="default", pod="vital", pod_uid="vital")),
+        (50.2, evicted("big", rank=2)),
+        (53, usage(52, big=500, small=50, vital=10)),
+    )
+    assert found(records).verdict == "match"
+
+
+@pytest.mark.parametrize(
+    ("reads", "verdict"),
+    [
+        ([(50, 1800), (109, 1800), (112, 1800)], "match"),
+        ([(50, 1800), (100, 1800)], "impossible"),
+        ([(50, 1800), (60, 3000), (70, 1800), (112, 1800)], "impossible"),
+    ],
+)
+def test_a_soft_threshold_acts_after_its_grace_period(
+    reads: list[tuple[float, int]], verdict: str
+) -> None:
+    """It must have been met all the time."""
+    at = reads[-1][0]
+    soft = {"threshold": 2 * GI, "threshold_kind": "soft", "observed": 1800 * MI}
+    records = story(
+        *((at_s, memory(available)) for at_s, available in reads),
+        (at + 0.1, reclaim("big", "small", **soft)),
+        (at + 0.2, evicted("big", grace_period_s=7, message=None, **soft)),
+        **SOFT,
+    )
+    one = found(records, ReclaimAttempted)
+    assert one.verdict == verdict
+    assert found(records).verdict == verdict
+
+
+def test_a_threshold_stays_met_until_the_minimum_is_reclaimed() -> None:
+    """Then the signal may be above it."""
+
+    def records(reclaimed_mi: int) -> list[Record]:
+        return story(
+            (50, memory(900)),
+            (50.1, reclaim("big", "small")),
+            (50.2, evicted("big")),
+            (60, memory(reclaimed_mi)),
+            (60.1, reclaim("small", observed=reclaimed_mi * MI)),
+            evictionMinimumReclaim={"memory.available": "200Mi"},
+        )
+
+    for reclaimed_mi, verdict in ((1200, "match"), (1230, "impossible")):
+        later = findings(records(reclaimed_mi), kind=ReclaimAttempted.kind)[-1]
+        assert later.verdict == verdict
+        assert "(minimum reclaim 200Mi)" in later.why
+
+
+def test_what_the_log_does_not_show_from_the_start_is_open() -> None:
+    """A soft threshold may have been met before."""
+    records = story(
+        (50, memory(1800)),
+        (50.1, reclaim("big", threshold=2 * GI, threshold_kind="soft", observed=1800 * MI)),
+        **SOFT,
+    )
+    late = [
+        msgspec.structs.replace(r, body=msgspec.structs.replace(r.body, from_start=False))
+        if isinstance(r.body, KubeletStarted)
+        else r
+        for r in records
+        if not (isinstance(r.body, EvictionSignalObserved) and r.ts_ns < 1045 * NS_PER_S)
+    ]
+    one = found(late, ReclaimAttempted)
+    assert one.verdict == "unverifiable"
+    assert one.missing == ("what the eviction manager saw before the log begins",)
+
+
+def test_without_signals_the_message_tells() -> None:
+    """Below verbosity 3 the log holds no signals."""
+    records = scene_of(evicted("big", threshold_kind=None, signal=None))
+    dark = [r for r in records if not isinstance(r.body, EvictionSignalObserved)]
+    assert found(dark).verdict == "match"
+    high = scene_of(evicted("big", threshold_kind=None, signal=None, observed=1100 * MI))
+    dark = [r for r in high if not isinstance(r.body, EvictionSignalObserved)]
+    assert found(dark).verdict == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("version", "grace_s"), [("1.28.0", 30), ("1.30.1", 30), ("1.31.0", 1), ("1.36.2", 1)]
+)
+def test_the_grace_period_of_a_version(version: str, grace_s: int) -> None:
+    """Up to 1.30 a hard eviction ends with the pod's own period."""
+    for given, verdict in ((grace_s, "match"), (31 - grace_s, "impossible")):
+        records = scene_of(evicted("big", grace_period_s=given), version=version)
+        assert found(records).verdict == verdict
+
+
+LIMITED: dict[str, Any] = {
+    "volumes": [{"name": "d", "emptyDir": {"sizeLimit": "50Mi"}}],
+    "containers": [{"name": "c", "resources": {"limits": {"ephemeral-storage": "10Mi"}}}],
+}
+EMPTY_DIR = 'Usage of EmptyDir volume "d" exceeds the limit "50Mi". '
+
+
+@pytest.mark.parametrize(
+    ("signal", "message", "verdict"),
+    [
+        (
+            "emptydirfs.limit",
+            'Usage of EmptyDir volume "d" exceeds the limit "50Mi". ',
+            "unverifiable",
+        ),
+        (
+            "emptydirfs.limit",
+            'Usage of EmptyDir volume "d" exceeds the limit "60Mi". ',
+            "impossible",
+        ),
+        (
+            "emptydirfs.limit",
+            'Usage of EmptyDir volume "e" exceeds the limit "50Mi". ',
+            "impossible",
+        ),
+        (
+            "ephemeralpodfs.limit",
+            "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi. ",
+            "match",
+        ),
+        (
+            "ephemeralcontainerfs.limit",
+            'Container c exceeded its local ephemeral storage limit "10Mi". ',
+            "unverifiable",
+        ),
+        (
+            "ephemeralcontainerfs.limit",
+            'Container x exceeded its local ephemeral storage limit "10Mi". ',
+            "impossible",
+        ),
+    ],
+)
+def test_a_limit_of_local_storage(signal: str, message: str, verdict: str) -> None:
+    """The pod must have that limit; a sample may show that it was exceeded."""
+    row = PodUsage(namespace="default", pod="full", pod_uid="full", storage_bytes=20 * MI)
+    one = evicted(
+        "full", resource=None, signal=signal, threshold=None, threshold_kind="local_storage",
+        observed=None, rank=None, message=message,
+    )  # fmt: skip
+    records = story((41, pod("full", **LIMITED)), (45, PodUsageObserved(pods=(row,))), (50, one))
+    assert found(records).verdict == verdict
+
+
+def test_pressure_conditions_follow_from_thresholds_and_stay_for_a_while() -> None:
+    """They are reported at once, and until the transition period is over."""
+    pressure = NodeConditionsChanged(conditions=("MemoryPressure",), observed=("MemoryPressure",))
+    none = NodeConditionsChanged(conditions=(), observed=())
+    steps: list[tuple[float, Body]] = [(50, memory(900)), (50.05, pressure), (60, memory(4000))]
+    for at, verdict in ((100, "impossible"), (360, "match")):
+        quiet = [(float(at_s), memory(4000)) for at_s in range(70, at + 1, 10)]
+        records = story(*steps, *quiet, (at + 0.05, none))
+        first, second = findings(records, kind=NodeConditionsChanged.kind)
+        assert first.verdict == "match"
+        assert second.verdict == verdict
+
+
+def test_under_other_thresholds_other_pods_go_or_none() -> None:
+    """An eviction that would not have come, and one that would."""
+    records = scene_of(evicted("big"))
+    assert found(records, evictionHard={"memory.available": "1500Mi"}).verdict == "match"
+    assert found(records, evictionHard={"memory.available": "800Mi"}).verdict == "impossible"
+    quiet = story((50, memory(1800)), (60, memory(1800)), (70, memory(1800)))
+    assert findings(quiet, kind=PodEvicted.kind) == []
+    one = found(quiet, evictionHard={"memory.available": "2Gi"})
+    assert (one.recorded, one.subject, one.ts_ns) == (None, "pod/default/big", 1050 * NS_PER_S)
+    assert one.expected is not None
+    assert one.expected["threshold"] == 2 * GI
+    told = found(quiet, NodeConditionsChanged, evictionHard={"memory.available": "2Gi"})
+    assert told.expected == {"conditions": ["MemoryPressure"]}

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ledger.standalone import read_recording
+from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.prober.records import ProbeExecuted
 from kubeledger.wire.catalogue import BODY_TYPES
 from kubeledger.wire.codec import decode_envelope
@@ -41,6 +42,13 @@ def test_a_probe_without_a_handler_reads_as_one_whose_handler_is_not_known() -> 
         output="ok",
         handler=None,
     )
+
+
+def test_an_eviction_of_which_only_the_resource_was_kept() -> None:
+    """What the old version did not hold is not known."""
+    first = next(read_recording(OLD / "lifecycle.PodEvicted.v1.ledger.jsonl")).body
+    assert isinstance(first, PodEvicted)
+    assert (first.resource, first.evicted, first.signal, first.rank) == ("memory", True, None, None)
 
 
 def test_every_version_has_a_way_up() -> None:

@@ -1,0 +1,106 @@
+"""A reclaim and an eviction while their outcome is open."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from kubeledger.eviction.records import ReclaimAttempted
+from kubeledger.importers.eviction_messages import exceeded_limit, short_resource
+from kubeledger.importers.eviction_rounds import Driver, EvictionRounds
+from kubeledger.importers.facts import Fact
+from kubeledger.importers.holdback import Waiting
+from kubeledger.importers.links import PodLink
+from kubeledger.importers.podref import PodRef
+from kubeledger.lifecycle.records import PodEvicted
+
+__all__ = ["OpenEviction", "Reclaim", "chosen"]
+
+
+class Reclaim:
+    """A reclaim whose outcome is open.
+
+    Attributes:
+        fact: kept for what it causes, also when it has left the queue.
+        ranked: the candidates; the first ``tried`` had their turn.
+    """
+
+    def __init__(self, waiting: Waiting, fact: Fact) -> None:
+        self.waiting = waiting
+        self.fact = fact
+        self.ranked: list[PodRef] = []
+        self.tried = 0
+
+    @property
+    def body(self) -> ReclaimAttempted:
+        """What is known so far."""
+        return cast(ReclaimAttempted, self.fact.body)
+
+    def tell(self, **values: Any) -> None:  # noqa: ANN401 # fields of the body
+        """Take down more of it, unless it has left the queue."""
+        if self.waiting.fact is not None:
+            self.fact.body = msgspec.structs.replace(self.body, **values)
+
+
+class OpenEviction:
+    """An eviction whose end is open; ``told`` by more than the ranking."""
+
+    def __init__(self, waiting: Waiting, fact: Fact, reclaim: Reclaim | None) -> None:
+        self.waiting = waiting
+        self.fact = fact
+        self.reclaim = reclaim
+        self.told = False
+
+    def explain(self, message: str, rounds: EvictionRounds) -> None:
+        """Take down the message, and what it tells of the threshold."""
+        body = cast(PodEvicted, self.fact.body)
+        limit = exceeded_limit(message)
+        if limit is not None:
+            self.fact.body = msgspec.structs.replace(
+                body,
+                message=message,
+                signal=limit[0],
+                threshold=limit[1],
+                threshold_kind="local_storage",
+            )
+            return
+        low = short_resource(message)
+        resource = body.resource or low
+        driver = rounds.driver(resource, message) if low else Driver()
+        told = {
+            "resource": resource,
+            "signal": body.signal or driver.signal,
+            "threshold": body.threshold if driver.threshold is None else driver.threshold,
+            "threshold_kind": body.threshold_kind or driver.kind,
+            "since_ts_ns": driver.since_ts_ns or body.since_ts_ns,
+            "observed": body.observed if driver.observed is None else driver.observed,
+        }
+        self.fact.body = msgspec.structs.replace(body, message=message, **told)
+        if self.reclaim is not None:
+            self.reclaim.tell(**told)
+
+
+def chosen(pod: PodLink, reclaim: Reclaim | None) -> PodEvicted:
+    """A pod that is to go, with what the reclaim tells of it."""
+    body = PodEvicted(
+        namespace=pod.namespace,
+        pod=pod.name,
+        pod_uid=pod.uid,
+        resource=None,
+        message=None,
+        evicted=None,
+    )
+    if reclaim is not None:
+        told = reclaim.body
+        body = msgspec.structs.replace(
+            body,
+            resource=told.resource,
+            signal=told.signal,
+            threshold=told.threshold,
+            threshold_kind=told.threshold_kind,
+            since_ts_ns=told.since_ts_ns,
+            observed=told.observed,
+            rank=reclaim.tried,
+        )
+    return body

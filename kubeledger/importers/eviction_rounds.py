@@ -1,0 +1,142 @@
+"""What a round of the eviction manager (``synchronize``) logs of its thresholds, from verbosity 3.
+
+Each round lists the thresholds that are met: without regard to grace periods, with those that
+stay met until the minimum is reclaimed, those whose grace period is over, and of these the
+ones with newer statistics than the last round's, which drive what follows.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from kubeledger.kube.quantity import QuantityError, value_of
+
+__all__ = ["Driver", "EvictionRounds", "amount_of"]
+
+_UNRESOLVED, _SATISFIED, _UPDATED = "reclaim not satisfied", "grace periods satisfied", "updated"
+_RESOURCES: Final = {
+    "memory.available": "memory",
+    "allocatableMemory.available": "memory",
+    "pid.available": "pids",
+    "available": "ephemeral-storage",
+    "inodesFree": "inodes",
+}
+"""Signal, or the last word of a disk's signal -> resource that it measures."""
+
+
+class _Threshold(NamedTuple):
+    """One that is met, as logged; the quantity stands for what is configured."""
+
+    signal: str
+    quantity: str
+
+
+class Driver(NamedTuple):
+    """The threshold that drives a reclaim; fields as in ``ReclaimAttempted``."""
+
+    signal: str | None = None
+    threshold: int | None = None
+    observed: int | None = None
+    kind: Literal["hard", "soft", "allocatable"] | None = None
+    since_ts_ns: int | None = None
+
+
+class EvictionRounds:
+    """The rounds of the present kubelet process."""
+
+    def __init__(self) -> None:
+        self._since: dict[_Threshold, int | None] = {}
+        self._soft: set[_Threshold] = set()
+        self._met: dict[str, dict[_Threshold, str]] = {}
+        self._ts_ns: int | None = None
+        self._known_before = False
+
+    def restart(self, *, from_start: bool) -> None:
+        """Another process: it has met nothing yet, if the log shows it ``from_start``."""
+        self.__init__()  # type: ignore[misc] # all of it is new
+        self._known_before = from_start
+
+    def begin(self, ts_ns: int) -> None:
+        """A round begins."""
+        if self._ts_ns is not None:
+            self._see_grace_periods()
+            unresolved = self._met.get(_UNRESOLVED, {})
+            self._since = {met: self._since.get(met) for met in unresolved}
+            self._known_before = True
+        self._met = {}
+        self._ts_ns = ts_ns
+
+    def told(self, ts_ns: int, log: str, signal: str, quantity: str, available: str) -> None:
+        """A line about a threshold that is met; ``log`` says in which list."""
+        for name in (_UNRESOLVED, _SATISFIED, _UPDATED):
+            if name in log:
+                met = _Threshold(signal, quantity)
+                self._met.setdefault(name, {})[met] = available
+                if name == _UNRESOLVED and met not in self._since:
+                    self._since[met] = ts_ns if self._known_before else None
+
+    def driver(self, resource: str | None, message: str | None = None) -> Driver:
+        """The threshold behind a reclaim, as far as one can be told.
+
+        Args:
+            resource: that is reclaimed.
+            message: of an evicted pod; from 1.26 on it tells quantity and available amount.
+        """
+        threshold, observed = _told_amounts(message or "")
+        self._see_grace_periods()
+        found = {
+            met: available
+            for met, available in self._met.get(_UPDATED, {}).items()
+            if _resource_of(met.signal) == resource
+            and threshold in (None, amount_of(met.quantity))
+            and observed in (None, amount_of(available))
+        }
+        for met in [met for met in found if met.signal.startswith("containerfs.")]:
+            # On a disk that is not split it is a copy of the threshold of that disk.
+            others = [each for each in found if each.signal != met.signal]
+            if any(each.quantity == met.quantity for each in others):
+                del found[met]
+        if len(found) != 1:
+            only = "pid.available" if resource == "pids" else None
+            return Driver(only, threshold, observed)
+        ((met, available),) = found.items()
+        return Driver(
+            met.signal,
+            amount_of(met.quantity),
+            amount_of(available),
+            self._kind(met),
+            self._since.get(met),
+        )
+
+    def _see_grace_periods(self) -> None:
+        """What is met and must wait has a grace period."""
+        self._soft |= self._met.get(_UNRESOLVED, {}).keys() - self._met.get(_SATISFIED, {}).keys()
+
+    def _kind(self, met: _Threshold) -> Literal["hard", "soft", "allocatable"] | None:
+        if met.signal == "allocatableMemory.available":
+            return "allocatable"
+        if met in self._soft:
+            return "soft"
+        return "hard" if self._since.get(met) is not None else None
+
+
+def amount_of(text: str) -> int | None:
+    """A quantity as a number; None for one that cannot be read."""
+    try:
+        return value_of(text)
+    except QuantityError:
+        return None
+
+
+def _told_amounts(message: str) -> tuple[int | None, int | None]:
+    """Threshold and available amount of an eviction's message."""
+    _, head, rest = message.partition(" Threshold quantity: ")
+    quantity, middle, rest = rest.partition(", available: ")
+    available, tail, _ = rest.partition(". ")
+    if not (head and middle and tail):
+        return None, None
+    return amount_of(quantity), amount_of(available)
+
+
+def _resource_of(signal: str) -> str | None:
+    return _RESOURCES.get(signal) or _RESOURCES.get(signal.rpartition(".")[2])

@@ -1,0 +1,1 @@
+"""Verification of what the eviction manager decided."""

@@ -1,0 +1,252 @@
+"""What the eviction manager read in each of its rounds, and what it remembers of its thresholds.
+
+A threshold is independent of the others, so each has its own belief: whether it is met, since
+when, and whether its grace period was over. Every round steps it by the readings of the signal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kubeledger.eviction.signals import CONDITION_OF, DiskLayout
+from kubeledger.eviction.thresholds import Threshold, limit_nanos
+from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.machine import Record
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.belief import Belief, World
+
+__all__ = ["CLOCK_NS", "Conditions", "Met", "Reading", "Round", "Rounds", "layout_of"]
+
+CLOCK_NS: Final = NS_PER_S // 10
+"""A round takes its time some milliseconds after the signals are logged."""
+_ROUND_NS: Final = NS_PER_S
+"""The signals of one round are logged at once."""
+_SILENCE_NS: Final = 100 * NS_PER_S
+"""Rounds are 10 s apart; one that evicts waits for the kill and up to 30 s for the cleanup."""
+_NANOS: Final = 10**9
+
+
+class Reading(NamedTuple):
+    """A signal as one round read it."""
+
+    available: int
+    capacity: int
+    ts_ns: int
+    seq: int
+
+
+class Round(msgspec.Struct):
+    """The readings of one round: signal -> reading."""
+
+    ts_ns: int
+    readings: dict[str, Reading] = {}
+
+
+class Met(NamedTuple):
+    """A threshold is met; a state of None means that it is not.
+
+    Attributes:
+        since_from_ns, since_to_ns: bounds of the time at which it was first seen to be.
+        satisfied: its grace period was over in the last round, so that it stays met until the
+            minimum is reclaimed.
+    """
+
+    since_from_ns: int
+    since_to_ns: int
+    satisfied: bool
+
+
+class Rounds:
+    """The rounds of one kubelet process.
+
+    Attributes:
+        last: the round that is being read, or the last one; None before the first.
+        before: the one before it.
+        thresholds: threshold -> belief, as of ``last``.
+        conditions: what follows for the node, as of ``last``.
+    """
+
+    def __init__(self, *, seen_from: str | None, ts_ns: int) -> None:
+        """Begin.
+
+        Args:
+            seen_from: None when the process is seen from its start; else what is not known of
+                it, as a noun phrase.
+            ts_ns: now.
+        """
+        self.last: Round | None = None
+        self.before: Round | None = None
+        self.thresholds: dict[Threshold, Belief[Met | None]] = {}
+        self.conditions = Conditions(seen_from_ns=None if seen_from is None else ts_ns)
+        self._seen_from = seen_from
+        self._stepped = True
+
+    def configure(self, thresholds: Iterable[Threshold]) -> None:
+        """What the thresholds are from now on; those that stay keep what is known of them."""
+        known, self.thresholds = self.thresholds, {}
+        for threshold in thresholds:
+            belief = known.get(threshold)
+            if belief is None:
+                belief = Belief([World[Met | None](None)])
+                if self._seen_from is not None:
+                    _forget(belief, 0, self._seen_from)
+            self.thresholds[threshold] = belief
+
+    def begins(self, record: Record, body: EvictionSignalObserved) -> bool:
+        """Whether a reading is the first one of another round."""
+        last = self.last
+        return (
+            last is None
+            or body.signal in last.readings
+            or not 0 <= record.ts_ns - last.ts_ns <= _ROUND_NS
+        )
+
+    def begin(self, ts_ns: int) -> None:
+        """Another round; the last one is closed."""
+        self.before, self.last = self.last, Round(ts_ns=ts_ns)
+        self._stepped = False
+        if self.before is not None and ts_ns - self.before.ts_ns > _SILENCE_NS:
+            self.widen(f"the eviction manager's rounds since {format_ts(self.before.ts_ns)}")
+
+    def read(self, record: Record, body: EvictionSignalObserved) -> None:
+        """Take in a reading of this round."""
+        assert self.last is not None
+        reading = Reading(body.available, body.capacity, record.ts_ns, record.seq)
+        self.last.readings[body.signal] = reading
+
+    def widen(self, phrase: str) -> None:
+        """Rounds may have been held of which no record tells."""
+        last_ns = self.last.ts_ns if self.last is not None else 0
+        for belief in self.thresholds.values():
+            _forget(belief, last_ns, phrase)
+
+    def close(self, period_ns: int) -> None:
+        """Step every threshold by the last round, once."""
+        if self._stepped or self.last is None:
+            return
+        self._stepped = True
+        ts_ns = self.last.ts_ns
+        for threshold, belief in self.thresholds.items():
+            reading = self.last.readings.get(threshold.signal)
+            if reading is None:
+                # It was not observed, so nothing is met; or its line is lost.
+                phrase = f"the signal {threshold.signal} at {format_ts(ts_ns)}"
+                before = tuple(world.state for world in belief.worlds)
+                belief.step(lambda _: (None,))
+                belief.widen(partial(_any_of, before), phrase)
+            else:
+                belief.step(partial(_step, threshold, reading, ts_ns))
+        self.conditions.step(ts_ns, self.thresholds, period_ns)
+
+    def latest(self, signal: str, ts_ns: int) -> Reading | None:
+        """What a round read at most a minute before; None when no record tells."""
+        for found in (self.last, self.before):
+            reading = found.readings.get(signal) if found is not None else None
+            if reading is not None and 0 <= ts_ns - reading.ts_ns + CLOCK_NS <= 60 * NS_PER_S:
+                return reading
+        return None
+
+
+def _forget(belief: Belief[Met | None], ts_ns: int, phrase: str) -> None:
+    belief.widen(lambda _: (None, Met(0, ts_ns, False), Met(0, ts_ns, True)), phrase)
+
+
+def _any_of(states: tuple[Met | None, ...], _: Met | None) -> tuple[Met | None, ...]:
+    return states
+
+
+def _step(
+    threshold: Threshold, reading: Reading, ts_ns: int, state: Met | None
+) -> Iterator[Met | None]:
+    """What one round makes of a threshold; two states where its grace period may be over.
+
+    Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize
+    """
+    available = reading.available * _NANOS
+    below = available < limit_nanos(threshold, reading.capacity, minimum=False)
+    kept = (
+        state is not None
+        and state.satisfied
+        and available < limit_nanos(threshold, reading.capacity, minimum=True)
+    )
+    if not below and not kept:
+        yield None
+        return
+    met = state or Met(ts_ns, ts_ns + CLOCK_NS, satisfied=False)
+    shortest = ts_ns - met.since_to_ns if threshold.grace_ns else 0
+    longest = ts_ns + CLOCK_NS - met.since_from_ns
+    if longest >= threshold.grace_ns:
+        yield met._replace(satisfied=True)
+    if shortest < threshold.grace_ns:
+        yield met._replace(satisfied=False)
+
+
+class Conditions:
+    """The pressure conditions that follow from thresholds, each for the transition period.
+
+    Attributes:
+        sure: reported in every world.
+        possible: reported in some.
+    """
+
+    def __init__(self, *, seen_from_ns: int | None) -> None:
+        """Begin; ``seen_from_ns`` is None for a process that is seen from its start."""
+        self._sure: dict[str, int] = {}
+        self._possible: dict[str, int] = {}
+        if seen_from_ns is not None:
+            self._possible = dict.fromkeys(set(CONDITION_OF.values()), seen_from_ns)
+        self.sure: frozenset[str] = frozenset()
+        self.possible: frozenset[str] = frozenset()
+
+    def learn(self, ts_ns: int, reported: Iterable[str], observed: Iterable[str]) -> None:
+        """What the kubelet reports is evidence, too."""
+        told = frozenset(reported)
+        for times in (self._sure, self._possible):
+            for name in set(times) - told:
+                del times[name]
+            times.update(dict.fromkeys(observed, ts_ns))
+        self.sure = self.possible = told
+
+    def step(
+        self, ts_ns: int, thresholds: Mapping[Threshold, Belief[Met | None]], period_ns: int
+    ) -> None:
+        """Follow the thresholds of a round that was closed."""
+        for threshold, belief in thresholds.items():
+            name = CONDITION_OF[threshold.signal]
+            met = [world.state is not None for world in belief.worlds]
+            if all(met):
+                self._sure[name] = ts_ns
+            if any(met):
+                self._possible[name] = ts_ns
+        self.sure = frozenset(
+            name for name, at in self._sure.items() if ts_ns + CLOCK_NS - at < period_ns
+        )
+        self.possible = frozenset(
+            name for name, at in self._possible.items() if ts_ns - at - CLOCK_NS < period_ns
+        )
+
+
+def layout_of(rounds: Iterable[Round | None]) -> DiskLayout | None:
+    """Where images and containers are, by the sizes of the disks; None when not known."""
+    for found in rounds:
+        sizes = {
+            disk: tuple(
+                reading.capacity
+                for amount in ("available", "inodesFree")
+                if (reading := found.readings.get(f"{disk}.{amount}")) is not None
+            )
+            for disk in ("nodefs", "imagefs", "containerfs")
+            if found is not None
+        }
+        nodefs, imagefs = sizes.get("nodefs"), sizes.get("imagefs")
+        if not nodefs or not imagefs:
+            continue
+        containerfs = sizes.get("containerfs") or imagefs
+        if containerfs == imagefs:
+            return "shared" if nodefs == imagefs else "dedicated"
+        return "containers" if nodefs == imagefs else "split"
+    return None
