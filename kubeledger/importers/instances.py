@@ -69,8 +69,9 @@ def _add(instances: dict[str, Instance], uid: str, entry: dict[str, Any]) -> Non
     if previous is None:
         return
     instance = instances.setdefault(previous, Instance(uid, entry.get("name", "")))
-    # While a container waits for its restart, both fields hold the instance that ended.
-    if previous != current and instance.restart_count is None and count:
+    # While a container waits for its restart, both fields hold the instance that ended. Without
+    # a present instance the count may or may not include one that is still to come.
+    if current not in (None, previous) and instance.restart_count is None and count:
         instance.restart_count = count - 1
     _complete(instance, {"terminated": last})
 

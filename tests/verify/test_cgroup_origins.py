@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.lifecycle.records import ContainerStarted, PodListed
+from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated
+from kubeledger.lifecycle.records import ContainerStarted, PodListed, PodRejected
 from kubeledger.machine import Body
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify import run
@@ -90,3 +91,44 @@ def test_a_pod_that_nothing_places() -> None:
     steps = [*FIRST[:4], (90, added()), *process(100, 200), (101, added()), (110, web(99.5))]
     assert verdict(steps, "200", 120) == "unverifiable"
     assert verdict(steps, "50", 120) == "impossible"
+
+
+def test_a_snapshot_that_shows_what_a_first_sync_has_just_made() -> None:
+    """It bears the second in which its reading began; the pod is new nevertheless."""
+    shown = cgroup(POD, cpu_shares=256, other={})
+    write = QOSCgroupsUpdated()
+    late = (60.5, write)
+    steps: Steps = [
+        *process(0, -1),
+        (20, shown),
+        (20.2, added()),
+        (20.3, write),
+        (21, web(20)),
+        late,
+    ]
+    found = findings(scene(*steps), kind=QOSCgroupsUpdated.kind)
+    assert [each.verdict for each in found] == ["match", "match", "match"]
+    # What was there for longer needs no write.
+    steps = [*process(0, -1), (10, shown), *then]
+    found = findings(scene(*steps), kind=QOSCgroupsUpdated.kind)
+    assert [each.verdict for each in found] == ["match", "impossible", "match"]
+
+
+@pytest.mark.parametrize(("runs", "expected"), [(True, "match"), (False, "impossible")])
+def test_a_refused_pod_counts_while_it_is_torn_down(runs: bool, expected: str) -> None:
+    """Its containers run since a process that had let it in."""
+    refused = PodRejected(namespace="d", pod="web", pod_uid="u-web", reason="X", message="x")
+    who = {"namespace": "d", "pod": "web", "pod_uid": "u-web"}
+    old = [ContainerStarted(**who, container="c", container_id="1")]
+    steps: Steps = [
+        *process(0, -1),
+        *((1.0, each) for each in old * runs),
+        (1.2, added()),
+        (1.3, refused),
+        (2.5, QOSCgroupsUpdated()),
+        (5, web(-60)),
+        (10, cgroup("kubepods/burstable", cpu_shares=256)),
+        (70, QOSCgroupsUpdated()),
+    ]
+    (found,) = findings(scene(*steps), kind=CgroupUpdated.kind)
+    assert found.verdict == expected

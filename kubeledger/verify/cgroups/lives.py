@@ -232,10 +232,16 @@ class Lives:
         return life
 
     def rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        """Refused: until then it may have counted."""
+        """Refused: until then it may have counted.
+
+        One of which containers run from before counts as long as it is being torn down.
+        """
         self.loop.tells(record.ts_ns)
-        if (life := self.of(state, body)) is not None:
-            life.finish(record.ts_ns, life.since)
+        if (life := self.of(state, body)) is None:
+            return
+        life.begin_end(record.ts_ns, life.since)
+        if not life.running:
+            life.finish(record.ts_ns)
             life.rejected = True
 
     def admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
@@ -264,6 +270,8 @@ class Lives:
         """The kubelet kills a container, perhaps for the end of its pod."""
         if (life := self.of(state, body)) is None:
             return
+        if life.rejected:
+            life.rejected, life.ended = False, None  # containers of it ran nevertheless
         life.killed = life.killed or body.reason in _POD_ENDS
         if body.reason is None or body.reason in _POD_ENDS:
             life.begin_end(record.ts_ns)

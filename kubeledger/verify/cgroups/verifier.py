@@ -85,7 +85,7 @@ class CgroupVerifier(Verifier):
         self.levels = Levels(bench, speaker, self.machine, self.origins)
         self.qos_levels = QOSLevels(bench, speaker, self.machine, self.lives, self.judge)
         self._snapshots: deque[Snapshot] = deque()
-        self._pod_cgroups: set[str] = set()
+        self._pod_cgroups: dict[str, int] = {}
         self._current: Rules | None = None
         self._begun_ns: int | None = None
 
@@ -172,7 +172,7 @@ class CgroupVerifier(Verifier):
 
     def _updated(self, record: Record, body: CgroupUpdated, state: NodeState) -> None:
         if body.level == "pod" and body.pod_uid:
-            self._pod_cgroups.add(body.pod_uid)
+            self._pod_cgroups.setdefault(body.pod_uid, record.ts_ns)
             self.origins.shown(body.pod_uid)
         self.removals.shown(record, body)
         rules = self._rules()
@@ -187,7 +187,7 @@ class CgroupVerifier(Verifier):
         self._snapshot(record.ts_ns).removed.append(record)
         where = parse_cgroup_path(body.cgroup)
         if where is not None and where.level == "pod" and where.pod_uid:
-            self._pod_cgroups.discard(where.pod_uid)
+            self._pod_cgroups.pop(where.pod_uid, None)
 
     def _snapshot(self, ts_ns: int) -> Snapshot:
         """The snapshot of this time."""
@@ -233,7 +233,9 @@ class CgroupVerifier(Verifier):
         self.lives.config_changed(record, body, state)
         if body.operation == "ADD":
             life = self.lives.of(state, body)
-            if life is not None and life.uid in self._pod_cgroups:
+            shown_ns = self._pod_cgroups.get(life.uid or "") if life is not None else None
+            # A snapshot that was being read meanwhile may show what its first sync made.
+            if life is not None and shown_ns is not None and record.ts_ns - shown_ns > READ_NS:
                 life.written = 1
         self.lives.forget(record.ts_ns)
 

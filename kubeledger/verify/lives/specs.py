@@ -328,8 +328,9 @@ def _counted(status: dict[str, Any]) -> list[tuple[str, int]]:
                 container_id = str(entry.get("containerID") or "").rpartition("//")[2]
                 found.append((container_id, entry["restartCount"]))
                 before = _id_before(entry)
-                # One that waits for its back-off is its own last state.
-                if before and before != container_id and entry["restartCount"]:
+                # One that waits for its back-off is its own last state. Where the instance could
+                # not be found, the count may or may not include the next.
+                if before and container_id not in ("", before) and entry["restartCount"]:
                     found.append((before, entry["restartCount"] - 1))
     return found
 
