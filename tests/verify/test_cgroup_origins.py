@@ -97,15 +97,8 @@ def test_a_snapshot_that_shows_what_a_first_sync_has_just_made() -> None:
     """It bears the second in which its reading began; the pod is new nevertheless."""
     shown = cgroup(POD, cpu_shares=256, other={})
     write = QOSCgroupsUpdated()
-    late = (60.5, write)
-    steps: Steps = [
-        *process(0, -1),
-        (20, shown),
-        (20.2, added()),
-        (20.3, write),
-        (21, web(20)),
-        late,
-    ]
+    then: Steps = [(20.2, added()), (20.3, write), (21, web(20)), (60.5, write)]
+    steps: Steps = [*process(0, -1), (20, shown), *then]
     found = findings(scene(*steps), kind=QOSCgroupsUpdated.kind)
     assert [each.verdict for each in found] == ["match", "match", "match"]
     # What was there for longer needs no write.
@@ -118,7 +111,7 @@ def test_a_snapshot_that_shows_what_a_first_sync_has_just_made() -> None:
 def test_a_refused_pod_counts_while_it_is_torn_down(runs: bool, expected: str) -> None:
     """Its containers run since a process that had let it in."""
     refused = PodRejected(namespace="d", pod="web", pod_uid="u-web", reason="X", message="x")
-    who = {"namespace": "d", "pod": "web", "pod_uid": "u-web"}
+    who: dict[str, Any] = {"namespace": "d", "pod": "web", "pod_uid": "u-web"}
     old = [ContainerStarted(**who, container="c", container_id="1")]
     steps: Steps = [
         *process(0, -1),
