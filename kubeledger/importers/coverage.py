@@ -93,7 +93,7 @@ def same_name(name: str, other: str) -> bool:
 def _line_start(file: FoundFile, length: int) -> int:
     """Start of the line that the end of the older copy cut; ``length`` if it cut none."""
     position, start = 0, 0
-    for chunk in file.source.chunks():
+    for chunk in file.source.stored_chunks():
         piece = chunk[: length - position]
         cut = piece.rfind(b"\n")
         if cut >= 0:

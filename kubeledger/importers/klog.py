@@ -11,7 +11,7 @@ handled lines only. A line that was read before (``repeats``) counts once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kubeledger.importers.account import Account
 from kubeledger.importers.klog_entries import NEVER, EntryReader
@@ -44,8 +44,16 @@ class KlogReader(EntryReader):
         cutter: its ``stats`` say what was odd about the bytes.
     """
 
-    def __init__(self, account: Account, router: Router, clock: Clock) -> None:
+    def __init__(
+        self,
+        account: Account,
+        router: Router,
+        clock: Clock,
+        place: Callable[[int, int], tuple[int, int]] | None = None,
+    ) -> None:
+        """Nothing is read yet; ``place`` is that of the source, where its lines are reordered."""
         super().__init__(account, router, clock)
+        self._place = place
         self.cutter = LineCutter()
         self._repeats = Repeats()
         self._skim = Skim()
@@ -87,7 +95,10 @@ class KlogReader(EntryReader):
                 else:
                     self._others += 1
                 continue
-            place = Place(lines[index], body, number + index + 1, offset)
+            line, begin = number + index, offset
+            if self._place is not None:
+                line, begin = self._place(line, begin)
+            place = Place(lines[index], body, line + 1, begin)
             is_new = body[1:21] > self._latest and not self._in_repeat
             if is_new or not self._is_repeat(index, place):
                 self._line(place)

@@ -34,6 +34,11 @@ _FEW = 64
 _SAMPLES = 3
 _LONGEST = 1 << 16
 _RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
+_SAMPLE_EVERY = 4096
+_SECOND = re.compile(
+    rb"(?m:^)(?:[^\n]{0,200}? )??[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]"
+    rb'|\{"ts":(\d{10})'
+)
 _SHARED = b"kubeletVersion"
 """Of two of them: where it is not, one pass over the bytes is saved."""
 _OF_CONTAINERS = tuple(dict.fromkeys((*NAMING, *TELLING)))
@@ -99,6 +104,8 @@ class LogSurvey(msgspec.Struct):
         samples: entries at the beginning and at the end, without a carrier's prefix.
         offsets_ns: zone's offset -> how many lines agree on it.
         containers: what its lines about starts and ends tell of them.
+        goes_back: some entry is of an earlier second than one above it; looked for in a few
+            lines of a hundred.
         writers: who wrote its entries.
     """
 
@@ -115,6 +122,7 @@ class LogSurvey(msgspec.Struct):
     offsets_ns: dict[int, int] = {}
     samples: list[bytes] = []
     containers: ContainerSurvey = msgspec.field(default_factory=ContainerSurvey)
+    goes_back: bool = False
     writers: LogWriters = msgspec.field(default_factory=LogWriters)
 
     def is_within(self, other: LogSurvey) -> bool:
@@ -152,6 +160,7 @@ class _Look:
     def __init__(self, survey: LogSurvey) -> None:
         self.survey = survey
         self._unwrapper = Unwrapper()
+        self._second = b""
         self._tail = b""
         self._size = 0
         self._seen = dict.fromkeys(_OFTEN, 0)
@@ -173,10 +182,22 @@ class _Look:
                 lines = window[:end]
                 self.survey.writers.look(lines)
                 self._search(lines, self._size - len(self._tail))
+                self._sample(lines)
                 self._last(lines)
             self._tail = window[end:][-_HEAD:]
             self._size += len(chunk)
             yield chunk
+
+    def _sample(self, lines: bytes) -> None:
+        """Look at a line now and then: do they go back in time?"""
+        for position in range(0, len(lines), _SAMPLE_EVERY):
+            if self.survey.goes_back:
+                return
+            found = _SECOND.search(lines, position, position + _SAMPLE_EVERY)
+            second = found[found.lastindex or 0] if found is not None else self._second
+            # Numbers of milliseconds have the same length for centuries.
+            self.survey.goes_back = second < self._second
+            self._second = second
 
     def finish(self) -> None:
         """The last line, and what the head tells."""

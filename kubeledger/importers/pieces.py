@@ -119,7 +119,7 @@ def keep_sources(
         year=options.year,
         sources=sources,
     )
-    store.keep(kept, ((file.digests.digest, file.source.chunks()) for file in files))
+    store.keep(kept, ((file.digests.digest, file.source.stored_chunks()) for file in files))
 
 
 def _size_of(plan: Plan) -> int:

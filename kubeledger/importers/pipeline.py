@@ -27,6 +27,7 @@ from kubeledger.importers.router import Router
 from kubeledger.importers.sequencer import Sequencer
 from kubeledger.importers.sources import SourceFile
 from kubeledger.importers.starts import StartAssembler
+from kubeledger.importers.time_order import OrderedLines
 from kubeledger.ledger.records import (
     FindingReported,
     ImportCompleted,
@@ -227,7 +228,9 @@ class Pipeline:
         clock = Clock(timing.year or 1970, timing.offset_ns)
         for survey, following in zip_longest(timing.logs, timing.logs[1:]):
             account = self._account(survey.source.name)
-            reader = KlogReader(account, self._router, clock)
+            source = survey.source
+            place = source.place if isinstance(source, OrderedLines) else None
+            reader = KlogReader(account, self._router, clock, place)
             overlap = overlap_of(survey, following) if following is not None else None
             end = survey.digests.size if overlap is None else overlap.offset
             yield from reader.read(self._counted(up_to(survey.source.chunks(), end)))

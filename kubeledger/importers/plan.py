@@ -19,6 +19,7 @@ from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.started_ids import replaced_starts
 from kubeledger.importers.stray_ids import stray_ids
 from kubeledger.importers.survey import fill_context
+from kubeledger.importers.time_order import put_in_order
 from kubeledger.importers.timing import Timing, timing_of
 from kubeledger.ledger.records import Source
 
@@ -67,6 +68,7 @@ def make_plan(
     Raises:
         BadInputError: a file that cannot be read.
     """
+    put_in_order(bundle)
     node = bundle.node
     version = kubelet_version(bundle, options)
     timing, findings = timing_of(bundle, options, given_ts or {})

@@ -130,6 +130,18 @@ class SourceFile:
             advice="unpack it by hand if that is right",
         )
 
+    def stored_chunks(self) -> Iterator[bytes]:
+        """The content by which the file is known, whatever order its lines are read in.
+
+        Raises:
+            BadInputError: as :meth:`chunks`.
+        """
+        return self.chunks()
+
+    def place(self, line: int, offset: int) -> tuple[int, int]:
+        """Where a line of ``chunks()`` stands in the file: its number and byte, both from 0."""
+        return line, offset
+
     def head(self, size: int) -> bytes:
         """The first ``size`` bytes of the content, or fewer."""
         parts: list[bytes] = []
