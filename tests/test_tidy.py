@@ -19,6 +19,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset(
         {
             "cgroups",
+            "oom",
             "devicemanager",
             "eviction",
             "images",

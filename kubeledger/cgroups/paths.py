@@ -28,7 +28,7 @@ import msgspec
 
 from kubeledger.cgroups.records import QOSClass
 
-__all__ = ["CgroupPath", "Level", "parse_cgroup_path"]
+__all__ = ["CgroupPath", "Level", "owner_of", "parse_cgroup_path"]
 
 Level = Literal["node", "qos", "pod", "container"]
 
@@ -70,6 +70,16 @@ def parse_cgroup_path(path: str) -> CgroupPath | None:
             return _systemd(parts[index + 1 :])
         if match := _SLICE_AND_ID.fullmatch(part):
             return _systemd([match["slice"], match["id"], *parts[index + 1 :]])
+    return None
+
+
+def owner_of(path: str | None) -> CgroupPath | None:
+    """Whose a process in a cgroup is: what a container makes below its own is the container's."""
+    while path:
+        found = parse_cgroup_path(path)
+        if found is not None:
+            return found
+        path = path.rpartition("/")[0]
     return None
 
 

@@ -127,6 +127,8 @@ def _container(container: ContainerState) -> str:
         text = "ended" if container.exit_code is None else f"ended {container.exit_code}"
     if container.kill_reason is not None:
         text += f", killed: {container.kill_reason}"
+    if container.oom_kills:
+        text += f", OOM kills {container.oom_kills}"
     if container.restart_count:
         text += f", restarts {container.restart_count}"
     if container.back_off_s is not None:

@@ -40,6 +40,7 @@ NO_EVENT: dict[str, str] = {
     "memorymanager.MemoryAllocationFailed": "only the rejection of the pod is an event",
     "memorymanager.MemoryReleased": "the kubelet sends no event about memory it takes back",
     "memorymanager.MemoryStateRefused": "the kubelet ends without an event",
+    "oom.ProcessKilled": "only a shortage of the node's own memory is an event",
     "preemption.PreemptionFailed": "only the rejection of the pod is an event",
     "prober.ProbeTransitioned": "each failed probe is an event, a changed result is none",
     "topologymanager.AffinityDecided": "only the rejection of a pod is an event",

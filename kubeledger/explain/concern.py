@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 
-__all__ = ["concerns", "is_about_others", "is_image", "weight_of"]
+__all__ = ["concerns", "is_about_others", "is_about_pod", "is_image", "main_of", "weight_of"]
 
 _WEIGHTS = (
     ("lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"),
@@ -18,7 +19,7 @@ _WEIGHTS = (
         "memorymanager.MemoryAllocationFailed",
     ),
     ("lifecycle.ContainerRestarted",),
-    ("lifecycle.ContainerKilled",),
+    ("lifecycle.ContainerKilled", "oom.ProcessKilled"),
     ("lifecycle.RestartBackedOff",),
     ("lifecycle.PodAdmitted",),
     (
@@ -37,11 +38,32 @@ _RANKS = {kind: -row for row, kinds in enumerate(_WEIGHTS) for kind in kinds}
 _COLLECTION = "images.GarbageCollected"
 _PREFIX_MIN = 6
 _POD_ONLY = frozenset({"lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"})
+_ENDS = frozenset({"lifecycle.ContainerKilled", "oom.ProcessKilled"})
 
 
 def weight_of(record: Record) -> tuple[int, int, int]:
     """What explains most comes last: an eviction before a kill, a later one before an earlier."""
     return _RANKS.get(record.kind, -len(_WEIGHTS)), record.ts_ns, record.seq
+
+
+def main_of(target: Target, decisions: Sequence[Record]) -> Record:
+    """The decision that explains a target.
+
+    What befell the pod explains a container only if that ended by it, or never had an end of
+    its own: a container whose memory ran out did not end because its pod was evicted later.
+    """
+    own = [record for record in decisions if record.kind not in _POD_ONLY]
+    ends = [record for record in own if record.kind in _ENDS]
+    main = max(decisions, key=weight_of)
+    if target.kind != "container" or main.kind not in _POD_ONLY or not ends:
+        return main
+    last = max(ends, key=lambda record: record.seq)
+    return main if last.seq > main.seq else max(own, key=weight_of)
+
+
+def is_about_pod(record: Record) -> bool:
+    """Whether a decision is about a pod as a whole, and ends it."""
+    return record.kind in _POD_ONLY
 
 
 def concerns(target: Target, record: Record, uids: frozenset[str]) -> bool:

@@ -105,6 +105,15 @@ def _put_off(body: Any, when: str) -> str:  # noqa: ANN401 # any body
     return f"the restart of {_container(body)} was put off for {body.back_off_s} s at {when}"
 
 
+def _out_of_memory(body: Any, when: str) -> str:  # noqa: ANN401 # any body
+    process = "a process" if body.pid is None else f"process {body.pid} ({body.process})"
+    where = f" in {_container(body)}" if body.pod else ""
+    limits = {"container_limit": "the container's limit", "pod_limit": "the pod's limit"}
+    limit = limits.get(body.reason, "the node's memory" if body.reason == "node" else "")
+    by = f", for {limit} of memory was used up" if limit and body.limit_bytes is None else ""
+    return f"the kernel's OOM killer killed {process}{where} at {when}{by}"
+
+
 def _preempted(body: Any, when: str) -> str:  # noqa: ANN401 # any body
     preemptor = f" for {body.preemptor_namespace}/{body.preemptor_pod}"
     gone = f"pod {body.victim_namespace}/{body.victim_pod} was preempted"
@@ -141,6 +150,7 @@ _LEADS: Mapping[str, Callable[[Any, str], str]] = {
     "lifecycle.PodRejected": _refused,
     "lifecycle.RestartBackedOff": _put_off,
     "memorymanager.MemoryAllocated": _memory,
+    "oom.ProcessKilled": _out_of_memory,
     "preemption.PodPreempted": _preempted,
     "prober.ProbeTransitioned": _changed,
     "topologymanager.AffinityDecided": _aligned,

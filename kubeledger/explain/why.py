@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 
 from kubeledger.errors import BadQuestionError
-from kubeledger.explain.concern import concerns, is_about_others, is_image, weight_of
+from kubeledger.explain.concern import (
+    concerns,
+    is_about_others,
+    is_about_pod,
+    is_image,
+    main_of,
+)
 from kubeledger.explain.explanation import Explanation, Piece, Step
 from kubeledger.explain.focus import line_about, words_about
 from kubeledger.explain.lead import clause
@@ -41,7 +47,9 @@ _LINKS = {
 """Decision -> those among its inputs that tell more of it than the others."""
 _CAUSES_MAX = 20
 _ASSIGNED = frozenset({"cpumanager.CpusAllocated", "memorymanager.MemoryAllocated"})
-_AFTER_START = frozenset({"lifecycle.ContainerKilled", "lifecycle.RestartBackedOff"})
+_AFTER_START = frozenset(
+    {"lifecycle.ContainerKilled", "lifecycle.RestartBackedOff", "oom.ProcessKilled"}
+)
 
 
 def explain(
@@ -66,7 +74,7 @@ def explain(
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions:
         return None
-    main = max(decisions, key=weight_of)
+    main = main_of(target, decisions)
     chains = [[main, *_rests_on(history, findings[main.seq]), *_causes(history, main)]]
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
     chains += [[record] for record in _assigned(target, decisions, main)]
@@ -145,7 +153,7 @@ def _later(decisions: list[Record], main: Record) -> list[Record]:
     behind: dict[str, Record] = {}
     for record in decisions[decisions.index(main) + 1 :]:
         same = getattr(record.body, "container", None) == getattr(main.body, "container", None)
-        if same and record.kind in _AFTER_START:
+        if (same and record.kind in _AFTER_START) or is_about_pod(record):
             behind.pop(record.kind, None)
             behind[record.kind] = record
     return list(behind.values())

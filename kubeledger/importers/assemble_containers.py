@@ -1,9 +1,8 @@
 """Containers that start, die and start again, from the PLEG's events.
 
-The PLEG tells an ID and no name (see ``container_names``).
-A container ID seen for the first time is a restart when its name ran in the pod before:
-an earlier ID was seen, or the status counts restarts. What the first relist of a kubelet
-process finds already there was not restarted by that process.
+The PLEG tells an ID and no name (see ``container_names``). An ID seen for the first time is a
+restart when its name ran in the pod before: an earlier ID was seen, or the status counts
+restarts. What a kubelet process's first relist finds was not restarted by that process.
 """
 
 from __future__ import annotations
@@ -232,8 +231,9 @@ class ContainersAssembler(Assembler):
         if kind == "ContainerStarted":
             fact = Fact(line.ts_ns, _started_body(container), evidence)
         else:
-            died = self._died_body(container)
-            fact = container.died = Fact(line.ts_ns, died, (line.evidence,), cause=container.kill)
+            fact = Fact(line.ts_ns, self._died_body(container), (line.evidence,))
+            container.died = fact
+            fact.cause = container.kill or self._links.oom_of(self.context, fact, instance)
         self._links.queue.add(fact)
         if container.name and kind == "ContainerStarted":
             pod.backed_off.discard(container.name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.importers.items import KubeletConfigFile
+from kubeledger.importers.items import KernelReport, KubeletConfigFile
 from kubeledger.importers.links import Links
 from kubeledger.machine import Evidence
 from kubeledger.memorymanager.records import MemoryBlock
@@ -98,6 +98,8 @@ class BundleContext(msgspec.Struct):
         memory_files: times of the files of the memory manager's state.
         memory: (pod UID, container) -> entries in the order of time.
         first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
+        kernel_reports: file of a kernel log -> its reports of the OOM killer, by time.
+        kernel_boots: times of the boot that kernel logs tell.
         links: what the assemblers of pods, containers, probes and preemption share.
     """
 
@@ -114,6 +116,8 @@ class BundleContext(msgspec.Struct):
     memory: dict[tuple[str, str], list[MemoryEntry]] = {}
     first_ts_ns: int = 0
     last_ts_ns: int = 0
+    kernel_reports: dict[str, list[KernelReport]] = {}
+    kernel_boots: list[int] = []
     links: Links = msgspec.field(default_factory=Links)
 
     def uid_of(self, namespace: str, name: str, ts_ns: int) -> str | None:

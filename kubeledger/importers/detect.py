@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.importers.kernel_log import is_kernel_log
 from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.importers.other_programs import (
     OTHER_CALLER,
@@ -25,6 +26,7 @@ DOCUMENT_FORMATS = (
     "cpu-manager-state",
     "device-checkpoint",
     "events",
+    "kernel-log",
     "kubelet-config",
     "kubelet-configz",
     "memory-manager-state",
@@ -74,9 +76,12 @@ def detect(source: SourceFile) -> Detected:
         named = bool(_LOG_NAME.search(source.plain_name))
         return Detected(None, "not text", "not_text" if named else None)
     start = head.lstrip()[:1]
+    text = head.translate(None, b"\0").decode("utf-8", "replace")
+    # The kernel's own stamps begin as a JSON list does.
+    if start != b"{" and is_kernel_log(text, source.plain_name):
+        return Detected("kernel-log")
     if start in (b"{", b"["):
         return _detect_json(source)
-    text = head.translate(None, b"\0").decode("utf-8", "replace")
     if text.startswith(("# HELP", "# TYPE")) or "\n# TYPE " in text:
         return Detected("metrics")
     if _CGROUP_LINE.search(text):

@@ -16,6 +16,7 @@ from kubeledger.importers.items import (
     Checkpoint,
     CpuManagerState,
     Item,
+    KernelReports,
     KubeletConfigFile,
     MemoryManagerState,
     NodeObject,
@@ -23,6 +24,7 @@ from kubeledger.importers.items import (
     ProbeCounters,
     StatsSummary,
 )
+from kubeledger.importers.kernel_log import KernelLogReader
 from kubeledger.importers.klog_values import normal_message
 from kubeledger.importers.plain import plain
 from kubeledger.importers.shapes import sound_objects
@@ -374,11 +376,19 @@ def _lines(data: bytes) -> Iterator[tuple[int, int, str]]:
         offset += len(line) + 1
 
 
+def _kernel_log(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
+    reader = KernelLogReader(document.source.name)
+    reader.read(_lines(data))
+    found = KernelReports(document.ts_ns, reader.reports, reader.boots, _evidence(document))
+    return [found], LineCounts(reader.lines, reader.understood, reader.lines - reader.understood)
+
+
 _READERS = {
     "cgroup-files": _cgroups,
     "cpu-manager-state": _cpu_manager,
     "device-checkpoint": _checkpoint,
     "events": _events,
+    "kernel-log": _kernel_log,
     "kubelet-config": _config,
     "kubelet-configz": _configz,
     "memory-manager-state": _memory_manager,

@@ -23,7 +23,7 @@ class Instance(msgspec.Struct):
     Attributes:
         restart_count: restarts before this instance; None when no status tells.
         started_ts_ns, finished_ts_ns: whole seconds; None when not known (yet).
-        exit_code: None while no status shows the end.
+        exit_code: None while no status shows the end; ``reason`` (``OOMKilled``) likewise.
     """
 
     pod_uid: str
@@ -32,6 +32,7 @@ class Instance(msgspec.Struct):
     started_ts_ns: int | None = None
     finished_ts_ns: int | None = None
     exit_code: int | None = None
+    reason: str | None = None
 
 
 def index_instances(pods: dict[str, KnownPod]) -> dict[str, Instance]:
@@ -84,3 +85,4 @@ def _complete(instance: Instance, state: dict[str, Any]) -> None:
     if terminated.get("finishedAt"):
         instance.finished_ts_ns = api_time(terminated["finishedAt"])
         instance.exit_code = terminated.get("exitCode")
+        instance.reason = terminated.get("reason")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kubeledger.importers.kernel_stamps import Stamp
 from kubeledger.machine import Evidence
 
 __all__ = [
@@ -18,6 +19,9 @@ __all__ = [
     "Checkpoint",
     "CpuManagerState",
     "Item",
+    "KernelReport",
+    "KernelReports",
+    "KernelTask",
     "KubeletConfigFile",
     "LogLine",
     "MemoryManagerState",
@@ -169,6 +173,81 @@ class KubeletConfigFile(msgspec.Struct):
     served: bool = False
 
 
+Constraint = Literal["memcg", "none", "cpuset", "memory_policy"]
+
+
+class KernelTask(msgspec.Struct):
+    """A row of the OOM killer's table; ``page_table_bytes`` None before Linux 4.15."""
+
+    pid: int
+    name: str
+    rss_pages: int
+    swap_pages: int
+    page_table_bytes: int | None
+    page_table_pages: int
+    oom_score_adj: int
+
+
+class KernelReport(msgspec.Struct):
+    """One report of the kernel's OOM killer.
+
+    Attributes:
+        ts_ns: UTC; 0 until it is dated.
+        file: of the kernel log.
+        host: as the lines name it; empty where they do not.
+        stamp: of the last line.
+        is_cut: lines of it are missing.
+        invoked_by: name of the process that asked for memory.
+        usages: ``memory``, ``swap``, ``memory+swap``, ``kmem`` -> usage and limit in bytes.
+        cgroup, task_cgroup: paths with their leading slash; ``cgroup`` None for the node's.
+        constraint: lower case, ``memcg``; None when the line is missing.
+        is_memcg: the last line says that a cgroup was out of memory; None without it.
+        ram_pages: managed by the kernel; ``swap_bytes`` all there is.
+        tasks: (n,) rows; None without the table's header.
+        chosen_pid: chosen by an old kernel, which then killed a child of it.
+        anon_bytes: part of ``rss_bytes``.
+        evidence: the lines that tell most.
+    """
+
+    file: str
+    host: str
+    stamp: Stamp
+    ts_ns: int = 0
+    is_cut: bool = False
+    invoked_by: str | None = None
+    usages: dict[str, tuple[int, int]] = {}
+    cgroup: str | None = None
+    task_cgroup: str | None = None
+    constraint: Constraint | None = None
+    is_memcg: bool | None = None
+    ram_pages: int | None = None
+    swap_bytes: int | None = None
+    tasks: list[KernelTask] | None = None
+    chosen_pid: int | None = None
+    process: str | None = None
+    pid: int | None = None
+    rss_bytes: int | None = None
+    anon_bytes: int | None = None
+    oom_score_adj: int | None = None
+    also_killed: tuple[int, ...] = ()
+    allocating_task: bool = False
+    evidence: tuple[Evidence, ...] = ()
+
+
+class KernelReports(msgspec.Struct):
+    """What a kernel log holds, before it is known when that was.
+
+    Attributes:
+        reports: (n,) in the order of the file.
+        boots: (m,) times of the boot, UTC, as lines with a time of day of their own tell it.
+    """
+
+    ts_ns: int
+    reports: list[KernelReport]
+    boots: list[int]
+    evidence: Evidence
+
+
 Item = (
     LogLine
     | PodList
@@ -181,4 +260,6 @@ Item = (
     | NodeObject
     | ApiEvent
     | KubeletConfigFile
+    | KernelReport
+    | KernelReports
 )

@@ -14,6 +14,7 @@ from kubeledger.importers.facts import Fact
 from kubeledger.importers.holdback import Holdback, Waiting
 from kubeledger.importers.instances import Instance, index_instances
 from kubeledger.importers.items import LogLine
+from kubeledger.importers.oom_kills import OomKills
 from kubeledger.importers.podref import PodRef
 from kubeledger.ledger.records import FindingReported
 from kubeledger.lifecycle.disputes import LINES_DISAGREE, Dispute
@@ -114,6 +115,7 @@ class Links:
         epoch_ts_ns: when the present one entered its sync loop.
         admitting: (n,) pods of the last ADD whose admission is not decided, in its order.
         containers: bare ID -> container.
+        oom: kills by the kernel; they leave through a queue of their own.
         altered: ID that a line tells wrongly -> the real one.
         misplaced: ID that a line tells of the pod with that UID, and that is another pod's ->
             the real one; None where that is not known.
@@ -121,6 +123,7 @@ class Links:
 
     def __init__(self) -> None:
         self.queue = Holdback()
+        self.oom = OomKills()
         self.epoch = 0
         self.epoch_ts_ns: int | None = None
         self.admitting: list[PodLink] = []
@@ -230,6 +233,10 @@ class Links:
         if link is None:
             link = self.containers[container_id] = ContainerLink(container_id, pod)
         return link
+
+    def oom_of(self, context: BundleContext, died: Fact, instance: Instance | None) -> Fact | None:
+        """The kernel's kill that a container died of."""
+        return self.oom.cause_of_death(context, died, instance)
 
     def instance(self, context: BundleContext, container_id: str) -> Instance | None:
         """What pod statuses tell of a container ID."""

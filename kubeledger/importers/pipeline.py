@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from kubeledger import __version__
 from kubeledger.importers.account import Account, shape_of
@@ -180,6 +180,7 @@ class Pipeline:
         return [
             self._documents(others),
             *(self._documents([document]) for document in events),
+            self._kernel_reports(),
             self._logs(),
         ]
 
@@ -219,6 +220,12 @@ class Pipeline:
                 yield document.ts_ns, fact
         for fact in account.drain(document.ts_ns):
             yield document.ts_ns, fact
+
+    def _kernel_reports(self) -> Iterator[Keyed]:
+        """The reports of all kernel logs, at the times that were found out for them."""
+        reports = self.plan.context.kernel_reports.values()
+        for report in sorted(chain.from_iterable(reports), key=lambda report: report.ts_ns):
+            yield report.ts_ns, report
 
     def _logs(self) -> Iterator[Keyed]:
         return in_order(self._read_logs(), self.plan.timing.first_ts_ns)
@@ -309,7 +316,8 @@ class Pipeline:
                     yield from facts
             except MALFORMED as error:
                 message = f"cannot be read whole: {_in_words(error)}"
-                file = None if isinstance(item.evidence, dict) else item.evidence.file
+                place = item.evidence
+                file = place.file if isinstance(place, Evidence) else None
                 yield self._finding(Finding("malformed", file, message[:500]), item.ts_ns)
 
     def _step(self, step: ClockStep) -> Iterator[Fact]:

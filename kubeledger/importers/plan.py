@@ -14,6 +14,7 @@ from kubeledger.importers.context import BundleContext, ContainerRef
 from kubeledger.importers.detect import LOG_FORMATS
 from kubeledger.importers.identity import KubeletVersion, kubelet_version
 from kubeledger.importers.items import LogLine
+from kubeledger.importers.kernel_dates import date_kernel_logs
 from kubeledger.importers.misplaced_ids import misplaced_ids
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.started_ids import replaced_starts
@@ -86,6 +87,7 @@ def make_plan(
         findings.append(Finding("malformed", file, f"{reason}; it is not read"))
         _leave_out(bundle, timing, file, reason)
     _take_containers(context, bundle)
+    findings += date_kernel_logs(context, bundle.logs, timing)
     sources = tuple(
         Source(
             file=file.source.name,

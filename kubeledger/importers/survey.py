@@ -21,6 +21,7 @@ from kubeledger.importers.items import (
     ApiEvent,
     Checkpoint,
     Item,
+    KernelReports,
     KubeletConfigFile,
     MemoryManagerState,
     PodList,
@@ -35,6 +36,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 _SURVEYED = (
     "device-checkpoint",
     "events",
+    "kernel-log",
     "kubelet-configz",
     "memory-manager-state",
     "pod-list",
@@ -79,6 +81,10 @@ def _take(context: BundleContext, item: Item) -> None:
             context.served.append(item)
         case MemoryManagerState():
             _take_memory(context, item)
+        case KernelReports():
+            for report in item.reports:
+                context.kernel_reports.setdefault(report.file, []).append(report)
+            context.kernel_boots += item.boots
         case _:
             return
 

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubeledger.importers.documents import event_times, first_time
-from kubeledger.importers.items import ApiEvent, Item, NodeObject, PodList, StatsSummary
+from kubeledger.importers.items import (
+    ApiEvent,
+    Item,
+    KernelReports,
+    NodeObject,
+    PodList,
+    StatsSummary,
+)
 
 __all__ = ["told_time"]
 
@@ -39,6 +46,9 @@ def told_time(items: Sequence[Item]) -> int | None:
             case ApiEvent():
                 if event_times(item.event) is not None:
                     times.append(item.ts_ns)
+            case KernelReports():
+                stamps = [report.stamp for report in item.reports]
+                times += [stamp.value_ns for stamp in stamps if stamp.form == "utc"]
             case _:
                 pass
     return max(times, default=None)

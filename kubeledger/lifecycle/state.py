@@ -37,6 +37,8 @@ class ContainerState(msgspec.Struct, kw_only=True):
         kill_reason: why the kubelet killed the newest one (``unknown`` when no source
             tells); None when it did not.
         killed_ts_ns: when it decided so.
+        oom_kills: how often the kernel killed a process of it, in any of its runs;
+            ``oom_killed_ts_ns`` when it last did.
         back_off_s: back-off that a restart waits for; None when none does.
     """
 
@@ -49,6 +51,8 @@ class ContainerState(msgspec.Struct, kw_only=True):
     restart_count: int = 0
     kill_reason: str | None = None
     killed_ts_ns: int | None = None
+    oom_kills: int = 0
+    oom_killed_ts_ns: int | None = None
     back_off_s: int | None = None
 
 

@@ -34,11 +34,12 @@ from kubeledger.lifecycle.records import (
     ReasonReported,
 )
 from kubeledger.lifecycle.reducer import AboutPod
-from kubeledger.lifecycle.state import PodState
+from kubeledger.lifecycle.state import ContainerState, PodState
 from kubeledger.machine import Body, Record
 from kubeledger.memorymanager import reducer as memorymanager
 from kubeledger.node import kubelet
 from kubeledger.node.state import NodeState
+from kubeledger.oom.records import ProcessKilled
 from kubeledger.preemption import reducer as preemption
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.prober import reducer as prober
@@ -181,6 +182,20 @@ def _container_died(state: NodeState, ts_ns: int, body: ContainerDied) -> None:
             preemption.pod_ended(state.preemption, key)
 
 
+def _process_killed(state: NodeState, ts_ns: int, body: ProcessKilled) -> None:
+    """The kernel killed a process; its container may run on."""
+    pods = state.lifecycle
+    pods.counts["oom_killed"] = pods.counts.get("oom_killed", 0) + 1
+    if body.namespace is None or body.pod is None:
+        return
+    key = key_of(pods, body.pod_uid, body.namespace, body.pod)
+    pod = pods.pods.get(key) if key is not None else None
+    if pod is not None and body.container is not None:
+        container = pod.containers.setdefault(body.container, ContainerState())
+        container.oom_kills += 1
+        container.oom_killed_ts_ns = ts_ns
+
+
 def _reason_reported(state: NodeState, ts_ns: int, body: ReasonReported) -> None:
     if body.object_kind == "Node":
         reasons = state.machine.reasons
@@ -235,6 +250,7 @@ def _steps() -> dict[type[Body], Step]:
     steps[ContainerDied] = _container_died
     steps[ReasonReported] = _reason_reported
     steps[PodPreempted] = _pod_preempted
+    steps[ProcessKilled] = _process_killed
     return steps
 
 

@@ -39,7 +39,9 @@ _KEPT = _words(
 )
 """Fields whose strings are words of the kubelet or the API, resources or devices."""
 
-_TEXTS = _words("message error reason cgroup conflicts containerID image_id imageID default")
+_TEXTS = _words(
+    "message error reason cgroup task_cgroup conflicts containerID image_id imageID default"
+)
 """Fields in which the kubelet's words stand around names."""
 
 _NAMES = _words(

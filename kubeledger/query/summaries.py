@@ -85,6 +85,10 @@ TEMPLATES: Mapping[str, str] = {
     ),
     "node.NodeObserved": "{cpus} CPUs, {memory_capacity_bytes} bytes of memory",
     "node.SettingsObserved": "{settings#} settings",
+    "oom.OutOfMemory": "out of memory: {usage_bytes} of {limit_bytes} bytes used[ by {cgroup}]",
+    "oom.ProcessKilled": (
+        "killed by the kernel, out of memory[ ({reason})][: {process}][, process {pid}]"
+    ),
     "preemption.PodPreempted": "preempted for {preemptor_namespace}/{preemptor_pod}",
     "preemption.PreemptionFailed": "no victims found: {error}",
     "prober.ProbeCountersRead": (

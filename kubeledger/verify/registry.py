@@ -10,6 +10,7 @@ from kubeledger.verify.devices.verifier import DeviceVerifier
 from kubeledger.verify.evictions.verifier import EvictionVerifier
 from kubeledger.verify.images.verifier import ImagesVerifier
 from kubeledger.verify.lives.verifier import LivesVerifier
+from kubeledger.verify.oom_kills import OomVerifier
 from kubeledger.verify.verifier import Verifier
 
 __all__ = ["VERIFIERS"]
@@ -23,4 +24,5 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     EvictionVerifier,
     LivesVerifier,
     MemoryAssignmentVerifier,
+    OomVerifier,
 )

@@ -13,6 +13,7 @@ import kubeledger.ledger.records
 import kubeledger.lifecycle.records
 import kubeledger.memorymanager.records
 import kubeledger.node.records
+import kubeledger.oom.records
 import kubeledger.preemption.records
 import kubeledger.prober.records
 import kubeledger.topologymanager.records
@@ -30,6 +31,7 @@ _MODULES: tuple[ModuleType, ...] = (
     kubeledger.lifecycle.records,
     kubeledger.memorymanager.records,
     kubeledger.node.records,
+    kubeledger.oom.records,
     kubeledger.preemption.records,
     kubeledger.prober.records,
     kubeledger.topologymanager.records,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.cpumanager.records import CpusAllocated, CpusReleased
@@ -60,6 +60,7 @@ from kubeledger.memorymanager.records import (
     MemoryReleased,
 )
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
+from kubeledger.oom.records import OutOfMemory, ProcessKilled, Task
 from kubeledger.preemption.records import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.prober.records import (
     ProbeCountersRead,
@@ -121,6 +122,7 @@ def whole_story(node: str = "node-a") -> list[Record]:
     _admission(story)
     _ledger_itself(story)
     _evictions(story)
+    _out_of_memory(story)
     return story.records
 
 
@@ -383,6 +385,31 @@ def _admission(story: Story) -> None:
             listed_by="kubelet",
         )
     )
+
+
+def _out_of_memory(story: Story) -> None:
+    """A container at its limit."""
+    group = "kubepods/burstable/podu-web/c2"
+    web: Any = {"namespace": "default", "pod": "web", "pod_uid": "u-web", "container": "app"}
+    task = Task(
+        pid=41, process="java", rss_pages=16000, swap_pages=0, page_table_bytes=81920,
+        oom_score_adj=968,
+    )  # fmt: skip
+    cause = story.add(
+        OutOfMemory(
+            **web, cgroup=group, constraint="memcg", invoked_by="java", usage_bytes=64 << 20,
+            limit_bytes=64 << 20, swap_limit_bytes=0, total_bytes=None, at_limit=True,
+            page_bytes=4096, tasks=(task,),
+        )
+    )  # fmt: skip
+    story.add(
+        ProcessKilled(
+            **web, container_id="c2", cgroup=group, task_cgroup=group, reason="container_limit",
+            process="java", pid=41, rss_bytes=16000 << 12, limit_bytes=64 << 20,
+            oom_score_adj=968, also_killed=(42, 43),
+        ),
+        cause=cause,
+    )  # fmt: skip
 
 
 def _ledger_itself(story: Story) -> None:

@@ -1,0 +1,17 @@
+-- title: Which containers ran out of memory, how often, and at which limit?
+-- One row a container and limit. Kills of which only a status tells have no limit and no process.
+SELECT
+    node,
+    namespace || '/' || pod AS pod,
+    container,
+    reason,
+    limit_bytes,
+    count(*) AS kills,
+    list_sort(list(DISTINCT process)) AS processes,
+    max(rss_bytes) AS most_rss_bytes,
+    min(ts) AS first,
+    max(ts) AS last,
+    list(seq ORDER BY seq) AS seqs
+FROM oom_kills
+GROUP BY node, namespace, pod, container, reason, limit_bytes
+ORDER BY node, kills DESC, pod, container, reason, limit_bytes;
