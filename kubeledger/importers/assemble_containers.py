@@ -12,6 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.importers.container_bodies import (
+    is_sandbox,
+    restarted_body,
+    started_body,
+    why_restarted,
+)
 from kubeledger.importers.container_names import ContainerNames
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact, Facts
@@ -21,6 +27,7 @@ from kubeledger.importers.instances import is_later, ran_by
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.line_values import integer
 from kubeledger.importers.links import ContainerLink, PodLink
+from kubeledger.importers.pleg_lines import pleg_event
 from kubeledger.importers.podref import (
     FORMATTED_POD,
     PodRef,
@@ -32,9 +39,6 @@ from kubeledger.importers.podref import (
 )
 from kubeledger.lifecycle.records import (
     ContainerDied,
-    ContainerKilled,
-    ContainerRestarted,
-    ContainerStarted,
     RestartBackedOff,
 )
 from kubeledger.machine import Evidence
@@ -44,8 +48,8 @@ __all__ = ["ContainersAssembler"]
 
 _PLEG = re.compile(rf'SyncLoop \(PLEG\): "({FORMATTED_POD})", event: (.*)', re.DOTALL)
 _PLEG_GONE = re.compile(r"SyncLoop \(PLEG\): ignore irrelevant event: (.*)", re.DOTALL)
-_PLEG_EVENT = re.compile(r'ID:"?([^\s",]+)"?,? Type:"?(\w+)"?,? Data:"?([^\s",}]+)')
 _SANDBOX = re.compile(rf'Created PodSandbox "([^"]+)" for pod "({FORMATTED_POD})"')
+_NO_SANDBOX = re.compile(rf'No sandbox for pod "{FORMATTED_POD}" can be found')
 _BACK_OFF = re.compile(rf"back-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})")
 _NOT_STARTED = re.compile(
     r'Error syncing pod .*(?:back-off \S+ restarting failed|failed to "StartContainer" for)',
@@ -101,6 +105,7 @@ class ContainersAssembler(Assembler):
         handlers["SyncLoop (PLEG): pod does not exist, ignore irrelevant event"] = self._pleg_gone
         handlers["Generic (PLEG): container finished"] = self._finished
         handlers["Created PodSandbox for pod"] = self._sandbox
+        handlers["No sandbox for pod can be found. Need to start a new one"] = self._no_sandbox
         handlers["Back-off restarting failed container"] = self._back_off
         handlers["Error syncing pod, skipping"] = self._back_off
         handlers["Adding new entry to the queue for processing"] = self._labelled
@@ -113,6 +118,7 @@ class ContainersAssembler(Assembler):
         tables["kubelet.go"] = [(_PLEG, self._pleg_text), (_PLEG_GONE, self._pleg_gone_text)]
         tables["kuberuntime_manager.go"][:0] = [
             (_SANDBOX, self._sandbox_text),
+            (_NO_SANDBOX, lambda line, _: self._needs_sandbox(line, formatted_pod(line.message))),
             (_BACK_OFF, lambda line, _: self._back_off_text(line)),
         ]
         tables["pod_workers.go"].insert(
@@ -140,6 +146,14 @@ class ContainersAssembler(Assembler):
         ref = formatted_pod(match[2])
         if ref is not None:
             self._names.note_sandbox(self._links.pod(self.context, ref, line), match[1])
+        return self._release(line)
+
+    def _no_sandbox(self, line: LogLine) -> Facts:
+        return self._needs_sandbox(line, structured_pod((line.values or {}).get("pod")))
+
+    def _needs_sandbox(self, line: LogLine, ref: PodRef | None) -> Facts:
+        if ref is not None:
+            self._links.pod(self.context, ref, line).needs_sandbox = True
         return self._release(line)
 
     def _labelled(self, line: LogLine) -> Facts:
@@ -177,7 +191,7 @@ class ContainersAssembler(Assembler):
 
     def _pleg(self, line: LogLine) -> Facts:
         event = (line.values or {}).get("event")
-        uid, kind, data = _pleg_event(event)
+        uid, kind, data = pleg_event(event)
         ref = structured_pod((line.values or {}).get("pod"), uid)
         if ref is not None:
             self._relisted(self._links.pod(self.context, ref, line), kind, data, line)
@@ -185,7 +199,7 @@ class ContainersAssembler(Assembler):
 
     def _pleg_text(self, line: LogLine, match: re.Match[str]) -> Facts:
         ref = formatted_pod(match[1])
-        _, kind, data = _pleg_event(match[2])
+        _, kind, data = pleg_event(match[2])
         if ref is not None:
             self._relisted(self._links.pod(self.context, ref, line), kind, data, line)
         return self._release(line)
@@ -198,7 +212,7 @@ class ContainersAssembler(Assembler):
 
     def _relisted_gone(self, line: LogLine, event: Any) -> Facts:  # noqa: ANN401 - decoded
         """A pod that the kubelet let go; it is known only if it was here before."""
-        uid, kind, data = _pleg_event(event)
+        uid, kind, data = pleg_event(event)
         pod = self._links.pod_by_uid(self.context, uid) if uid else None
         if pod is not None:
             self._relisted(pod, kind, data, line)
@@ -220,16 +234,18 @@ class ContainersAssembler(Assembler):
         had_run = container.kill is not None or ran_by(instance, line.ts_ns - _UNSEEN_NS)
         is_unseen = container.seen_ts_ns is None
         is_new = is_unseen and not (kind == "ContainerDied" and had_run)
-        follows = is_new and not found and kind == "ContainerStarted"
+        follows = is_new and not found
         self._names.find(container, line.ts_ns, may_follow=follows)
         container.seen_ts_ns = container.seen_ts_ns or line.ts_ns
         started = pod.started.pop(container.name, None) if container.name and is_new else None
         found = found and started is None and not self._began_in_epoch(container_id)
         current = pod.current.get(container.name or "")
         previous = None if current == container_id else current  # it was killed before this
+        if current is None and follows:
+            previous = self._names.predecessor(container, line.ts_ns)
         evidence = (line.evidence,) if started is None else (started, line.evidence)
         if kind == "ContainerStarted":
-            fact = Fact(line.ts_ns, _started_body(container), evidence)
+            fact = Fact(line.ts_ns, started_body(container), evidence)
         else:
             fact = Fact(line.ts_ns, self._died_body(container), (line.evidence,))
             container.died = fact
@@ -272,7 +288,7 @@ class ContainersAssembler(Assembler):
             pod_uid=container.pod.uid,
             container=container.name,
             container_id=container.container_id,
-            sandbox=_is_sandbox(container),
+            sandbox=is_sandbox(container),
             exit_code=exit_code,
         )
 
@@ -288,17 +304,8 @@ class ContainersAssembler(Assembler):
         if (previous is None and not count) or container.name is None:
             return
         before = None if previous is None else self._links.containers.get(previous)
-        reason, cause = _why(before)
-        body = ContainerRestarted(
-            namespace=container.pod.namespace,
-            pod=container.pod.name,
-            pod_uid=container.pod.uid,
-            container=container.name,
-            container_id=container.container_id,
-            previous_container_id=previous,
-            reason=reason,
-            restart_count=count,
-        )
+        reason, cause = why_restarted(before)
+        body = restarted_body(container, previous, reason, count)
         self._links.queue.add(Fact(ts_ns, body, evidence, cause=cause))
 
     # -- back-off -------------------------------------------------------------------------
@@ -324,6 +331,9 @@ class ContainersAssembler(Assembler):
             if ref is None:
                 continue
             pod = self._links.pod(self.context, ref, line)
+            ended = self._names.backed_off(pod, match[2], line.ts_ns)
+            if ended is not None:
+                self._restarted_before(ended, line)
             body = RestartBackedOff(
                 namespace=pod.namespace,
                 pod=pod.name,
@@ -339,6 +349,15 @@ class ContainersAssembler(Assembler):
             self._back_offs[pod, match[2]] = (waiting, _is_by_worker(line))
             pod.backed_off.add(match[2])
         return self._release(line)
+
+    def _restarted_before(self, ended: ContainerLink, line: LogLine) -> None:
+        """A container that waits has ended twice, so its last instance was a restart.
+
+        Source: kuberuntime_manager.go doBackOff: the first restart makes the entry, and waits
+        for nothing.
+        """
+        body = restarted_body(ended, None, None, None)
+        self._links.queue.add(Fact(ended.seen_ts_ns or line.ts_ns, body, (line.evidence,)))
 
     def _is_retold(self, pod: PodLink, body: RestartBackedOff, line: LogLine) -> bool:
         """The pod worker repeats what the runtime manager decided, once for each decision."""
@@ -364,37 +383,3 @@ class ContainersAssembler(Assembler):
 def _is_by_worker(line: LogLine) -> bool:
     """The pod worker's line, not the runtime manager's; old klog JSON names no file."""
     return line.message.startswith("Error syncing pod")
-
-
-def _why(before: ContainerLink | None) -> tuple[str | None, Fact | None]:
-    """Reason of a restart and the fact that led to it, from the instance before."""
-    if before is None:
-        return None, None
-    if before.kill is not None:
-        body = before.kill.body
-        return (body.reason if isinstance(body, ContainerKilled) else None), before.kill
-    return ("exited", before.died) if before.died is not None else (None, None)
-
-
-def _is_sandbox(container: ContainerLink) -> bool | None:
-    return False if container.name is not None else container.sandbox
-
-
-def _started_body(container: ContainerLink) -> ContainerStarted:
-    return ContainerStarted(
-        namespace=container.pod.namespace,
-        pod=container.pod.name,
-        pod_uid=container.pod.uid,
-        container=container.name,
-        container_id=container.container_id,
-        sandbox=_is_sandbox(container),
-    )
-
-
-def _pleg_event(event: Any) -> tuple[str | None, str, str]:  # noqa: ANN401 - decoded value
-    """Pod UID, type and container ID of a ``PodLifecycleEvent``, as JSON or as Go text."""
-    if isinstance(event, dict):
-        uid, data = event.get("ID"), event.get("Data")
-        return uid or None, str(event.get("Type") or ""), data if isinstance(data, str) else ""
-    match = _PLEG_EVENT.search(str(event))
-    return (match[1], match[2], match[3]) if match else (None, "", "")

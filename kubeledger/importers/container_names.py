@@ -11,6 +11,8 @@ __all__ = ["ContainerNames"]
 
 _RESTARTING = ("liveness_probe", "startup_probe", "spec_changed")
 """Reasons of kills that a restart follows."""
+_SOON_NS = 5 * NS_PER_S
+"""A first restart waits for nothing; its back-off is told as soon as the next end is."""
 _RELIST_NS = NS_PER_S // 2
 """Events this far apart are of two relists: the PLEG waits a second between them."""
 
@@ -21,6 +23,7 @@ class ContainerNames:
     def __init__(self, context: BundleContext) -> None:
         self._context = context
         self._links = context.links
+        self._by_pod: dict[str, set[str]] | None = None
 
     def note_sandbox(self, pod: PodLink, container_id: str) -> None:
         """Take down that the ID is the sandbox of the pod."""
@@ -33,6 +36,7 @@ class ContainerNames:
         ``may_follow``: it has just started, so it may be what a container of the pod that
         ended became.
         """
+        self._settle_lone(container, ts_ns)
         if container.name is not None or container.sandbox:
             return
         container_id, pod = container.container_id, container.pod
@@ -45,13 +49,92 @@ class ContainerNames:
             container.name = known.container
         elif instance is not None:
             container.name = instance.container
-        elif self._has_sandbox(pod) or self._left_over(container, ts_ns):
-            # A pod has one sandbox at a time, so the ID is a container.
-            container.name = self._only_candidate(pod)
-        elif may_follow and (name := self._awaited(pod)) is not None:
-            container.name = name
         else:
-            pod.unnamed.add(container_id)
+            if self._has_sandbox(pod) or self._left_over(container, ts_ns):
+                # A pod has one sandbox at a time, so the ID is a container.
+                container.name = self._only_candidate(pod)
+            if container.name is None and may_follow:
+                container.name = self._awaited(pod)
+            if container.name is None:
+                pod.unnamed.add(container_id)
+
+    def _settle_lone(self, container: ContainerLink, ts_ns: int) -> None:
+        """The first ID after a new sandbox was called for is that, if it came in a relist alone.
+
+        A container that is in the same relist is told before the sandbox.
+        """
+        pod = container.pod
+        if pod.lone is not None:
+            lone_id, since_ns = pod.lone
+            pod.lone = None
+            if ts_ns - since_ns >= _RELIST_NS and lone_id in pod.unnamed:
+                self.note_sandbox(pod, lone_id)
+                pod.unnamed.discard(lone_id)
+        elif pod.needs_sandbox:
+            pod.lone = container.container_id, ts_ns
+        pod.needs_sandbox = False
+
+    def backed_off(self, pod: PodLink, name: str, ts_ns: int) -> ContainerLink | None:
+        """A back-off names the container of a pod in which there is but one.
+
+        Returns:
+            The instance that ended last, where nothing had named it.
+        """
+        links = [self._links.containers[other] for other in pod.unnamed]
+        running = [link for link in links if link.died is None]
+        ended = [link for link in links if link.died is not None and not link.sandbox]
+        # The sandbox was seen, and nothing else runs: all of the pod is in the log.
+        if pod.current or not ended or len(running) != (not self._has_sandbox(pod)):
+            return None
+        last = max(ended, key=_ended_ns)
+        since_ns = last.seen_ts_ns
+        if since_ns is None or not 0 <= ts_ns - _ended_ns(last) <= _SOON_NS:
+            return None
+        if any(_ended_ns(link) >= since_ns for link in ended if link is not last):
+            return None
+        for link in running:  # beside the only container only its sandbox has an ID
+            self.note_sandbox(pod, link.container_id)
+            pod.unnamed.discard(link.container_id)
+        last.name = name
+        pod.current[name] = last.container_id
+        pod.unnamed.discard(last.container_id)
+        return last
+
+    def predecessor(self, container: ContainerLink, ts_ns: int) -> str | None:
+        """The nameless instance that a container with a name follows; None if it may be another.
+
+        The log names the containers of a pod late, as it kills them. When all of these but one
+        run, and that one starts right after something beside them ended, then that was it: an
+        init container ends before they start.
+        """
+        pod, name = container.pod, container.name
+        links = self._links.containers
+        others = self._names_of(pod) - {name}
+        running = [links[pod.current[other]] for other in others if other in pod.current]
+        if name is None or not others or len(running) < len(others):
+            return None
+        ended = [
+            link
+            for link in (links[other] for other in pod.unnamed)
+            if link.died is not None and 0 <= ts_ns - _ended_ns(link) <= _SOON_NS
+        ]
+        if len(ended) != 1 or any(
+            link.died is not None or (link.seen_ts_ns or ts_ns) >= _ended_ns(ended[0])
+            for link in running
+        ):
+            return None
+        ended[0].name = name
+        pod.unnamed.discard(ended[0].container_id)
+        return ended[0].container_id
+
+    def _names_of(self, pod: PodLink) -> set[str]:
+        """Containers of a pod that lists or kills name."""
+        if self._by_pod is None:
+            self._by_pod = {}
+            for known in self._context.containers.values():
+                if known.container is not None:
+                    self._by_pod.setdefault(known.pod_uid, set()).add(known.container)
+        return self._by_pod.get(pod.uid or "", set())
 
     def _awaited(self, pod: PodLink) -> str | None:
         """The one container of the pod that is to be started again; None for none or several.
@@ -62,13 +145,13 @@ class ContainerNames:
         if pod.deleted or pod.victim or pod.evicting or pod.rejected:
             return None
         links = self._links.containers
-        unnamed = (links[other] for other in pod.unnamed)
-        if any(link.name is None and link.died is not None for link in unnamed):
-            return None
         awaited = [name for name in pod.current if self._is_awaited(pod, name)]
         if len(awaited) != 1 or pod.unstarted - {awaited[0]}:
             return None
         since = links[pod.current[awaited[0]]].seen_ts_ns or 0
+        unnamed = (links[other] for other in pod.unnamed)
+        if any(link.died is not None and link.died.ts_ns >= since for link in unnamed):
+            return None  # what ended before the last start is over, or waits and is told of
         ends = [links[other].died for other in pod.sandboxes if other in links]
         if any(end is not None and end.ts_ns >= since for end in ends):
             return None
@@ -125,3 +208,7 @@ def _container_names(context: BundleContext, pod: PodLink) -> list[str]:
     spec = {} if known is None else known.spec
     keys = ("initContainers", "containers", "ephemeralContainers")
     return [entry.get("name", "") for key in keys for entry in spec.get(key) or ()]
+
+
+def _ended_ns(link: ContainerLink) -> int:
+    return 0 if link.died is None else link.died.ts_ns

@@ -66,6 +66,8 @@ class PodLink:
         phase: of the last pod list so far.
         current: container name -> ID of the last instance seen to start.
         started: container name -> start event that no PLEG line followed yet.
+        needs_sandbox: the kubelet is to start one; ``lone`` the ID that came alone behind that, and
+            when.
         sandboxes: IDs known to be sandboxes; ``unnamed`` those that may be anything.
         failures: (container, probe type) -> last transition to failure.
         probe_kills: (container, probe type) -> ID last killed because that probe failed.
@@ -93,6 +95,8 @@ class PodLink:
         self.phase: str | None = None
         self.current: dict[str, str] = {}
         self.started: dict[str, Evidence] = {}
+        self.needs_sandbox = False
+        self.lone: tuple[str, int] | None = None
         self.sandboxes: set[str] = set()
         self.unnamed: set[str] = set()
         self.failures: dict[tuple[str, str], Fact] = {}
