@@ -33,8 +33,8 @@ def clause(record: Record, finding: Finding, cause: Record | None) -> str:
         return f"{_container(body)}: {why}"
     tell = _LEADS.get(record.kind)
     begin = tell(body, when) if tell is not None else _any(record, when)
-    if isinstance(body, ImageDeleted) and cause is not None:
-        begin += _collected(cause)
+    if isinstance(body, ImageDeleted):
+        begin += _collected(body, cause)
     if finding.verdict == "unverifiable":
         said = getattr(body, "message", None) or getattr(body, "error", None)
         missing = " and ".join(finding.missing)
@@ -68,14 +68,20 @@ def _deleted(body: Any, when: str) -> str:  # noqa: ANN401 # any body
     return f"image {body.image_id}{size} was deleted at {when}"
 
 
-def _collected(cause: Record) -> str:
+def _collected(image: ImageDeleted, cause: Record | None) -> str:
     """By which collection, and what that wanted."""
-    body = cause.body
-    if not isinstance(body, GarbageCollectionStarted):
+    if image.pass_ == "age":
+        return " by the image collection, as unused for longer than imageMaximumGCAge"
+    if image.pass_ == "all":
+        resource = f" to reclaim {image.reclaimed}" if image.reclaimed else ""
+        short = f", as {' and '.join(image.signals)} was short" if image.signals else ""
+        return f" with all unused images by the eviction manager{resource}{short}"
+    body = cause.body if cause is not None else None
+    if cause is None or not isinstance(body, GarbageCollectionStarted):
         return ""
     return (
-        f" by the image collection that began at {format_ts(cause.ts_ns)} and wanted to free "
-        f"{body.bytes_to_free} bytes"
+        f" by the image collection that began at {format_ts(cause.ts_ns)} at "
+        f"{body.usage_percent} % of the disk used and wanted to free {body.bytes_to_free} bytes"
     )
 
 

@@ -19,6 +19,7 @@ from kubeledger.explain.concern import (
 from kubeledger.explain.explanation import Explanation, Piece, Step
 from kubeledger.explain.focus import line_about, words_about
 from kubeledger.explain.lead import clause
+from kubeledger.explain.sandboxes import failures_about
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 from kubeledger.query.names import POD_KINDS, similar_pods
@@ -79,6 +80,7 @@ def explain(
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
     chains += [[record] for record in _assigned(target, decisions, main)]
     chains += [[record] for record in _later(decisions, main)]
+    failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
     told = {record.seq for chain in chains for record in chain}
     findings |= _findings(read, told - findings.keys())
     seqs = dict.fromkeys(
@@ -87,10 +89,12 @@ def explain(
         for record in reversed(chain)
         for seq in (*_inputs(findings.get(record.seq)), record.seq)
     )
+    seqs |= dict.fromkeys(failed.seqs)
+    sentence = f"{meant[main.seq]}{_sentence(chains, findings)}"
     return Explanation(
         target=str(target),
         node=main.node,
-        sentence=f"{meant[main.seq]}{_sentence(chains, findings)}.",
+        sentence="; ".join(filter(None, (sentence, failed.clause))) + ".",
         finding=findings[main.seq],
         evidence=_evidence(history, list(seqs), target),
         history=tuple(_step(record, findings) for record in decisions),

@@ -93,12 +93,17 @@ class ImageDeleted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         pass_: ``space``, ``age`` or ``all`` (delete unused images); None when not known.
+        reclaimed: resource that the eviction manager reclaimed, in the ``all`` pass; None
+            elsewhere, or when no line tells.
+        signals: its signals that were under their thresholds just then, sorted.
     """
 
     kind: ClassVar[str] = "images.ImageDeleted"
     image_id: str
     size_bytes: int | None
     pass_: Literal["space", "age", "all"] | None = msgspec.field(name="pass", default=None)
+    reclaimed: str | None = None
+    signals: tuple[str, ...] = ()
 
 
 class GarbageCollected(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kubeledger.eviction.signals import RESOURCE_OF
 from kubeledger.images.records import (
     EvictionSignalObserved,
     GarbageCollectionStarted,
@@ -43,6 +44,10 @@ _START = (
     r"threshold \((?P<high>\d+)%\)\. Trying to free (?P<amount>-?\d+) bytes down to the low "
     r"threshold \((?P<low>\d+)%\)"
 )
+_FIRST_LOOK = "observations"
+"""What a round of the eviction manager begins with."""
+_ACTED_ON = "thresholds - updated stats"
+"""The thresholds that are left when a round decides what to reclaim."""
 _OLD_EVENT = (
     r'Event\(v1\.ObjectReference\{Kind:"Node".*?\}\): type: \'Warning\' '
     rf"reason: '(?:{'|'.join(EVENT_REASONS)})' (?P<message>.*)"
@@ -67,6 +72,10 @@ class ImageAssembler(QueuedAssembler):
         methods |= {
             "Availability is larger than capacity": self._availability,
             "Eviction manager:": self._signal,
+            "Eviction manager: attempting to reclaim": (
+                lambda line: self._runs.reclaiming(text_of(line, "resourceName"))
+            ),
+            "Eviction manager: threshold observed resource": self._threshold,
             "Event occurred": self._event,
         }
         handlers = self.then_release(methods)
@@ -128,7 +137,6 @@ class ImageAssembler(QueuedAssembler):
             methods[message] = self._evaluating
         for message in (
             "Eviction manager: able to reduce resource pressure without evicting pods.",
-            "Eviction manager: attempting to reclaim",
             "Eviction manager: failed to get summary stats after resource reclaim",
             "Eviction manager: must evict pod(s) to reclaim",
             "Eviction manager: synchronize housekeeping",
@@ -158,14 +166,22 @@ class ImageAssembler(QueuedAssembler):
                     r"eviction manager: (?P<when>observations[^:]*): signal=(?P<signal>[^,]+), "
                     r"available: (?P<available>[^,]+), capacity: (?P<capacity>[^,\s]+)",
                     self._signal_text,
-                )
+                ),
+                (
+                    rf"eviction manager: {_ACTED_ON}: threshold \[signal=(?P<signal>[^,]+),",
+                    lambda line, match: self._met(match["signal"]),
+                ),
             ],
             "eviction_manager.go": [
+                (
+                    r"eviction manager: attempting to reclaim (?P<resource>\S+)",
+                    lambda line, match: self._runs.reclaiming(match["resource"]),
+                ),
                 (
                     r"eviction manager: (?:able to reduce|must evict|synchronize|failed to get "
                     r"summary stats after|unexpected error when attempting to reduce)",
                     lambda line, match: self._runs.deleted_unused(),
-                )
+                ),
             ],
             "remote_image.go": [
                 (
@@ -300,7 +316,17 @@ class ImageAssembler(QueuedAssembler):
         if values.get("kind") == "Node" and values.get("reason") in EVENT_REASONS:
             self._runs.event(line, text_of(line, "message") or "")
 
+    def _threshold(self, line: LogLine) -> None:
+        if text_of(line, "log") == _ACTED_ON:
+            self._met(text_of(line, "signal") or "")
+
+    def _met(self, signal: str) -> None:
+        if resource := RESOURCE_OF.get(signal):
+            self._runs.threshold_met(resource, signal)
+
     def _signal(self, line: LogLine) -> None:
+        if text_of(line, "log") == _FIRST_LOOK:
+            self._runs.round_begins()
         if "reclaim" in (text_of(line, "log") or ""):
             self._runs.deleted_unused()
         signal = text_of(line, "signal")
@@ -310,6 +336,8 @@ class ImageAssembler(QueuedAssembler):
             self._observe_signal(line, signal, available, capacity)
 
     def _signal_text(self, line: LogLine, match: re.Match[str]) -> None:
+        if match["when"] == _FIRST_LOOK:
+            self._runs.round_begins()
         if "reclaim" in match["when"]:
             self._runs.deleted_unused()
         self._observe_signal(line, match["signal"], match["available"], match["capacity"])

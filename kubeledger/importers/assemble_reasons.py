@@ -44,6 +44,7 @@ from kubeledger.importers.items import (
     ProbeCounters,
     StatsSummary,
 )
+from kubeledger.importers.sandbox_images import removed_sandbox_image
 from kubeledger.importers.sent_events import OCCURRED, SENT, SENT_TEXT
 from kubeledger.lifecycle.records import ReasonReported
 from kubeledger.machine import Evidence
@@ -245,7 +246,8 @@ class ReasonAssembler(Assembler):
             api_count=count,
         )
         # Not held back behind the API's: those are few, and most of them never leave.
-        fact = Fact(line.ts_ns, body, tuple(dict.fromkeys(evidence)))
+        cause = removed_sandbox_image(self.context, said.reason, said.message, line.ts_ns)
+        fact = Fact(line.ts_ns, body, tuple(dict.fromkeys(evidence)), cause)
         return [*self._held.release(line.ts_ns), fact]
 
     def _is_only_container(self, uid: str | None, api: ApiReason, said: _Said) -> bool:
@@ -322,7 +324,9 @@ class ReasonAssembler(Assembler):
         covered = min(new, tally.spare)
         tally.spare -= covered
         if new > covered:
-            fact = Fact(item.ts_ns, self._body(api, new - covered, item.ts_ns), (item.evidence,))
+            cause = removed_sandbox_image(self.context, api.key[-2], message, item.ts_ns)
+            body = self._body(api, new - covered, item.ts_ns)
+            fact = Fact(item.ts_ns, body, (item.evidence,), cause)
             tally.waiting.append(self._held.hold(fact, SETTLE_NS))
 
     def _body(self, api: ApiReason, count: int, ts_ns: int) -> ReasonReported:

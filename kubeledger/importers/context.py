@@ -95,6 +95,7 @@ class BundleContext(msgspec.Struct):
         allocations: (pod UID, container, resource) -> first checkpoint entry.
         served: what kubelets answered at ``/configz``, in the order of time.
         starts_ns: when kubelets stated their version, which each does once.
+        image_sizes: name of an image -> its size in bytes, by the node object.
         memory_files: times of the files of the memory manager's state.
         memory: (pod UID, container) -> entries in the order of time.
         first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
@@ -112,6 +113,7 @@ class BundleContext(msgspec.Struct):
     allocations: dict[tuple[str, str, str], AllocationEntry] = {}
     served: list[KubeletConfigFile] = []
     starts_ns: tuple[int, ...] = ()
+    image_sizes: dict[str, int] = {}
     memory_files: list[int] = []
     memory: dict[tuple[str, str], list[MemoryEntry]] = {}
     first_ts_ns: int = 0

@@ -29,7 +29,6 @@ HARMLESS = (
     "Eviction manager: setting notifier to capacity",
     "Eviction manager: starting control loop",
     "Eviction manager: threshold had no observation",
-    "Eviction manager: threshold observed resource",
     "Eviction manager: threshold was crossed, but reclaim is not implemented for this threshold.",
     "Eviction manager: timed out waiting for pods to be cleaned up",
     "Eviction manager: unable to evict any pods from the node",

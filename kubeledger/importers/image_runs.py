@@ -66,6 +66,8 @@ class GcRuns:
         self._last_end: Waiting | None = None
         self._events: list[tuple[int, str, Evidence]] = []
         self._pid: int | None = None
+        self._reclaimed: str | None = None
+        self._signals: dict[str, set[str]] = {}
 
     def follow(self, line: LogLine) -> None:
         """Another process writes: what the one before had begun has no end."""
@@ -84,6 +86,20 @@ class GcRuns:
             self._forget()
         self._unused = False
         self._start = self._queue.add(Fact(line.ts_ns, body, (line.evidence,)))
+
+    def threshold_met(self, resource: str, signal: str) -> None:
+        """The eviction manager finds a signal of a resource under its threshold."""
+        self._signals.setdefault(resource, set()).add(signal)
+
+    def reclaiming(self, resource: str | None) -> None:
+        """The eviction manager begins to reclaim a resource, on the node first."""
+        self.deleted_unused()
+        self._reclaimed = resource
+
+    def round_begins(self) -> None:
+        """The eviction manager reads all signals anew."""
+        self._reclaimed = None
+        self._signals.clear()
 
     def deleting_unused(self, line: LogLine) -> None:
         """The eviction manager has all unused images deleted."""
@@ -110,10 +126,18 @@ class GcRuns:
             return  # one line, twice in the log
         of_pass = self._pass_of(image_id)
         self._aged = None
-        body = ImageDeleted(image_id=image_id, size_bytes=size_bytes, pass_=of_pass)
+        reclaimed = self._reclaimed if of_pass == "all" else None
+        body = ImageDeleted(
+            image_id=image_id,
+            size_bytes=size_bytes,
+            pass_=of_pass,
+            reclaimed=reclaimed,
+            signals=tuple(sorted(self._signals.get(reclaimed or "", ()))),
+        )
         cause = self._start if of_pass == "space" else None
         fact = Fact(line.ts_ns, body, (line.evidence,), cause)
         waiting = self._queue.hold(fact, _REMOVAL_NS)
+        self._context.links.removed_images.append(fact)
         self._removals.append(_Removal(image_id, size_bytes, of_pass, waiting, line.text))
         self._presume(line.ts_ns)
 

@@ -123,6 +123,7 @@ class Links:
         altered: ID that a line tells wrongly -> the real one.
         misplaced: ID that a line tells of the pod with that UID, and that is another pod's ->
             the real one; None where that is not known.
+        removed_images: removals of images so far.
     """
 
     def __init__(self) -> None:
@@ -134,6 +135,7 @@ class Links:
         self.containers: dict[str, ContainerLink] = {}
         self.altered: dict[str, str] = {}
         self.misplaced: dict[tuple[str, str], str | None] = {}
+        self.removed_images: list[Fact] = []
         self._told_altered: set[str] = set()
         self._by_uid: dict[str, PodLink] = {}
         self._by_name: dict[tuple[str, str], PodLink] = {}

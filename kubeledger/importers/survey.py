@@ -24,6 +24,7 @@ from kubeledger.importers.items import (
     KernelReports,
     KubeletConfigFile,
     MemoryManagerState,
+    NodeObject,
     PodList,
 )
 from kubeledger.importers.times import api_time
@@ -39,6 +40,7 @@ _SURVEYED = (
     "kernel-log",
     "kubelet-configz",
     "memory-manager-state",
+    "node",
     "pod-list",
     "pod-manifest",
 )
@@ -79,6 +81,8 @@ def _take(context: BundleContext, item: Item) -> None:
             _take_checkpoint(context, item)
         case KubeletConfigFile():
             context.served.append(item)
+        case NodeObject():
+            _take_node(context, item)
         case MemoryManagerState():
             _take_memory(context, item)
         case KernelReports():
@@ -187,6 +191,15 @@ def _take_checkpoint(context: BundleContext, item: Checkpoint) -> None:
         if key not in context.allocations:
             numa = _numa(entry.get("DeviceIDs"))
             context.allocations[key] = AllocationEntry(item.ts_ns, numa, item.evidence)
+
+
+def _take_node(context: BundleContext, item: NodeObject) -> None:
+    """Images of the node: names of one image share its size."""
+    status = item.node.get("status") or {}
+    for image in status.get("images") or ():
+        size = image.get("sizeBytes")
+        if isinstance(size, int):
+            context.image_sizes.update(dict.fromkeys(map(str, image.get("names") or ()), size))
 
 
 def _take_memory(context: BundleContext, item: MemoryManagerState) -> None:
