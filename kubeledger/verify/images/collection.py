@@ -15,6 +15,7 @@ from kubeledger.profile.images import ImageFacts
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.images.deletions import Judged, claims_of, compare, short
 from kubeledger.verify.images.disk import Disk, Reading, Told
+from kubeledger.verify.images.image_use import ImageUse, denial
 from kubeledger.verify.images.knowledge import DetectPass
 from kubeledger.verify.images.policy import POLICY_SETTINGS, Policy, read_policy
 from kubeledger.verify.images.question import Answer, Question, ask
@@ -230,7 +231,7 @@ def _image_fs(case: Case) -> ImageFsStats:
     return ImageFsStats(-(-body.bytes_to_free * 100 // share), 0)
 
 
-def judge_removals(bench: Bench, case: Case) -> None:
+def judge_removals(bench: Bench, case: Case, use: ImageUse) -> None:
     """Give the removals of a collection their findings, and what had to go besides."""
     start = () if case.of.start is None else (case.of.start.seq,)
     if case.answer is None:
@@ -238,7 +239,7 @@ def judge_removals(bench: Bench, case: Case) -> None:
         if not case.of.options:
             missing.append(NO_PASS)
         for record in case.of.removals:
-            _undecided(bench, case, record, missing)
+            _undecided(bench, case, use, record, missing)
         return
     for judged in case.judged:
         body = judged.record.body
@@ -270,22 +271,32 @@ def give(bench: Bench, judged: Judged, inputs: list[int], rule: str = RULE_REMOV
     )
 
 
-def _undecided(bench: Bench, case: Case, record: Record, missing: list[str]) -> None:
+def _undecided(bench: Bench, case: Case, use: ImageUse, record: Record, missing: list[str]) -> None:
     body = record.body
     assert isinstance(body, ImageDeleted)
     subject = f"image/{body.image_id}"
-    before = takewhile(lambda r: r is not record, case.of.removals)
+    before = tuple(takewhile(lambda r: r is not record, case.of.removals))
     earlier = any(r.body == body for r in before)
+    denied = denial(
+        use,
+        record,
+        start=case.of.start,
+        earlier=before,
+        max_age_ns=case.policy.max_age_ns,
+        process_ns=case.of.process_ns,
+    )
+    inputs = list(case.inputs)
     if case.policy.disabled and not case.policy.missing:
         why = f"image GC does not run: {case.policy.disabled!r}"
     elif earlier:
         why = f"image {short(body.image_id)} cannot have been removed twice in one collection"
+    elif denied is not None:
+        why = f"image {short(body.image_id)} cannot have been removed: {denied[0]}"
+        inputs += denied[1]
     else:
         bench.unverifiable(record, subject=subject, missing=missing, rule=RULE_REMOVAL)
         return
-    bench.find(
-        record, "impossible", subject=subject, why=why, rule=RULE_REMOVAL, inputs=case.inputs
-    )
+    bench.find(record, "impossible", subject=subject, why=why, rule=RULE_REMOVAL, inputs=inputs)
 
 
 def _absent(bench: Bench, case: Case) -> None:

@@ -14,7 +14,8 @@ from kubeledger.profile.images import ImageFacts
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.images.collection import NO_PASS, RULE_REMOVAL, give
-from kubeledger.verify.images.deletions import Judged, claims_of, compare
+from kubeledger.verify.images.deletions import Judged, claims_of, compare, short
+from kubeledger.verify.images.image_use import ImageUse, denial
 from kubeledger.verify.images.knowledge import DetectPass
 from kubeledger.verify.images.policy import Policy, read_policy
 from kubeledger.verify.images.pressure import Pressure, SignalReading, read_pressure
@@ -44,7 +45,7 @@ class Sweep(msgspec.Struct, kw_only=True):
     listed_before: frozenset[str] = frozenset()
 
 
-def judge_sweep(bench: Bench, profile: KubeletProfile, sweep: Sweep) -> None:
+def judge_sweep(bench: Bench, profile: KubeletProfile, sweep: Sweep, use: ImageUse) -> None:
     """Give the removals their findings."""
 
     def reclaims(signal: str) -> bool:
@@ -73,6 +74,11 @@ def judge_sweep(bench: Bench, profile: KubeletProfile, sweep: Sweep) -> None:
             body = record.body
             assert isinstance(body, ImageDeleted)
             subject = f"image/{body.image_id}"
+            if denied := denial(use, record):
+                why = f"image {short(body.image_id)} cannot have been removed: {denied[0]}"
+                bench.find(record, "impossible", subject=subject, why=why, rule=RULE_REMOVAL,
+                           inputs=denied[1])  # fmt: skip
+                continue
             bench.unverifiable(record, subject=subject, missing=missing, rule=RULE_REMOVAL)
         return
     for judged in _judge(profile.images, policy, sweep, pressure):

@@ -12,6 +12,7 @@ from kubeledger.images.records import (
     ImageFsObserved,
     ImagesDetected,
 )
+from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import ClockStepped, KubeletStarted
 from kubeledger.node.state import NodeState
@@ -26,6 +27,7 @@ from kubeledger.verify.images.collection import (
 )
 from kubeledger.verify.images.disk import Disk
 from kubeledger.verify.images.ends import judge_end
+from kubeledger.verify.images.image_use import ImageUse
 from kubeledger.verify.images.knowledge import DetectPass, Passes
 from kubeledger.verify.images.pressure import readings_of
 from kubeledger.verify.images.sizes import ImageSizes
@@ -59,10 +61,15 @@ class ImagesVerifier(Verifier):
         self._process_ns: int | None = None
         self._previous_end: Record | None = None
         self._passes_at_end = 0
+        self._use = ImageUse()
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
-        """Sizes of the disk, which the log of a collection does not hold."""
-        return dict.fromkeys((ImageFsObserved, EvictionSignalObserved), self._disk.foresee)
+        """Sizes of the disk, which the log of a collection does not hold; uses of images."""
+        return {
+            EvictionSignalObserved: self._disk.foresee,
+            ImageFsObserved: self._disk.foresee,
+            PodListed: self._use.foresee,
+        }
 
     def sees(self) -> Mapping[type[Body], See]:
         """All that image GC reads and decides."""
@@ -226,7 +233,7 @@ class ImagesVerifier(Verifier):
         if sweep.profile is None:
             self._without_rules(sweep.removals, RULE_REMOVAL)
         else:
-            judge_sweep(self.bench, sweep.profile, sweep)
+            judge_sweep(self.bench, sweep.profile, sweep, self._use)
 
     def _close(self) -> None:
         collection, self._collection = self._collection, None
@@ -240,7 +247,7 @@ class ImagesVerifier(Verifier):
             return
         case = open_case(self.bench, facts, self._disk, collection)
         judge_start(self.bench, self._disk, case)
-        judge_removals(self.bench, case)
+        judge_removals(self.bench, case, self._use)
         judge_end(self.bench, self._disk, case)
 
     def _without_rules(self, records: list[Record], rule: str) -> None:

@@ -1,0 +1,104 @@
+"""Removals that something denies, where no detect pass was logged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeledger.lifecycle.records import PodListed
+from kubeledger.machine import Body
+from kubeledger.node.records import KubeletStarted
+from tests.verify.histories import findings
+from tests.verify.image_scenes import alone, deleted, history, settings, signal, started
+
+__all__ = ["alone"]
+
+KUBELET = KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log", from_start=True)
+
+
+def listed(image_id: str, since: str = "1970-01-01T00:16:45Z") -> PodListed:
+    """A container that runs since five seconds behind the start of the scene, or later."""
+    status = {
+        "name": "c",
+        "imageID": image_id,
+        "containerID": f"containerd://{image_id}",
+        "state": {"running": {"startedAt": since}},
+    }
+    return PodListed(
+        namespace="ns", pod="p", pod_uid="u", listed_by="kubelet", spec={},
+        status={"containerStatuses": [status]},
+    )  # fmt: skip
+
+
+def verdict_of(*steps: tuple[float, Body], **changes: Any) -> tuple[str, str]:  # noqa: ANN401
+    """What is found about the last removal."""
+    records = history((0, KUBELET), (0.1, settings(**changes)), *steps)
+    found = findings(records, kind="images.ImageDeleted")[-1]
+    return found.verdict, found.why
+
+
+@pytest.mark.parametrize(
+    ("steps", "verdict", "told"),
+    [
+        ([(60, started()), (61, deleted("a"))], "unverifiable", "detect pass"),
+        ([(60, started()), (61, deleted("a")), (90, listed("a"))], "impossible", "ns/p/c ran on"),
+        ([(30, listed("a")), (60, started()), (61, deleted("a"))], "unverifiable", "detect pass"),
+        ([(60, started()), (61, deleted("a")), (90, listed("b"))], "unverifiable", "detect pass"),
+        (
+            [(60, started(amount=5)), (61, deleted("b", size=6)), (62, deleted("a"))],
+            "impossible",
+            "6 of 5 bytes had been freed before its turn",
+        ),
+        (
+            [(60, started(amount=7)), (61, deleted("b", size=6)), (62, deleted("a"))],
+            "unverifiable",
+            "detect pass",
+        ),
+        ([(60, signal(4)), (61, deleted("a", "all"))], "unverifiable", "detect pass"),
+        (
+            [(60, signal(4)), (61, deleted("a", "all")), (90, listed("a"))],
+            "impossible",
+            "images in use are kept",
+        ),
+    ],
+)
+def test_space_and_unused(steps: list[tuple[float, Body]], verdict: str, told: str) -> None:
+    """In use, or with nothing left to free; else nothing is known."""
+    found = verdict_of(*steps)
+    assert found[0] == verdict
+    assert told in found[1]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "steps", "verdict", "told"),
+    [
+        (500, [], "impossible", "the kubelet had run for 8m20s, and removes by age from 10m0s on"),
+        (700, [], "unverifiable", "detect pass"),
+        (700, [(600, listed("a"))], "impossible", "ns/p/c had used it within 10m0s"),
+        (700, [(100, listed("a"))], "unverifiable", "detect pass"),
+        (1600, [(600, listed("a"))], "unverifiable", "detect pass"),
+    ],
+)
+def test_age(at_s: int, steps: list[tuple[float, Body]], verdict: str, told: str) -> None:
+    """Not before the kubelet has run that long, nor where a pass must have found it in use."""
+    steps = [*steps, (at_s, deleted("a", "age"))]
+    found = verdict_of(*steps, imageMaximumGCAge="10m")
+    assert found[0] == verdict
+    assert told in found[1]
+
+
+def test_no_list_that_is_odd_is_believed() -> None:
+    """Parts of another type say nothing."""
+    odd = listed("a")
+    assert odd.status is not None
+    changes: list[dict[str, Any]] = [
+        {"state": []},
+        {"state": {"running": {"startedAt": "soon"}}},
+        {"imageID": ""},
+    ]
+    for change in changes:
+        status = {**odd.status["containerStatuses"][0], **change}
+        body = msgspec.structs.replace(odd, status={"containerStatuses": [status, 3]})
+        assert verdict_of((61, deleted("a")), (90, body))[0] == "unverifiable"
