@@ -80,6 +80,7 @@ _HARMLESS_TEXT = {
     "pod_workers.go": (r"Error syncing pod ",),
 }
 
+_STARTED = "ContainerStarted"
 _FIRST_RELIST_NS = NS_PER_S * 9 // 10
 """The PLEG waits a second between relists, so what follows faster is of the first."""
 _UNSEEN_NS = 3 * NS_PER_S
@@ -234,7 +235,8 @@ class ContainersAssembler(Assembler):
         had_run = container.kill is not None or ran_by(instance, line.ts_ns - _UNSEEN_NS)
         is_unseen = container.seen_ts_ns is None
         is_new = is_unseen and not (kind == "ContainerDied" and had_run)
-        follows = is_new and not found
+        # What comes and goes between two relists is told by its end only, as an old sandbox is.
+        follows = is_new and not found and (kind == _STARTED or self._names.has_sandbox(pod))
         self._names.find(container, line.ts_ns, may_follow=follows)
         container.seen_ts_ns = container.seen_ts_ns or line.ts_ns
         started = pod.started.pop(container.name, None) if container.name and is_new else None
@@ -244,21 +246,21 @@ class ContainersAssembler(Assembler):
         if current is None and follows:
             previous = self._names.predecessor(container, line.ts_ns)
         evidence = (line.evidence,) if started is None else (started, line.evidence)
-        if kind == "ContainerStarted":
+        if kind == _STARTED:
             fact = Fact(line.ts_ns, started_body(container), evidence)
         else:
             fact = Fact(line.ts_ns, self._died_body(container), (line.evidence,))
             container.died = fact
             fact.cause = container.kill or self._links.oom_of(self.context, fact, instance)
         self._links.queue.add(fact)
-        if container.name and kind == "ContainerStarted":
+        if container.name and kind == _STARTED:
             pod.backed_off.discard(container.name)
             pod.unstarted.discard(container.name)
-        if container.name and (is_unseen or kind == "ContainerStarted"):
+        if container.name and (is_unseen or kind == _STARTED):
             later = is_later(instance, self._links.instance(self.context, previous or ""))
-            if kind == "ContainerStarted" or not found or later:
+            if kind == _STARTED or not found or later:
                 pod.current[container.name] = container_id
-            ran_here = kind == "ContainerStarted" or previous is not None
+            ran_here = kind == _STARTED or previous is not None
             if is_new and not found and ran_here:
                 self._restarted(container, previous, evidence, line.ts_ns)
 

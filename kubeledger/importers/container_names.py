@@ -50,7 +50,7 @@ class ContainerNames:
         elif instance is not None:
             container.name = instance.container
         else:
-            if self._has_sandbox(pod) or self._left_over(container, ts_ns):
+            if self.has_sandbox(pod) or self._left_over(container, ts_ns):
                 # A pod has one sandbox at a time, so the ID is a container.
                 container.name = self._only_candidate(pod)
             if container.name is None and may_follow:
@@ -80,11 +80,11 @@ class ContainerNames:
         Returns:
             The instance that ended last, where nothing had named it.
         """
-        links = [self._links.containers[other] for other in pod.unnamed]
+        links = self._nameless(pod)
         running = [link for link in links if link.died is None]
-        ended = [link for link in links if link.died is not None and not link.sandbox]
+        ended = [link for link in links if link.died is not None]
         # The sandbox was seen, and nothing else runs: all of the pod is in the log.
-        if pod.current or not ended or len(running) != (not self._has_sandbox(pod)):
+        if pod.current or not ended or len(running) != (not self.has_sandbox(pod)):
             return None
         last = max(ended, key=_ended_ns)
         since_ns = last.seen_ts_ns
@@ -115,7 +115,7 @@ class ContainerNames:
             return None
         ended = [
             link
-            for link in (links[other] for other in pod.unnamed)
+            for link in self._nameless(pod)
             if link.died is not None and 0 <= ts_ns - _ended_ns(link) <= _SOON_NS
         ]
         if len(ended) != 1 or any(
@@ -149,8 +149,7 @@ class ContainerNames:
         if len(awaited) != 1 or pod.unstarted - {awaited[0]}:
             return None
         since = links[pod.current[awaited[0]]].seen_ts_ns or 0
-        unnamed = (links[other] for other in pod.unnamed)
-        if any(link.died is not None and link.died.ts_ns >= since for link in unnamed):
+        if any(link.died and link.died.ts_ns >= since for link in self._nameless(pod)):
             return None  # what ended before the last start is over, or waits and is told of
         ends = [links[other].died for other in pod.sandboxes if other in links]
         if any(end is not None and end.ts_ns >= since for end in ends):
@@ -164,7 +163,13 @@ class ContainerNames:
             return True
         return link.died is not None and name in pod.backed_off
 
-    def _has_sandbox(self, pod: PodLink) -> bool:
+    def _nameless(self, pod: PodLink) -> list[ContainerLink]:
+        """What may be any of its containers, or its sandbox."""
+        links = (self._links.containers[other] for other in pod.unnamed)
+        return [link for link in links if link.name is None and not link.sandbox]
+
+    def has_sandbox(self, pod: PodLink) -> bool:
+        """Its sandbox is known, and runs."""
         containers = self._links.containers
         return any(
             container_id not in containers or containers[container_id].died is None

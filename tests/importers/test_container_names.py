@@ -38,6 +38,7 @@ def back_off(clock: str, seconds: int, name: str = "c") -> str:
 def test_a_back_off_names_what_ended() -> None:
     """And tells that this was a restart: the first one waits for nothing. Then the next ones."""
     log = [
+        no_sandbox("09:59:59.0"),
         pleg("10:00:00.0", "Started", SANDBOX),
         pleg("10:00:02.0", "Started", FIRST),
         pleg("10:00:05.0", "Died", FIRST),
