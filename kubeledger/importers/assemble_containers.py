@@ -248,6 +248,7 @@ class ContainersAssembler(Assembler):
         evidence = (line.evidence,) if started is None else (started, line.evidence)
         if kind == _STARTED:
             fact = Fact(line.ts_ns, started_body(container), evidence)
+            container.died = None  # a sandbox is not ready before it is
         else:
             fact = Fact(line.ts_ns, self._died_body(container), (line.evidence,))
             container.died = fact

@@ -75,6 +75,19 @@ def test_a_back_off_in_a_pod_of_several_containers(also: list[str]) -> None:
     assert of(tell(world(), log), ContainerRestarted) == []
 
 
+def test_a_sandbox_that_was_not_ready_at_first() -> None:
+    """Its first event is an end; then it runs beside the only container."""
+    log = [
+        pleg("10:00:00.0", "Died", SANDBOX),
+        pleg("10:00:01.0", "Started", SANDBOX),
+        pleg("10:00:02.0", "Started", FIRST),
+        pleg("10:00:05.0", "Died", FIRST),
+        back_off("10:00:05.1", 10),
+    ]
+    (body,) = of(tell(world(), log), ContainerRestarted)
+    assert values(body, *RESTART) == ("c", FIRST, None, None)
+
+
 def test_the_sandbox_comes_alone() -> None:
     """After a new one was called for; what comes with a container may be either."""
     alone = [
