@@ -180,17 +180,16 @@ class EvictionsAssembler(Assembler):
 
     def finish(self, ts_ns: int) -> Facts:
         """What still waited."""
-        self._drop_untold(ts_ns + _KILL_WAIT_NS)
         return self._links.queue.drain()
 
     def _drop_untold(self, now_ns: int) -> None:
         """A candidate of which nothing more was said was perhaps not evicted."""
         for pod, eviction in list(self._open.items()):
-            if eviction.waiting.due_ns > now_ns and eviction.waiting.fact is not None:
-                continue
-            del self._open[pod]
-            if not eviction.told and not self._links.queue.is_cause(eviction.fact):
-                self._withdraw(pod, eviction)
+            waiting = eviction.waiting
+            if waiting.due_ns <= now_ns or waiting.fact is None:
+                del self._open[pod]
+                if waiting.tentative:
+                    pod.evicting, pod.eviction = False, None
 
     def _withdraw(self, pod: PodLink, eviction: OpenEviction) -> None:
         eviction.waiting.drop()
@@ -327,7 +326,7 @@ class EvictionsAssembler(Assembler):
         body = eviction.fact.body
         if isinstance(body, PodEvicted) and body.grace_period_s is None:
             eviction.fact.body = msgspec.structs.replace(body, grace_period_s=seconds)
-            eviction.told = True
+            eviction.waiting.tentative = False
 
     def _grace_told(self, line: LogLine) -> None:
         self._grace(line, _pod_in(line), text_value(line, "gracePeriod"))
@@ -350,6 +349,7 @@ class EvictionsAssembler(Assembler):
         body = chosen(pod, reclaim)
         fact = Fact(ts_ns, body, evidence, reclaim.fact if reclaim is not None else None)
         waiting = self._links.queue.hold(fact, _KILL_WAIT_NS)
+        waiting.tentative = True
         eviction = self._open[pod] = OpenEviction(waiting, fact, reclaim)
         pod.evicting, pod.eviction = True, fact
         return eviction
@@ -367,7 +367,7 @@ class EvictionsAssembler(Assembler):
         if eviction is None and pod.eviction is not None:
             return  # all of it was told
         eviction = eviction or self._decide(pod, line.ts_ns, (line.evidence,), None)
-        eviction.told = True
+        eviction.waiting.tentative = False
         if eviction.reclaim is not None:
             eviction.reclaim.tell(outcome="evicting")
         fact = eviction.waiting.fact

@@ -44,13 +44,12 @@ class Reclaim:
 
 
 class OpenEviction:
-    """An eviction whose end is open; ``told`` by more than the ranking."""
+    """An eviction whose end is open; tentative while nothing but the ranking tells of it."""
 
     def __init__(self, waiting: Waiting, fact: Fact, reclaim: Reclaim | None) -> None:
         self.waiting = waiting
         self.fact = fact
         self.reclaim = reclaim
-        self.told = False
 
     def explain(self, message: str, rounds: EvictionRounds) -> None:
         """Take down the message, and what it tells of the threshold."""

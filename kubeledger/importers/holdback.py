@@ -27,13 +27,15 @@ class Waiting:
     Attributes:
         fact: what will be emitted; None: nothing any more.
         due_ns: time at which it leaves even if nothing settles it.
+        tentative: it leaves only if something more was said of it, or names it as its cause.
     """
 
-    __slots__ = ("due_ns", "fact")
+    __slots__ = ("due_ns", "fact", "tentative")
 
     def __init__(self, fact: Fact, due_ns: int) -> None:
         self.fact: Fact | None = fact
         self.due_ns = due_ns
+        self.tentative = False
 
     def join(self, *evidence: Evidence) -> None:
         """Add evidence, unless the fact is gone or has it already."""
@@ -81,10 +83,6 @@ class Holdback:
             return None
         return min((w.fact.ts_ns for w in self._queue if w.fact is not None), default=None)
 
-    def is_cause(self, fact: Fact) -> bool:
-        """Whether a fact in the queue names this one as its cause."""
-        return any(each.fact is not None and each.fact.cause is fact for each in self._queue)
-
     def release(self, now_ns: int) -> list[Fact]:
         """What may leave at ``now_ns``; everything, when the clock was set back."""
         if now_ns < self._last_ns - WAIT_NS:
@@ -106,7 +104,13 @@ class Holdback:
 
     def _pop(self, facts: list[Fact]) -> None:
         waiting = self._queue.popleft()
+        if waiting.fact is not None and waiting.tentative and not self._is_cause(waiting.fact):
+            waiting.fact = None
         if waiting.fact is not None:
             facts.append(waiting.fact)
             # A late line may still find this place; what has left does not change any more.
             waiting.fact = None
+
+    def _is_cause(self, fact: Fact) -> bool:
+        """Whether a fact in the queue names this one as its cause."""
+        return any(each.fact is not None and each.fact.cause is fact for each in self._queue)

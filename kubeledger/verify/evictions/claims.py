@@ -83,20 +83,20 @@ def said_again(
     return pressure_message(pod, stats, threshold, seen, profile.eviction).text
 
 
-def limit_messages(pod: Pod, profile: KubeletProfile) -> Iterator[tuple[str, str]]:
-    """(signal, message) of every limit of local storage that the pod may exceed."""
+def limit_messages(pod: Pod, profile: KubeletProfile) -> Iterator[tuple[str, str, int]]:
+    """(signal, message, limit) of every limit of local storage that the pod may exceed."""
     for volume in pod.spec.volumes or ():
         size = volume.empty_dir.size_limit if volume.empty_dir is not None else None
         if size is not None and (allowed := _quantity(size)) is not None:
-            yield "emptydirfs.limit", empty_dir_message(volume.name or "", allowed)
+            yield "emptydirfs.limit", empty_dir_message(volume.name or "", allowed), allowed.value()
     whole = storage_limit(pod, profile)
     if whole is not None:
-        yield "ephemeralpodfs.limit", pod_limit_message(whole)
+        yield "ephemeralpodfs.limit", pod_limit_message(whole), whole.value()
     for container in pod.spec.containers or ():
         limit = container.limits.get("ephemeral-storage")
         if limit is not None and (allowed := _quantity(limit)) is not None:
             message = container_limit_message(container.name or "", allowed)
-            yield "ephemeralcontainerfs.limit", message
+            yield "ephemeralcontainerfs.limit", message, allowed.value()
 
 
 def _quantity(text: str | int | float) -> Quantity | None:

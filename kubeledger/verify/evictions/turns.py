@@ -22,6 +22,7 @@ from kubeledger.verify.evictions.claims import grace_periods, limit_messages, sa
 from kubeledger.verify.evictions.judging import first_rulings, order_rulings
 from kubeledger.verify.evictions.manager import Manager
 from kubeledger.verify.evictions.pods import PodUsages
+from kubeledger.verify.evictions.rounds import Reading
 
 __all__ = ["Turns", "unsure"]
 
@@ -174,15 +175,13 @@ class Turns:
         yield judge(rulings)
 
     def message(
-        self, record: Record, body: PodEvicted, pod: Pod, threshold: Threshold
+        self, body: PodEvicted, pod: Pod, threshold: Threshold, reading: Reading | None
     ) -> Iterator[Judgement]:
         """Whether the kubelet says so."""
         profile = self._bench.profile
         assert profile is not None
-        assert self._manager.rounds is not None
         if body.message is None or self._manager.loose:
             return
-        reading = self._manager.rounds.latest(threshold.signal, record.ts_ns)
         observed = body.observed
         unsaid = observed is None or isinstance(threshold.value, float)
         if reading is None and unsaid and profile.eviction.eviction_message_names_threshold:
@@ -207,12 +206,16 @@ class Turns:
         limits = list(limit_messages(pod, self._bench.profile))
         fits = [
             said
-            for signal, said in limits
-            if body.signal in (None, signal) and body.message in (None, said)
+            for signal, said, amount in limits
+            if body.signal in (None, signal)
+            and body.message in (None, said)
+            and body.threshold in (None, amount)
+            and body.threshold_kind in (None, "local_storage")
+            and body.resource is None
         ]
         name = f"pod {body.namespace}/{body.pod}"
         if not fits:
-            has = "; ".join(said.strip() for _, said in limits) or "it has none"
+            has = "; ".join(said.strip() for _, said, _ in limits) or "it has none"
             why = f"{name} has no such limit of local storage: {has}"
             return judge([Ruling(allowed=False, why=why, inputs=inputs, certain=True)])
         if self._usages.exceeded(record.ts_ns, body, pod, self._manager.layout):

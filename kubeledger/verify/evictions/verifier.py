@@ -50,7 +50,6 @@ _TRANSITION_NS = 300 * NS_PER_S
 """The default, for what does not depend on it."""
 _STEADY_NS = 30 * NS_PER_S
 """A container that runs for so long has statistics."""
-_LOCAL = "local_storage"
 _WORST = ("impossible", "unverifiable", "admissible", "match")
 
 
@@ -243,7 +242,7 @@ class EvictionVerifier(RuleVerifier):
             self.bench.unverifiable(record, subject=subject, missing=missing, rule=self.rule)
             return
         assert pod is not None
-        if body.threshold_kind == _LOCAL or (body.resource is None and record.cause is None):
+        if _is_for_own_use(body):
             judgement = all_of(
                 [
                     self._turns.local(record, body, pod, seq),
@@ -253,6 +252,10 @@ class EvictionVerifier(RuleVerifier):
             self.conclude(record, subject, judgement)
             return
         met, threshold = self._manager.threshold(record, Claim.of(body))
+        rounds = self._manager.rounds
+        reading = None
+        if threshold is not None and rounds is not None:
+            reading = rounds.latest(threshold.signal, record.ts_ns)
         cause = self._reclaims.get(record.cause or 0)
         ranked = cause.body.ranked if cause is not None else None  # type: ignore[attr-defined]
         doubtful = unsure(state, record.ts_ns, ranked or ())
@@ -265,7 +268,7 @@ class EvictionVerifier(RuleVerifier):
             if threshold is not None:
                 judgements += self._turns.turn(record, body, who, cause, threshold, doubtful)
                 judgements += self._turns.grace(body, pod, threshold, was_ending=was_ending)
-                judgements += self._turns.message(record, body, pod, threshold)
+                judgements += self._turns.message(body, pod, threshold, reading)
             self.conclude(record, subject, all_of(judgements))
 
         self._waiting.append(_Waiting(record, conclude))
@@ -281,3 +284,10 @@ class EvictionVerifier(RuleVerifier):
             else:
                 left.append(waiting)
         self._waiting = left
+
+
+def _is_for_own_use(body: PodEvicted) -> bool:
+    """The pod exceeded a limit of its own."""
+    if body.signal is not None or body.threshold_kind is not None:
+        return (body.signal or "").endswith(".limit") or body.threshold_kind == "local_storage"
+    return body.resource is None and "exceed" in (body.message or "")
