@@ -67,6 +67,9 @@ def why(
         click.echo("\n".join(_text(answer)))
 
 
+_RANKING_MAX = 12
+
+
 def _text(answer: Explanation) -> Iterator[str]:
     import msgspec
 
@@ -74,6 +77,11 @@ def _text(answer: Explanation) -> Iterator[str]:
     from kubeledger.units import format_ts
 
     yield printable(answer.sentence)
+    if answer.ranking:
+        yield ""
+        yield f"Ranking of {len(answer.ranking)} pods, the first to go first:"
+        for place, line in enumerate(answer.ranking[:_RANKING_MAX], start=1):
+            yield f"  {place}. {printable(line)}"
     yield ""
     yield f"Evidence on {printable(answer.node)}:"
     for piece in answer.evidence:

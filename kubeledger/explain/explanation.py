@@ -51,6 +51,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         node: whose records answer.
         sentence: the answer.
         finding: the decision that explains it, decided again.
+        ranking: of an eviction, a line for each candidate: what it was ranked by, the first to
+            go first.
         evidence: (n,) in the order of time.
         history: (m,) all decisions about the target, oldest first (the newest
             ``HISTORY_MAX``).
@@ -60,5 +62,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     sentence: str
     finding: Finding
+    ranking: tuple[str, ...] = ()
     evidence: tuple[Piece, ...]
     history: tuple[Step, ...]

@@ -46,6 +46,8 @@ _LINKS = {
     "lifecycle.ContainerKilled": ("preemption.PodPreempted", "lifecycle.PodEvicted"),
 }
 """Decision -> those among its inputs that tell more of it than the others."""
+_SAID_BY_EFFECTS = frozenset({"eviction.ReclaimAttempted"})
+"""Causes that what they led to tells of."""
 _CAUSES_MAX = 20
 _ASSIGNED = frozenset({"cpumanager.CpusAllocated", "memorymanager.MemoryAllocated"})
 _AFTER_START = frozenset(
@@ -96,8 +98,17 @@ def explain(
         node=main.node,
         sentence="; ".join(filter(None, (sentence, failed.clause))) + ".",
         finding=findings[main.seq],
+        ranking=_ranking(findings[main.seq]),
         evidence=_evidence(history, list(seqs), target),
         history=tuple(_step(record, findings) for record in decisions),
+    )
+
+
+def _ranking(finding: Finding) -> tuple[str, ...]:
+    if finding.kind != "lifecycle.PodEvicted":
+        return ()
+    return tuple(
+        f"{subject.removeprefix('pod/')} {clause}" for subject, clause in finding.about.items()
     )
 
 
@@ -171,7 +182,8 @@ def _causes(history: History, main: Record) -> list[Record]:
         record = history.record(seq)
         if record is None:
             break
-        chain.append(record)
+        if record.kind not in _SAID_BY_EFFECTS:
+            chain.append(record)
         seq = record.cause
     return chain
 

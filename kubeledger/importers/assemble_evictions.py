@@ -375,6 +375,8 @@ class EvictionsAssembler(Assembler):
             return
         eviction.waiting.join(line.evidence)
         if fact.body.message is None and message is not None:
+            eviction.waiting.lead(line.evidence)
+        if fact.body.message is None and message is not None:
             eviction.explain(message, self._rounds)
         if evicted is not None:
             fact.body = msgspec.structs.replace(fact.body, evicted=evicted)

@@ -35,7 +35,7 @@ a world in which it was there. Settings, profile, specs and losses of lines come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
@@ -242,6 +242,7 @@ class RuleVerifier(Verifier):
         judgement: Judgement,
         *,
         recorded: Fields | None = None,
+        about: Mapping[str, str] | None = None,
     ) -> None:
         """Give a decision its finding."""
         self.bench.find(
@@ -253,6 +254,7 @@ class RuleVerifier(Verifier):
             recorded=recorded,
             missing=judgement.missing,
             rule=self.rule,
-            inputs=judgement.inputs,
+            inputs=[seq for seq in judgement.inputs if seq],
             certain=judgement.certain,
+            about=about,
         )

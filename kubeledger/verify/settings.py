@@ -45,6 +45,9 @@ class Settings:
         self.disputed = frozenset(conflict.partition(":")[0] for conflict in body.conflicts)
         self._recorded = recorded
         self._values = {**recorded, **self.variant.settings}
+        for name, entries in self.variant.entries.items():
+            own = recorded.get(name)
+            self._values[name] = {**(own if isinstance(own, dict) else {}), **entries}
 
     def as_recorded(self) -> Settings:
         """The same without the variant."""

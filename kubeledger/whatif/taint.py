@@ -23,6 +23,8 @@ _REACH: dict[str, tuple[str, ...]] = {
     "lifecycle.PodAdmitted": ("pod", "node"),
     "lifecycle.PodRejected": ("pod", "node"),
     "lifecycle.PodEvicted": ("pod", "node"),
+    "eviction.NodeConditionsChanged": ("node",),
+    "eviction.ReclaimAttempted": ("node",),
     "preemption.PodPreempted": ("pod", "node"),
     "preemption.PreemptionFailed": ("pod", "node"),
     "cpumanager.CpuAllocationFailed": ("pod", "node"),
@@ -48,6 +50,9 @@ _NODE_WIDE = frozenset(
         "lifecycle.PodAdmitted",
         "lifecycle.PodRejected",
         "lifecycle.PodEvicted",
+        "eviction.NodeConditionsChanged",
+        "eviction.PodSpared",
+        "eviction.ReclaimAttempted",
         "preemption.PodPreempted",
         "preemption.PreemptionFailed",
         "cpumanager.CpuAllocationFailed",
@@ -87,7 +92,7 @@ class Taint:
         if finding.kind in _WITHIN_RUN:
             self._run = finding.seq if self._run is None else self._run
             return
-        if _is_affinity_alone(finding):
+        if _is_affinity_alone(finding) or _is_refused_all_the_same(finding):
             return
         for reach in _REACH.get(finding.kind, ()):
             scope = _NAMES[reach](finding)
@@ -107,6 +112,17 @@ def _is_affinity_alone(finding: Finding) -> bool:
         and recorded.get("admit") is True
         and expected.keys() == recorded.keys()
         and all(expected[name] == recorded[name] for name in expected.keys() - {"hint"})
+    )
+
+
+def _is_refused_all_the_same(finding: Finding) -> bool:
+    """The kubelet would refuse the pod in other words, which changes nothing behind it."""
+    expected = finding.expected or {}
+    return (
+        finding.kind == "lifecycle.PodRejected"
+        and finding.recorded is not None
+        and "reason" in expected
+        and expected.get("admit") is not True
     )
 
 

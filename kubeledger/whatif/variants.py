@@ -116,12 +116,18 @@ def _variant(
     names += [f"kubelet {version}"] if version else []
     names += [config[0]] if config else []
     fields = dict(config[1]) if config else {}
+    entries: dict[str, dict[str, Any]] = {}
     for key, _, value in chosen:
+        field, dot, entry = key.partition(".")
+        if dot and not key.startswith("--") and (field in entries or field not in fields):
+            entries.setdefault(field, {})[entry] = value
+        else:
+            entries.pop(field, None)
         _put(fields, key, value, recorded)
     name = " ".join(names)
     if reason := refusal(fields, recorded):
         raise BadQuestionError(f"{name}: {reason}", advice=_NO_START)
-    return Variant(name=name, settings=fields, kubelet_version=version)
+    return Variant(name=name, settings=fields, entries=entries, kubelet_version=version)
 
 
 def _put(fields: dict[str, Any], key: str, value: Any, recorded: dict[str, Any]) -> None:  # noqa: ANN401 # any JSON value

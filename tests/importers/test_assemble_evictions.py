@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubeledger.eviction.records import NodeConditionsChanged, ReclaimAttempted
 from kubeledger.importers.facts import Fact
 from kubeledger.lifecycle.records import ContainerKilled, PodEvicted, PodRejected
 from tests.importers.pod_world import (
@@ -65,7 +66,7 @@ def test_an_eviction_in_free_text() -> None:
         _event("10:00:00.5", "Killing", "Stopping container c", "Normal"),
         _manager("10:00:01.5", f"eviction manager: pod {POD} is evicted successfully"),
     ]
-    _check(_told(log), message=LOW, lines=[3, 4, 6, 8])
+    _check(_told(log), message=LOW, lines=[6, 3, 4, 8])
 
 
 def test_an_eviction_in_a_structured_log_without_events() -> None:
@@ -134,3 +135,74 @@ def test_a_pod_refused_under_pressure_is_not_evicted() -> None:
     facts = tell(world(), log)
     assert of(facts, PodEvicted) == []
     assert [body.reason for body in of(facts, PodRejected)] == ["Evicted"]
+
+
+def test_what_the_ranking_alone_tells_of_is_no_eviction() -> None:
+    """The log ends before it says whether the first pod was critical."""
+    log = [
+        _manager("10:00:00.1", "eviction manager: attempting to reclaim memory"),
+        _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}, {POD_B}"),
+    ]
+    facts = _told(log)
+    assert of(facts, PodEvicted) == []
+    (reclaim,) = of(facts, ReclaimAttempted)
+    assert [pod.pod for pod in reclaim.ranked or ()] == ["a", "b"]
+    assert (reclaim.resource, reclaim.outcome) == ("memory", None)
+
+
+def test_a_reclaim_without_an_eviction() -> None:
+    """Deleting what is unused suffices, or nobody can go."""
+    begin = _manager(
+        "10:00:00.1", '"Eviction manager: attempting to reclaim" resourceName="inodes"'
+    )
+    enough = '"Eviction manager: able to reduce resource pressure without evicting pods."'
+    nobody = '"Eviction manager: unable to evict any pods from the node"'
+    for line, outcome in ((enough, "node_level"), (nobody, "nothing")):
+        (reclaim,) = of(_told([begin, _manager("10:00:02.1", line)]), ReclaimAttempted)
+        assert (reclaim.resource, reclaim.outcome) == ("inodes", outcome)
+
+
+def _round(clock: str, available: str, satisfied: str, conditions: str = "") -> list[str]:
+    """A round in which a threshold is met, and those whose grace period is over."""
+    lines = [_manager(f"{clock}.0", '"Eviction manager: synchronize housekeeping"')]
+    for log, quantities in (
+        ("reclaim not satisfied", "1Gi 2Gi"),
+        ("grace periods sat", satisfied),
+        ("updated stats", satisfied),
+    ):
+        lines += [
+            klog(
+                f"{clock}.1",
+                "helpers.go",
+                f'"Eviction manager: threshold observed resource" log="thresholds - {log}"'
+                f' signal="memory.available" quantity="{quantity}" available="{available}"',
+            )
+            for quantity in quantities.split()
+        ]
+    for said in ("observed", "transition period not met") if conditions else ():
+        message = f'"Eviction manager: node conditions - {said}" nodeCondition={conditions}'
+        lines.append(_manager(f"{clock}.2", message))
+    return lines
+
+
+def test_the_threshold_is_told_by_the_rounds_before() -> None:
+    """Soft is what had to wait; the message tells which of two drives the eviction."""
+    pressure = '["MemoryPressure"]'
+    kill = (
+        f'"Evicting pod" pod="shop/a" podUID="{UID}" message="{LOW}Threshold quantity: 2Gi, '
+        'available: 900Mi. "'
+    )
+    log = [
+        _manager("09:59:40.0", '"Eviction manager: synchronize housekeeping"'),
+        *_round("09:59:50", "950Mi", "1Gi", pressure),
+        *_round("10:00:00", "900Mi", "1Gi 2Gi", pressure),
+        _manager("10:00:00.3", '"Eviction manager: attempting to reclaim" resourceName="memory"'),
+        _manager("10:00:00.4", '"Eviction manager: pods ranked for eviction" pods=["shop/a"]'),
+        _manager("10:00:00.5", kill),
+    ]
+    facts = _told(log)
+    (body,) = of(facts, PodEvicted)
+    told = values(body, "signal", "threshold", "threshold_kind", "observed", "rank", "since_ts_ns")
+    assert told == ("memory.available", 2 << 30, "soft", 900 << 20, 1, at("09:59:50.1"))
+    (condition,) = of(facts, NodeConditionsChanged)
+    assert (condition.conditions, condition.observed) == (("MemoryPressure",), ("MemoryPressure",))

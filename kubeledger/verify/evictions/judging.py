@@ -26,6 +26,7 @@ __all__ = [
     "met_rulings",
     "names_of",
     "order_rulings",
+    "ranking_of",
     "threshold_says",
 ]
 
@@ -56,14 +57,16 @@ class Claim(msgspec.Struct, frozen=True):
             body.observed,
         )
 
-    def fits(self, threshold: Threshold, reading: Reading | None) -> bool:
-        """Whether this threshold can be meant."""
-        if self.signal not in (None, threshold.signal):
-            return False
+    def names(self, threshold: Threshold) -> bool:
+        """Whether signal and kind are this threshold's, where they are told."""
         kind = "hard" if threshold.is_hard else "soft"
         if threshold.signal == ALLOCATABLE_MEMORY:
             kind = "allocatable"
-        if self.kind not in (None, kind):
+        return self.signal in (None, threshold.signal) and self.kind in (None, kind)
+
+    def fits(self, threshold: Threshold, reading: Reading | None) -> bool:
+        """Whether this threshold can be meant."""
+        if not self.names(threshold):
             return False
         if self.observed is not None and reading is not None and reading.available != self.observed:
             return False
@@ -80,10 +83,20 @@ def met_rulings(
     belief: Belief[Met | None],
     reading: Reading | None,
     claim: Claim,
-    ts_ns: int,
+    *,
+    is_read: bool,
 ) -> Iterator[Ruling]:
-    """Whether a threshold drives evictions, in each world."""
+    """Whether a threshold drives evictions, in each world.
+
+    ``is_read``: the log tells the round, with or without this signal.
+    """
     inputs = () if reading is None else (reading.seq,)
+    if reading is None and is_read:
+        for world in belief.worlds:
+            satisfied = world.state is not None and world.state.satisfied
+            why = f"{threshold.signal} was not observed"
+            yield Ruling(allowed=satisfied, why=why, assumes=world.assumes)
+        return
     if reading is None:
         yield from _told_rulings(threshold, claim)
         return
@@ -104,13 +117,14 @@ def met_rulings(
                 met.since_from_ns - _TOLERANCE_NS <= since_ns <= met.since_to_ns + _TOLERANCE_NS
             )
             told = why
+            grace = format_go_duration(threshold.grace_ns)
             if reading.available * _NANOS >= limit_nanos(
                 threshold, reading.capacity, minimum=False
             ):
                 told += ", which is not reclaimed yet"
-            if not threshold.is_hard and met.since_from_ns:
-                grace = format_go_duration(threshold.grace_ns)
-                told += f", since {format_ts(met.since_from_ns)}, longer than {grace}"
+            if met.since_from_ns:
+                told += f", since {format_ts(met.since_from_ns)}"
+                told += "" if threshold.is_hard else f", longer than its grace period of {grace}"
             if wrong:
                 told += f"; first met at {format_ts(met.since_from_ns)}, not when it is said"
             yield Ruling(allowed=not wrong, why=told, assumes=world.assumes, inputs=inputs)
@@ -139,7 +153,7 @@ def _told_rulings(threshold: Threshold, claim: Claim) -> Iterator[Ruling]:
 def order_rulings(places: Sequence[Place], signal: str, ts_ns: int) -> list[Ruling]:
     """Whether an order can have come out, by usage that is likely and that is possible."""
     by_processes = RESOURCE_OF[signal] == "pids"
-    inputs = tuple(seq for place in places for seq in place.inputs)
+    inputs = _readings_of(places)
     likely = [place.likely for place in places]
     if order_is_possible(likely, by_processes=by_processes):
         return [Ruling(allowed=True, why="pods are ranked by what they used", inputs=inputs)]
@@ -160,6 +174,11 @@ def order_rulings(places: Sequence[Place], signal: str, ts_ns: int) -> list[Ruli
     return [denied, Ruling(allowed=True, why="", assumes=(phrase,), inputs=inputs)]
 
 
+def _readings_of(places: Sequence[Place]) -> tuple[int, ...]:
+    """The records of usage around, once each."""
+    return tuple(dict.fromkeys(seq for place in places for seq in place.inputs[1:]))
+
+
 def _out_of_place(places: Sequence[Place], by_processes: bool) -> Place | None:
     """The first pod with which a ranking is not what is likely."""
     for count in range(1, len(places) + 1):
@@ -173,11 +192,22 @@ def _alone_explains(places: Sequence[Place], out: Place, by_processes: bool) -> 
     return order_is_possible(mixed, by_processes=by_processes)
 
 
+def ranking_of(places: Sequence[Place], spared: Sequence[Place], signal: str) -> dict[str, str]:
+    """Pod -> what the kubelet ranked it by, the first to go first; ``pod/NS/NAME`` as key."""
+    passed = {each.name for each in spared}
+    return {
+        f"pod/{each.name}": _usage(each, signal)
+        + ("; critical, so it was spared" if each.name in passed else "")
+        for each in places
+    }
+
+
 def first_rulings(places: Sequence[Place], signal: str, ts_ns: int) -> list[Ruling]:
     """Whether the first of these pods can have come before each of the others."""
     first, *others = places
     by_processes = RESOURCE_OF[signal] == "pids"
-    inputs = tuple(seq for place in places for seq in place.inputs)
+    # Of the others only the readings that tell what all used.
+    inputs = first.inputs
     unlikely = [
         other
         for other in others
@@ -214,24 +244,28 @@ def _stands_first(places: Sequence[Place], signal: str) -> str:
     if not others:
         return f"pod {first.name} was the only one to go"
     after = next((each for each in others if each.used is not None), others[0])
-    return f"{_facts(first, signal)}; next came {_facts(after, signal)}"
+    return f"{_facts(first, signal)}; next came pod {after.name}, which {_usage(after, signal)}"
 
 
 def _facts(place: Place, signal: str) -> str:
+    return f"pod {place.name} {_usage(place, signal)}"
+
+
+def _usage(place: Place, signal: str) -> str:
     """A pod's usage against its request, and its priority."""
     form = format_of(RESOURCE_OF[signal])
-    who = f"pod {place.name}"
     if place.pod is None:
-        return f"{who}, whose spec is not known"
+        return "is in no list, so its request is not known"
     priority = f"priority {place.likely.priority}"
-    if place.used is None:
-        return f"{who}, without statistics ({priority})"
+    if not place.likely.known:
+        return f"may have had no statistics, and such pods go first ({priority})"
+    assert place.used is not None
     least, most = (
         str(Quantity.of(n, form)) for n in (place.used.likely_least, place.used.likely_most)
     )
     used = least if least == most else f"{least} to {most}"
     request = Quantity.of(-(-place.likely.request_nanos // _NANOS), form)
-    return f"{who} used {used} of a request of {request} ({priority})"
+    return f"used {used} of a request of {request} ({priority})"
 
 
 def names_of(conditions: frozenset[str]) -> str:

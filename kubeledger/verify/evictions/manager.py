@@ -168,14 +168,19 @@ class Manager:
         """Whether some threshold was met that fits what is claimed, and which fits best."""
         rounds = self.rounds
         assert rounds is not None
+        meant, is_read = claim, rounds.is_recent(record.ts_ns)
+        if self.loose:
+            claim = Claim(claim.resource, None, None, None, None, None)
         best: tuple[Judgement, Threshold | None] | None = None
-        for threshold, belief in rounds.thresholds.items():
+        for threshold, belief in sorted(
+            rounds.thresholds.items(), key=lambda item: not meant.names(item[0])
+        ):
             if claim.resource not in (None, RESOURCE_OF[threshold.signal]):
                 continue
             reading = rounds.latest(threshold.signal, record.ts_ns)
-            if not self.loose and not claim.fits(threshold, reading):
+            if not claim.fits(threshold, reading):
                 continue
-            rulings = list(met_rulings(threshold, belief, reading, claim, record.ts_ns))
+            rulings = list(met_rulings(threshold, belief, reading, claim, is_read=is_read))
             found = judge(rulings)
             if best is None or _WORST.index(found.verdict) > _WORST.index(best[0].verdict):
                 best = found, threshold

@@ -50,7 +50,7 @@ class Place(msgspec.Struct, frozen=True):
         pod: its spec; None when no list shows it.
         likely, possible: it with the bounds of usage that are likely, and that are possible.
         used: (n,) what samples around tell of its usage, in order of time.
-        inputs: seqs of records.
+        inputs: seqs of records: its spec (0 where none tells it), then its usage around.
     """
 
     name: str
@@ -139,9 +139,7 @@ class PodUsages:
         name = f"{who.namespace}/{who.pod}"
         pod, listed = self.spec(ts_ns, who)
         rows = self._rows.get(who.pod_uid or name, [])
-        inputs = tuple(
-            seq for seq in (listed, *(seq for at, seq, _ in rows if _is_near(at, ts_ns))) if seq
-        )
+        inputs = (listed or 0, *_around(rows, ts_ns))
         unknown = Ranked(0, 0, None, known=False)
         if pod is None:
             return Place(name, None, unknown, unknown, None, inputs)
@@ -219,8 +217,10 @@ def _of_containers(rows: list[tuple[int, int, PodUsage]], ts_ns: int) -> list[in
     return [found[at] for at in (before, after) if at is not None]
 
 
-def _is_near(at_ns: int, ts_ns: int) -> bool:
-    return abs(at_ns - ts_ns) <= 20 * NS_PER_S
+def _around(rows: list[tuple[int, int, PodUsage]], ts_ns: int) -> list[int]:
+    """Seqs of the last reading before and the first after."""
+    before = [seq for at, seq, _ in rows if at <= ts_ns][-1:]
+    return before + [seq for at, seq, _ in rows if at > ts_ns][:1]
 
 
 def _most_memory(pod: Pod) -> int | None:

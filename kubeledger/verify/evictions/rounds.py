@@ -27,6 +27,7 @@ _ROUND_NS: Final = NS_PER_S
 """The signals of one round are logged at once."""
 _SILENCE_NS: Final = 100 * NS_PER_S
 """Rounds are 10 s apart; one that evicts waits for the kill and up to 30 s for the cleanup."""
+_RECENT_NS: Final = 60 * NS_PER_S
 _NANOS: Final = 10**9
 
 
@@ -142,11 +143,15 @@ class Rounds:
                 belief.step(partial(_step, threshold, reading, ts_ns))
         self.conditions.step(ts_ns, self.thresholds, period_ns)
 
+    def is_recent(self, ts_ns: int) -> bool:
+        """Whether a round was read at most a minute before."""
+        return self.last is not None and 0 <= ts_ns - self.last.ts_ns + CLOCK_NS <= _RECENT_NS
+
     def latest(self, signal: str, ts_ns: int) -> Reading | None:
         """What a round read at most a minute before; None when no record tells."""
         for found in (self.last, self.before):
             reading = found.readings.get(signal) if found is not None else None
-            if reading is not None and 0 <= ts_ns - reading.ts_ns + CLOCK_NS <= 60 * NS_PER_S:
+            if reading is not None and 0 <= ts_ns - reading.ts_ns + CLOCK_NS <= _RECENT_NS:
                 return reading
         return None
 

@@ -19,7 +19,7 @@ from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.evictions.claims import grace_periods, limit_messages, said_again
-from kubeledger.verify.evictions.judging import first_rulings, order_rulings
+from kubeledger.verify.evictions.judging import first_rulings, order_rulings, ranking_of
 from kubeledger.verify.evictions.manager import Manager
 from kubeledger.verify.evictions.pods import PodUsages
 from kubeledger.verify.evictions.rounds import Reading
@@ -134,6 +134,23 @@ class Turns:
         rest = [pod for pod in ranked if pod not in spared and pod != who]
         places = self._usages.places(record.ts_ns, [who, *rest], threshold.signal, layout, unsure)
         yield judge(first_rulings(places, threshold.signal, record.ts_ns))
+
+    def ranking(
+        self,
+        record: Record,
+        cause: Record | None,
+        threshold: Threshold,
+        doubtful: frozenset[RankedPod],
+    ) -> dict[str, str]:
+        """Pod -> what it was ranked by, in the order recorded."""
+        ranked = cause.body.ranked if cause is not None else None  # type: ignore[attr-defined]
+        if ranked is None or cause is None:
+            return {}
+        signal, layout = threshold.signal, self._manager.layout
+        places = self._usages.places(record.ts_ns, ranked, signal, layout, doubtful)
+        passed = self.spared.get(cause.seq, [])
+        spared = [place for place, who in zip(places, ranked, strict=True) if who in passed]
+        return ranking_of(places, spared, signal)
 
     def grace(
         self, body: PodEvicted, pod: Pod, threshold: Threshold | None, *, was_ending: bool

@@ -264,12 +264,13 @@ class EvictionVerifier(RuleVerifier):
             self._usages.tell(key, body.resource, record.ts_ns, used)
 
         def conclude() -> None:
-            judgements = [met]
-            if threshold is not None:
+            judgements, about = [met], {}
+            if threshold is not None and met.verdict != "impossible":
+                about = self._turns.ranking(record, cause, threshold, doubtful)
                 judgements += self._turns.turn(record, body, who, cause, threshold, doubtful)
                 judgements += self._turns.grace(body, pod, threshold, was_ending=was_ending)
                 judgements += self._turns.message(body, pod, threshold, reading)
-            self.conclude(record, subject, all_of(judgements))
+            self.conclude(record, subject, all_of(judgements), about=about)
 
         self._waiting.append(_Waiting(record, conclude))
 
