@@ -24,6 +24,7 @@ from kubeledger.lifecycle.records import (
     PodConfigChanged,
     PodEvicted,
     PodListed,
+    PodRejected,
     PodTerminated,
     ReasonReported,
 )
@@ -676,6 +677,19 @@ def test_a_write_after_a_kill() -> None:
     ]
     found = only(steps, QOSCgroupsUpdated)
     assert (found.verdict, "d/a was being taken down" in found.why) == ("match", True)
+
+
+@pytest.mark.parametrize(("deleted", "verdict"), [(True, "match"), (False, "impossible")])
+def test_what_was_refused_is_taken_down_when_it_is_deleted(deleted: bool, verdict: str) -> None:
+    """Its worker knows nothing of the refusal; without a deletion nothing is due."""
+    refused = PodRejected(namespace="d", pod="a", pod_uid="u-a", reason="X", message="x")
+    gone = PodConfigChanged(namespace="d", pod="a", pod_uid="u-a", operation="DELETE", source="api")
+    steps: list[tuple[float, Body]] = [
+        *start(), (1, added("a")), (1.1, refused), *([(30, gone)] if deleted else ()),
+        (30.1, QOSCgroupsUpdated()), (60.5, QOSCgroupsUpdated()),
+    ]  # fmt: skip
+    found = findings(scene(*steps), kind=QOSCgroupsUpdated.kind)
+    assert [f.verdict for f in found] == ["match", verdict, "match"]
 
 
 def test_an_odd_write_waits_for_the_beat() -> None:

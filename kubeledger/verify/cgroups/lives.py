@@ -155,6 +155,9 @@ class Lives:
             life = self._vague(record, body, state) if body.operation != "REMOVE" else None
         if life is None:
             return
+        if body.operation in ("DELETE", "REMOVE"):
+            # Since 1.22 a worker may take down what was refused and is deleted (UpdatePod).
+            life.rejected = False
         if body.operation == "DELETE":
             life.killed = True
             life.begin_end(record.ts_ns)
