@@ -153,7 +153,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
     def _allocate(self, line: LogLine) -> None:
         if line.file == _POLICY:
             self._allocating = self.subject_of(line)
-            self._affinity = None
+            self._affinity = self._removing = None
 
     def _present(self, line: LogLine) -> None:
         self._allocating = None

@@ -27,8 +27,8 @@ from kubeledger.units import NS_PER_S
 
 __all__ = ["PodName", "ResourceManagerAssembler", "Subject"]
 
-_SETTLING_NS = 2 * NS_PER_S
-"""A snapshot is named by a whole second and takes a moment to be made."""
+_SETTLING_NS = 10 * NS_PER_S
+"""A snapshot is named by the second it began in, and takes a while to be made."""
 
 PodName = tuple[str | None, str | None]
 """Namespace and name."""

@@ -18,7 +18,7 @@ from kubeledger.cpumanager.records import (
     CpuStateRefused,
 )
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import PodListed, PodTerminated
+from kubeledger.lifecycle.records import PodConfigChanged, PodListed, PodTerminated
 from kubeledger.machine import Body, Record
 from kubeledger.memorymanager.records import (
     MemoryAllocated,
@@ -31,7 +31,7 @@ from kubeledger.memorymanager.records import (
     MemoryTable,
     NUMANodeMemory,
 )
-from kubeledger.node.records import KubeletStarted
+from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.verify import Contradiction, run
 from kubeledger.verify.assignments.cpus import CpuAssignmentVerifier
 from kubeledger.verify.assignments.memory import MemoryAssignmentVerifier
@@ -173,17 +173,28 @@ def test_lies_about_cpus(seq: int, fields: dict[str, Any], told: str) -> None:
     assert told in next(finding.why for finding in lied if finding.verdict == "impossible")
 
 
-def test_cpus_that_are_not_given_back() -> None:
-    """The reconcile loop runs every ten seconds, and each admission lets go of them, too."""
-    signal = EvictionSignalObserved(signal="memory.available", available=1, capacity=2)
-    kept = scene(*TRUE[:9], (35, signal), (70, signal))
-    assert [f.verdict for f in findings(kept)][-1] != "impossible"
-    (missed,) = [
-        finding for finding in findings(scene(*TRUE[:9], (30, ended("b")), (70, signal)))
-        if finding.recorded is None
-    ]  # fmt: skip
-    assert missed.subject == "container/ns/b/c"
-    assert missed.expected == {"pod_uid": "b", "container": "c", "cpu_set": "4-5"}
+READY: list[tuple[float, Body]] = [
+    (3, PodConfigChanged(operation="ADD", source="api", namespace="ns", pod="x", pod_uid="x")),
+    (3, SettingsObserved(settings={
+        "cpuManagerReconcilePeriod": Setting(value='"10s"', source="config")
+    })),
+]  # fmt: skip
+"""The API server was heard, so what ended is let go of, every ten seconds."""
+SIGNAL = EvictionSignalObserved(signal="memory.available", available=1, capacity=2)
+
+
+@pytest.mark.parametrize(
+    ("ready", "at_s", "missed"), [(READY, 70, True), (READY, 55, False), ([], 70, False)]
+)
+def test_cpus_that_are_not_given_back(
+    ready: list[tuple[float, Body]], at_s: int, missed: bool
+) -> None:
+    """The reconcile loop lets go of them, once all sources of pods were heard."""
+    steps = [*TRUE[:9], *ready, (30, ended("b")), (at_s, SIGNAL)]
+    found = [finding for finding in findings(scene(*steps)) if finding.recorded is None]
+    expected = {"pod_uid": "b", "container": "c", "cpu_set": "4-5"}
+    told = [(finding.subject, finding.expected) for finding in found]
+    assert told == ([("container/ns/b/c", expected)] if missed else [])
 
 
 def test_a_log_that_begins_late() -> None:
@@ -210,7 +221,9 @@ def test_state_file_against_lines() -> None:
     (found,) = [o for o in outcomes(denied) if isinstance(o, Contradiction)]
     assert "container c has 4-5" in found.sides[1].says
     near = scene(*TRUE[:9], (3, cpu_file("0-1,6-7", a="2-3")))
-    assert not [o for o in outcomes(near) if isinstance(o, Contradiction)]
+    late = scene(*TRUE[:9], (20, cpu_file("0-3,6-7", b="4-5")), (28, ended("a")), *TRUE[11:])
+    for records in (near, late):
+        assert not [o for o in outcomes(records) if isinstance(o, Contradiction)]
 
 
 @pytest.mark.parametrize(
@@ -342,7 +355,7 @@ def test_more_than_allocatable() -> None:
 
 def test_memory_that_is_not_given_back() -> None:
     """The next admission comes long after the pod's end."""
-    kept = [step for step in MEMORY if step[0] != 40]
+    kept = [*MEMORY[:9], *READY, *(step for step in MEMORY[9:] if step[0] != 40)]
     (missed,) = [f for f in findings(scene(*kept)) if f.recorded is None]
     assert (missed.kind, missed.subject) == (MemoryReleased.kind, "container/ns/a/c")
 

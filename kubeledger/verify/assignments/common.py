@@ -22,12 +22,24 @@ from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.devices.releases import is_active
 
-__all__ = ["NOTICED_NS", "Holder", "PodsInTime", "Spec", "Whose", "spec_of", "whose"]
+__all__ = [
+    "FILE_NS",
+    "NOTICED_NS",
+    "Doubt",
+    "Holder",
+    "PodsInTime",
+    "Spec",
+    "Whose",
+    "spec_of",
+    "whose",
+]
 
 Holder = tuple[str, str]
 """Pod key and container."""
 
 _ALIVE_NS = 30 * NS_PER_S
+FILE_NS = 15 * NS_PER_S
+"""A snapshot is named by the second it began in, and may take so long to be made."""
 NOTICED_NS = 5 * NS_PER_S
 """Behind a pod's end, the next admission lets go of what it held."""
 
@@ -44,6 +56,40 @@ class Spec(NamedTuple):
     container: Container
     seqs: tuple[int, ...]
     defaulted: bool
+
+
+class Doubt:
+    """A state file that shows something else than the lines told: it may have been read late.
+
+    What it shows counts only if no decision follows within :data:`FILE_NS`.
+    """
+
+    def __init__(self, bench: Bench, why: str) -> None:
+        self._bench = bench
+        self._why = why
+        self._open: tuple[int, tuple[tuple[int, str], ...]] | None = None
+
+    def raise_(self, ts_ns: int, *sides: tuple[int, str]) -> None:
+        """The file, and what it denies."""
+        self._open = ts_ns, sides
+
+    def decided(self, ts_ns: int) -> None:
+        """A decision: the file may show what was behind it."""
+        if self._open is not None and ts_ns - self._open[0] < FILE_NS:
+            self._open = None
+        self.settle()
+
+    def passed(self, ts_ns: int) -> None:
+        """Time went on."""
+        if self._open is not None and ts_ns - self._open[0] >= FILE_NS:
+            self.settle()
+
+    def settle(self) -> None:
+        """Nothing explains it."""
+        if self._open is not None:
+            ts_ns, sides = self._open
+            self._open = None
+            self._bench.contradict(ts_ns, "node", self._why, *sides)
 
 
 class Whose(NamedTuple):
@@ -90,6 +136,7 @@ class PodsInTime:
         self._ran: dict[str, int] = {}
         self._adds: dict[str, list[int]] = {}
         self._ended: dict[str, Record] = {}
+        self._sources_ready = False
 
     def foresee(self, record: Record) -> None:
         """First reading: what shows that a pod was alive by then, and pods that were added."""
@@ -110,13 +157,18 @@ class PodsInTime:
             self._ended[body.pod_uid] = record
 
     def added(self, body: PodConfigChanged) -> None:
-        """A pod came, perhaps one with the UID of another before it."""
+        """A pod came, perhaps one with the UID of another before it.
+
+        Before the API server was heard nothing is let go of: other pods may come from it.
+        """
+        self._sources_ready = self._sources_ready or body.source == "api"
         if body.operation == "ADD":
             self._ended.pop(body.pod_uid or "", None)
 
     def forget(self) -> None:
         """A new process has to find out anew who ended."""
         self._ended.clear()
+        self._sources_ready = False
 
     def surely_alive(self, state: NodeState, uid: str, ts_ns: int) -> str | None:
         """Words for why the pod was active then and stayed so; None where that is not sure."""
@@ -134,6 +186,8 @@ class PodsInTime:
         self, holders: Iterable[Holder], ts_ns: int, wait_ns: int = NOTICED_NS
     ) -> list[tuple[Holder, Record]]:
         """Who still holds something so long after its pod's end, with the end's record."""
+        if not self._sources_ready:
+            return []
         return [
             (holder, ended)
             for holder in sorted(holders)

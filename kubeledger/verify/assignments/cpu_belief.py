@@ -12,13 +12,10 @@ from kubeledger.cpumanager.decider import Cpus, reusable
 from kubeledger.cpumanager.records import CpuManagerStarted, CpusAllocated, CpusReleased
 from kubeledger.kube.cpuset import cpu_set_text, cpus_of
 from kubeledger.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.units import NS_PER_S
-from kubeledger.verify.assignments.common import Holder, Spec
+from kubeledger.verify.assignments.common import FILE_NS, Holder, Spec
 
 __all__ = ["CpuBelief"]
 
-_FILE_NS = 3 * NS_PER_S
-"""A snapshot is named by a whole second and takes a moment to be made."""
 _BY_SOCKET = "AlignBySocket"
 _STRICT = "StrictCPUReservation"
 
@@ -77,7 +74,7 @@ class CpuBelief(msgspec.Struct):
 
     def denied_by(self, ts_ns: int, shown: dict[Holder, Cpus]) -> list[tuple[int, str]]:
         """What a state file shows otherwise, each with its record, unless it changed just then."""
-        if ts_ns - self.changed_ns < _FILE_NS:
+        if ts_ns - self.changed_ns < FILE_NS:
             return []
         return [
             (seq, f"container {holder[1]} has {cpu_set_text(cpus)}")
@@ -87,7 +84,7 @@ class CpuBelief(msgspec.Struct):
 
     def unsettle(self, ts_ns: int) -> None:
         """Of a file just taken over nobody knows whether it was read before this or behind it."""
-        if self.adopted_ns is not None and ts_ns - self.adopted_ns < _FILE_NS:
+        if self.adopted_ns is not None and ts_ns - self.adopted_ns < FILE_NS:
             self.pool, self.complete = None, False
             self.held.clear()
         self.adopted_ns = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from kubeledger.cpumanager.decider import (
@@ -29,9 +30,10 @@ from kubeledger.machine import Body, Decision, Record
 from kubeledger.node.records import KubeletStarted
 from kubeledger.node.state import NodeState
 from kubeledger.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.units import NS_PER_S
+from kubeledger.units import NS_PER_S, parse_go_duration
 from kubeledger.verify.assignments.common import (
     NOTICED_NS,
+    Doubt,
     Holder,
     PodsInTime,
     Spec,
@@ -50,8 +52,9 @@ _FILE = "pkg/kubelet/cm/cpumanager/"
 _ALLOCATE = f"{_FILE}policy_static.go Allocate"
 _RELEASE = f"{_FILE}cpu_manager.go removeStaleState"
 _VALIDATE = f"{_FILE}policy_static.go validateState"
-_LOOP_NS = 30 * NS_PER_S
-"""Each turn of the reconcile loop (10 s) lets go of what pods that ended held."""
+_LOOP = "cpuManagerReconcilePeriod"
+_SLACK_NS = 10 * NS_PER_S
+_DENIED = "cpu_manager_state shows other CPUs of containers than the lines told"
 _SHORT = re.compile(
     r"not enough cpus available to satisfy request"
     r"(?:: requested=(?P<requested>\d+), available=(?P<available>\d+))?$"
@@ -72,6 +75,7 @@ class CpuAssignmentVerifier(Verifier):
         super().__init__(bench)
         self._pods = PodsInTime()
         self._belief = CpuBelief()
+        self._doubt = Doubt(bench, _DENIED)
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Which pods were alive by when."""
@@ -87,11 +91,23 @@ class CpuAssignmentVerifier(Verifier):
             CpuStateRefused: self._state_refused,
             CpusAllocated: self._allocated,
             CpusReleased: self._released,
-            EvictionSignalObserved: lambda record, body, state: self._overdue(record, _LOOP_NS),
+            EvictionSignalObserved: self._time_passed,
             KubeletStarted: lambda record, body, state: self._pods.forget(),
             PodConfigChanged: lambda record, body, state: self._pods.added(body),
             PodTerminated: lambda record, body, state: self._pods.terminated(record, body),
         }
+
+    def settle(self, state: NodeState) -> None:
+        """The records end."""
+        self._doubt.settle()
+
+    def _time_passed(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
+        """Each turn of the reconcile loop lets go of what pods that ended held."""
+        self._doubt.passed(record.ts_ns)
+        period = self.bench.settings.get(_LOOP)
+        if isinstance(period, str):
+            with suppress(ValueError):
+                self._overdue(record, 2 * parse_go_duration(period) + _SLACK_NS)
 
     def _facts(self) -> ResourceManagerFacts | None:
         profile = self.bench.profile
@@ -118,16 +134,12 @@ class CpuAssignmentVerifier(Verifier):
         if not belief.complete or belief.pool is None:
             belief.adopt(record.seq, record.ts_ns, cpus_of(body.default_cpu_set), shown)
         elif sides := belief.denied_by(record.ts_ns, shown):
-            self.bench.contradict(
-                record.ts_ns,
-                "node",
-                "cpu_manager_state shows other CPUs of containers than the lines told",
-                (record.seq, f"the file's shared pool is {body.default_cpu_set}"),
-                *sides,
-            )
+            side = (record.seq, f"the file's shared pool is {body.default_cpu_set}")
+            self._doubt.raise_(record.ts_ns, side, *sides)
 
     def _allocated(self, record: Record, body: CpusAllocated, state: NodeState) -> None:
         self._overdue(record)
+        self._doubt.decided(record.ts_ns)
         self._belief.unsettle(record.ts_ns)
         about = whose(state, body)
         facts = self._facts()
@@ -196,6 +208,7 @@ class CpuAssignmentVerifier(Verifier):
 
     def _released(self, record: Record, body: CpusReleased, state: NodeState) -> None:
         belief = self._belief
+        self._doubt.decided(record.ts_ns)
         belief.unsettle(record.ts_ns)
         about, facts = whose(state, body), self._facts()
         if facts is None:

@@ -21,8 +21,16 @@ from kubeledger.memorymanager.records import (
 from kubeledger.node.records import KubeletStarted
 from kubeledger.node.state import NodeState
 from kubeledger.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.units import NS_PER_S
-from kubeledger.verify.assignments.common import Holder, PodsInTime, Spec, Whose, spec_of, whose
+from kubeledger.verify.assignments.common import (
+    FILE_NS,
+    Doubt,
+    Holder,
+    PodsInTime,
+    Spec,
+    Whose,
+    spec_of,
+    whose,
+)
 from kubeledger.verify.assignments.numa_memory import Blocks, NumaMemory, reserved_bytes
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.verifier import Foresee, See, Verifier
@@ -34,8 +42,7 @@ _ALLOCATE = f"{_FILE}policy_static.go Allocate"
 _RELEASE = f"{_FILE}memory_manager.go removeStaleState"
 _REUSED = f"{_FILE}memory_manager.go AddContainer"
 _VALIDATE = f"{_FILE}policy_static.go validateState"
-_FILE_NS = 3 * NS_PER_S
-"""A snapshot is named by a whole second and takes a moment to be made."""
+_DENIED = "memory_manager_state lacks a container that got memory by the lines"
 _NONE_FITS = "no NUMA nodes with enough memory is available"
 
 
@@ -54,6 +61,7 @@ class MemoryAssignmentVerifier(Verifier):
         self._pods = PodsInTime()
         self._held: dict[Holder, tuple[Blocks | None, int]] = {}
         self._numa = NumaMemory()
+        self._doubt = Doubt(bench, _DENIED)
         self._complete = False
         self._changed_ns = 0
 
@@ -78,6 +86,10 @@ class MemoryAssignmentVerifier(Verifier):
             PodConfigChanged: lambda record, body, state: self._pods.added(body),
             PodTerminated: lambda record, body, state: self._pods.terminated(record, body),
         }
+
+    def settle(self, state: NodeState) -> None:
+        """The records end."""
+        self._doubt.settle()
 
     def _facts(self) -> ResourceManagerFacts | None:
         profile = self.bench.profile
@@ -111,21 +123,19 @@ class MemoryAssignmentVerifier(Verifier):
         if not self._complete:
             self._held = {holder: (blocks, record.seq) for holder, blocks in shown.items()}
             return
-        quiet = record.ts_ns - self._changed_ns >= _FILE_NS
+        sides = []
         for holder, (blocks, seq) in sorted(self._held.items()):
             if holder in shown:
                 self._held[holder] = shown[holder], seq
-            elif quiet:
-                self.bench.contradict(
-                    record.ts_ns,
-                    "node",
-                    "memory_manager_state lacks a container that got memory by the lines",
-                    (record.seq, "the file has no entry"),
-                    (seq, f"container {holder[1]} of {self._pod(holder)} has {_sizes(blocks)}"),
-                )
+            else:
+                name = f"container {holder[1]} of {self._pod(holder)}"
+                sides.append((seq, f"{name} has {_sizes(blocks)}"))
+        if sides and record.ts_ns - self._changed_ns >= FILE_NS:
+            self._doubt.raise_(record.ts_ns, (record.seq, "the file has no entry"), *sides)
 
     def _allocated(self, record: Record, body: MemoryAllocated, state: NodeState) -> None:
         self._overdue(record)
+        self._doubt.decided(record.ts_ns)
         about, facts = whose(state, body), self._facts()
         if facts is None:
             self._unknown(record, about, _ALLOCATE, [self.bench.missing_profile])
@@ -216,6 +226,7 @@ class MemoryAssignmentVerifier(Verifier):
         return f"on NUMA node {_list(nodes)} ({chosen}{room})"
 
     def _released(self, record: Record, body: MemoryReleased, state: NodeState) -> None:
+        self._doubt.decided(record.ts_ns)
         about = whose(state, body)
         held = self._held.get(about.holder)
         seqs = [held[1]] if held is not None else []
