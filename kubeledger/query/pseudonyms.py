@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import cache
+from importlib import resources
 
 __all__ = ["Pseudonyms", "key_of_passphrase"]
 
@@ -17,7 +19,10 @@ WELL_KNOWN = frozenset(
 )
 """Names that every cluster has; they tell nothing."""
 
-_UUID = re.compile(r"[0-9a-f]{8}([-_])[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}")
+_UUID = re.compile(
+    r"[0-9a-f]{8}(?P<dash>[-_])[0-9a-f]{4}(?P=dash)[0-9a-f]{4}(?P=dash)[0-9a-f]{4}(?P=dash)"
+    r"[0-9a-f]{12}"
+)
 _HEX = re.compile(r"[0-9a-f]{32,}")
 _IDENTITIES = re.compile(
     # "pod" ends in a hexadecimal digit; in the name of a cgroup its UID follows right behind
@@ -27,7 +32,21 @@ _IDENTITIES = re.compile(
     r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:)+:(?:[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4})*)?(?![\w:])"
 )
 _TOKEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+_PATH = r"(?<![\w.])/?[\w.@+-]+(?:/[\w.@+:-]*[\w@+])+"
+_AMOUNT = r"[0-9]+(?:\.[0-9]+)?"
+_NUMBERS = (
+    r"(?<![\w.-])(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+    rf"|(?:{_AMOUNT}(?:ns|us|µs|ms|s|m|h))+|-?{_AMOUNT}(?:[eE][+-]?\d+)?(?:[numkKMGTPE]i?B?|%)?"
+    r"|0x[0-9a-f]{1,4})(?![\w-]|\.\w)"
+)
+"""Times, durations, amounts."""
 _PLAIN_TERM = re.compile(_TOKEN.pattern)
+
+
+@cache
+def _words() -> frozenset[str]:
+    """Words of the kubelet's messages (``words.txt``); none of them tells whose node it is."""
+    return frozenset((resources.files(__package__) / "words.txt").read_text("utf-8").split())
 
 
 def key_of_passphrase(passphrase: str) -> bytes:
@@ -91,35 +110,57 @@ class Pseudonyms:
         return found
 
     def text(self, text: str) -> str:
-        """A text with all names in it replaced, and whatever looks like an ID or an address."""
-        for pattern, replace in (
-            (self._complex_terms(), self._whole),
-            (_IDENTITIES, self._whole),
-            (_TOKEN, self._token),
-        ):
-            if pattern is not None:
-                text = pattern.sub(replace, text)
-        return text
+        """A text in which all is replaced but the words that a kubelet uses, and numbers."""
+        parts, at = [], 0
+        for match in self._pattern().finditer(text):
+            parts += [_TOKEN.sub(self._token, text[at : match.start()]), self._piece(match)]
+            at = match.end()
+        return "".join([*parts, _TOKEN.sub(self._token, text[at:])])
 
-    def _whole(self, match: re.Match[str]) -> str:
-        return self.name(match[0])
+    def _piece(self, match: re.Match[str]) -> str:
+        piece = match[0]
+        if match.lastgroup == "number" or piece in self.kept:
+            return piece
+        if match.lastgroup != "path" or piece in self.terms:
+            return self.name(piece)
+        parts = piece.split("/")
+        if not all(self._is_told(part) for part in parts):
+            return self.name(piece)
+        return "/".join(map(self.text, parts))
+
+    def _is_told(self, part: str) -> bool:
+        """A part of a path that is known to be a name, or to be none."""
+        return (
+            not part
+            or part in self.terms
+            or self._is_plain(part)
+            or _IDENTITIES.search(part) is not None
+        )
+
+    def _is_plain(self, word: str) -> bool:
+        """A word of the kubelet's or of every cluster, and no name that has a pseudonym."""
+        return word not in self.terms and (
+            word in _words() or word in WELL_KNOWN or word in self.kept
+        )
 
     def _token(self, match: re.Match[str]) -> str:
         token = match[0]
-        if token in self.terms:
-            return self.name(token)
-        for node in self._nodes:  # a static pod that was only seen under its file's name
-            if token.endswith(f"-{node}"):
-                return self.name(token)
-        return token
+        if self._is_plain(token) or token.isdigit():
+            return token
+        if token.startswith("kubepods") and all(map(self._is_plain, token.split("-"))):
+            return token  # a cgroup as systemd names it
+        return self.name(token)
 
-    def _complex_terms(self) -> re.Pattern[str] | None:
-        """Terms that are more than one token: images, paths."""
+    def _pattern(self) -> re.Pattern[str]:
+        """What is more than a word: names of several, IDs, numbers with their units, paths."""
         if self._complex is None:
             found = [term for term in self.terms if not _PLAIN_TERM.fullmatch(term)]
             longest_first = sorted(found, key=len, reverse=True)
-            if found:
-                self._complex = re.compile("|".join(map(re.escape, longest_first)))
+            names = "|".join(map(re.escape, longest_first)) or r"(?!)"
+            self._complex = re.compile(
+                rf"(?P<term>{names})|(?P<id>{_IDENTITIES.pattern})"
+                rf"|(?P<number>{_NUMBERS})|(?P<path>{_PATH})"
+            )
         return self._complex
 
     def _made(self, text: str) -> str:

@@ -196,6 +196,7 @@ class _Redaction:
             if key == "settings":
                 return {name: self._setting(name, setting) for name, setting in value.items()}
             by_name = key in _MAPS_BY_NAME
+            value = self._without_strangers(value)
             return {
                 self.pseudonyms.name(name) if by_name else name: self._json(inner, name, key)
                 for name, inner in value.items()
@@ -203,6 +204,15 @@ class _Redaction:
         if isinstance(value, list | tuple):
             return [self._json(inner, key, within) for inner in value]
         return self._string(value, key, within) if isinstance(value, str) else value
+
+    def _without_strangers(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Where nobody knows the reason, nobody knows what the message says."""
+        reason, message = value.get("reason"), value.get("message")
+        if not isinstance(reason, str) or not isinstance(message, str):
+            return value
+        if not reason or self.pseudonyms.text(reason) == reason:
+            return value
+        return {**value, "message": self.name(message)}
 
     def _string(self, text: str, key: str, within: str) -> str:
         if within in _MAPS_OF_NAMES:

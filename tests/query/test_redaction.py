@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
+from kubeledger.lifecycle.records import ReasonReported
 from kubeledger.machine import Record
 from kubeledger.query.pseudonyms import Pseudonyms, key_of_passphrase
 from kubeledger.query.redaction import redacted
@@ -151,12 +152,40 @@ UID = "0b0e6f3c-6f1e-4d0c-8c1d-0123456789ab"
         ("default kube-system", "default kube-system"),
         ("route 2001:db8:0:0:1:0:0:7 gone", r"route r-\w{12} gone"),
         ("1.5Gi of 2Gi, 03:07:53", r"1\.5Gi of 2Gi, 03:07:53"),
+        ("dial unix /run/acme/containerd.sock: connect", r"dial unix r-\w{12}: connect"),
+        ('secret "acme-pw" not found', r'secret "r-\w{12}" not found'),
+        ("pull quay.acme.io/team/img@sha256:" + "a" * 64, r"pull r-\w{12}(@sha256:[0-9a-f]{64})?"),
+        ("the Acmeifier said no", r"the r-\w{12} said no"),
     ],
 )  # fmt: skip
 def test_names_in_texts(text: str, form: str) -> None:
     """The words around them stay, and so does the form of what was replaced."""
     clean = pseudonyms().text(text)
     assert re.fullmatch(form, clean), clean
+
+
+@given(st.from_regex(r"[a-z]{4,9}[0-9]{2}", fullmatch=True), st.sampled_from('/-.:_ "='))
+def test_what_no_rule_knows_is_no_part_of_a_text(word: str, mark: str) -> None:
+    """Wherever it stands, and whatever stands beside it."""
+    text = f'Failed to mount {mark}{word}{mark} of volume "{word}" (1.5Gi) for container web{mark}x'
+    assert word not in pseudonyms().text(text)
+
+
+def test_a_message_of_an_unknown_reason_is_replaced_whole() -> None:
+    """Its words may be of the kubelet's, and tell what another program does all the same."""
+    for reason, kept in (("Killing", True), ("AcmeReady", False)):
+        body = ReasonReported(
+            object_kind="Pod", namespace="shop", pod="web", pod_uid=UID, container=None,
+            type="Normal", reason=reason, message="Stopping container web", count=1,
+        )  # fmt: skip
+        record = Record(
+            node="worker-7", seq=1, ts_ns=0, role=body.role, kind=body.kind, v=body.v,
+            cause=None, evidence=(), body=body,
+        )  # fmt: skip
+        clean = next(iter(redacted(lambda record=record: [record], KEY))).decode()
+        assert ("Stopping container r-" in clean) == kept
+        assert (f'"{reason}"' in clean) == kept
+        assert "Stopping" not in clean or kept
 
 
 def test_the_same_name_in_a_text_and_alone() -> None:
