@@ -8,6 +8,7 @@ for a container, the runtime at its behest) wrote in between.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -145,6 +146,7 @@ class CgroupAssembler(Assembler):
         super().__init__(context)
         self._previous: dict[str, dict[str, str]] = {}
         self._previous_evidence: dict[str, tuple[Evidence, ...]] = {}
+        self._ends_closed = False
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Message -> method for structured lines."""
@@ -173,10 +175,37 @@ class CgroupAssembler(Assembler):
         # An agent that could read nothing writes an empty snapshot; the cgroups are not gone.
         if not item.values:
             return ()
+        cut = item.open_end is not None and self._ends_closed
+        if cut and item.open_end is not None:
+            path, name = item.open_end
+            del item.values[path][name]
+        self._ends_closed = self._ends_closed or item.open_end is None
+        if cut or self._lacks_files(item):
+            item = self._completed(item)
         facts = [*self._updates(item), *self._removals(item)]
         self._previous = item.values
         self._previous_evidence = item.evidence
         return facts
+
+    def _lacks_files(self, item: CgroupFiles) -> bool:
+        """Whether a kind of file is missing that most cgroups had: the snapshot was cut there."""
+        before = Counter(name for files in self._previous.values() for name in files)
+        now = {name for files in item.values.values() for name in files}
+        return any(2 * before[name] > len(self._previous) for name in before.keys() - now)
+
+    def _completed(self, item: CgroupFiles) -> CgroupFiles:
+        """A snapshot that was cut, as one shows that ends inside a line when others do not.
+
+        What it does not show is as it was, and nothing is new.
+        """
+        values = {
+            path: {**files, **item.values.get(path, {})} for path, files in self._previous.items()
+        }
+        evidence = {
+            path: (*item.evidence.get(path, ()), *self._previous_evidence.get(path, ()))
+            for path in values
+        }
+        return CgroupFiles(item.ts_ns, values, evidence)
 
     def _updates(self, item: CgroupFiles) -> Iterator[Fact]:
         unified = _is_unified(item)

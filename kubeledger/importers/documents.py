@@ -285,8 +285,10 @@ def _cgroups(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
     values: dict[str, dict[str, str]] = {}
     evidence: dict[str, list[Evidence]] = {}
     counts = LineCounts(0, 0)
+    last: tuple[str, str] | None = None
     for number, offset, text in _lines(data):
         counts.lines += 1
+        last = None
         if _is_damaged(text, counts):
             counts.unknown.append(_line_evidence(document, number, offset, text))
             continue
@@ -299,10 +301,12 @@ def _cgroups(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
             continue
         counts.understood += 1
         path = _below_controller(match["path"])
+        last = path, match["file"]
         values.setdefault(path, {})[match["file"]] = match["value"].strip()
         evidence.setdefault(path, []).append(_line_evidence(document, number, offset, text))
     lines = {path: tuple(places) for path, places in evidence.items()}
-    return [CgroupFiles(document.ts_ns, values, lines)], counts
+    open_end = None if data.endswith(b"\n") else last
+    return [CgroupFiles(document.ts_ns, values, lines, open_end)], counts
 
 
 def _below_controller(path: str) -> str:

@@ -114,11 +114,13 @@ class CgroupFiles(msgspec.Struct):
     Attributes:
         values: cgroup path below the controller -> file name -> text.
         evidence: path -> where its lines stand.
+        open_end: path and file of the last line, where the file does not end with it.
     """
 
     ts_ns: int
     values: dict[str, dict[str, str]]
     evidence: dict[str, tuple[Evidence, ...]]
+    open_end: tuple[str, str] | None = None
 
 
 class StatsSummary(msgspec.Struct):

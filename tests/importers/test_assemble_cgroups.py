@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +13,12 @@ from kubeledger.cgroups.records import (
 )
 from kubeledger.importers.assemble_cgroups import CgroupAssembler
 from kubeledger.importers.context import BundleContext, ContainerRef
-from kubeledger.importers.items import CgroupFiles
+from kubeledger.importers.documents import Document, read_document
+from kubeledger.importers.items import CgroupFiles, Item
+from kubeledger.importers.sources import SourceFile
 from kubeledger.machine import Evidence
 from tests.importers.pieces import feed_items, feed_log, klog, klog_json
+from tests.recordings import extract
 
 POD = "kubepods/burstable/podabc"
 V1 = {
@@ -132,6 +136,41 @@ def test_empty_snapshot_says_nothing(assembler: CgroupAssembler) -> None:
     """An agent that could read nothing does not remove every cgroup."""
     facts = feed_items(assembler, [snapshot(1, {POD: V1}), snapshot(2, {}), snapshot(3, {POD: V1})])
     assert len(facts) == 1
+
+
+def told_of(contents: Sequence[bytes], file: Path) -> tuple[set[str], dict[str, object]]:
+    """Cgroups that snapshots of these contents tell to be gone, and the last values of each."""
+    items: list[Item] = []
+    for ts_ns, content in enumerate(contents, 1):
+        file.write_bytes(content)
+        items += read_document(Document(SourceFile(file.name, file), "cgroup-files", ts_ns))[0]
+    gone: set[str] = set()
+    values: dict[str, object] = {}
+    for fact in feed_items(CgroupAssembler(BundleContext(node="n")), items):
+        body = fact.body
+        if isinstance(body, CgroupRemoved):
+            gone.add(body.cgroup)
+        elif isinstance(body, CgroupUpdated):
+            values[body.cgroup] = (body.cpu_shares, body.memory_limit_bytes, body.other)
+    return gone, values
+
+
+@pytest.mark.parametrize("at_line", [False, True], ids=["inside a line", "between lines"])
+def test_a_snapshot_that_was_cut_tells_of_no_removal(tmp_path: Path, at_line: bool) -> None:
+    """Wherever it ends: what it does not show is as it was, and no value is half of one."""
+    files = sorted(extract("node-b", tmp_path).glob("snapshots/*/cgroupfs.txt"))[7:10]
+    contents = [file.read_bytes() for file in files]
+    gone, values = told_of(contents, tmp_path / "f")
+    middle = contents[1]
+    # The last controller's values are all that a cut between lines may take unseen.
+    ends = range(1, middle.index(b"pids/") if at_line else len(middle), 601)
+    for end in ends:
+        cut = middle[: middle.rfind(b"\n", 0, end) + 1] if at_line else middle[:end]
+        if not at_line and cut.endswith(b"\n"):
+            cut = cut[:-1]
+        found, last = told_of([contents[0], cut, contents[2]], tmp_path / "f")
+        assert found <= gone
+        assert last == values
 
 
 def test_unified_hierarchy(assembler: CgroupAssembler) -> None:
