@@ -28,10 +28,16 @@ import msgspec
 
 from kubeledger.cgroups.records import QOSClass
 
-__all__ = ["CgroupPath", "Level", "owner_of", "parse_cgroup_path"]
+__all__ = ["CgroupPath", "Level", "below_controller", "owner_of", "parse_cgroup_path"]
 
 Level = Literal["node", "qos", "pod", "container"]
 
+_CONTROLLERS = frozenset(
+    (
+        *("blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "io", "memory"),
+        *("misc", "net_cls", "net_prio", "perf_event", "pids", "rdma", "systemd", "unified"),
+    )
+)
 _QOS_BY_NAME: dict[str, QOSClass] = {"besteffort": "BestEffort", "burstable": "Burstable"}
 
 _SLICE = re.compile(
@@ -133,3 +139,11 @@ def _container_id(name: str) -> str | None:
         return None
     match = _SCOPE.fullmatch(name) or _RUNTIME_PREFIX.fullmatch(name)
     return match["id"] if match else name
+
+
+def below_controller(path: str) -> str:
+    """A cgroup's path without its mount point and v1 controller."""
+    parts = path.strip("/").removeprefix("sys/fs/cgroup").strip("/").split("/")
+    if parts and all(part in _CONTROLLERS for part in parts[0].split(",")):
+        parts = parts[1:]
+    return "/".join(parts)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kubeledger.cgroups.paths import below_controller
 from kubeledger.errors import BadInputError
 from kubeledger.importers.detect import load_documents
 from kubeledger.importers.items import (
@@ -46,12 +47,6 @@ __all__ = [
 ListedBy = Literal["kubelet", "api", "manifest"]
 
 _CONFIG_SOURCE = "kubernetes.io/config.source"
-_CONTROLLERS = frozenset(
-    (
-        *("blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "io", "memory"),
-        *("misc", "net_cls", "net_prio", "perf_event", "pids", "rdma", "systemd", "unified"),
-    )
-)
 _CGROUP_LINE = re.compile(r"(?P<path>\S+)/(?P<file>[\w.-]+)[ \t:=]+(?P<value>.*)")
 _PROBE_LINE = re.compile(r"prober_probe_total\{(?P<labels>.*)\}\s+(?P<value>[0-9.eE+]+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -300,21 +295,13 @@ def _cgroups(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
                 counts.unknown.append(_line_evidence(document, number, offset, text))
             continue
         counts.understood += 1
-        path = _below_controller(match["path"])
+        path = below_controller(match["path"])
         last = path, match["file"]
         values.setdefault(path, {})[match["file"]] = match["value"].strip()
         evidence.setdefault(path, []).append(_line_evidence(document, number, offset, text))
     lines = {path: tuple(places) for path, places in evidence.items()}
     open_end = None if data.endswith(b"\n") else last
     return [CgroupFiles(document.ts_ns, values, lines, open_end)], counts
-
-
-def _below_controller(path: str) -> str:
-    """A cgroup's path without its mount point and v1 controller."""
-    parts = path.strip("/").removeprefix("sys/fs/cgroup").strip("/").split("/")
-    if parts and all(part in _CONTROLLERS for part in parts[0].split(",")):
-        parts = parts[1:]
-    return "/".join(parts)
 
 
 def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
