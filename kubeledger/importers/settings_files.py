@@ -9,7 +9,7 @@ import msgspec
 from kubeledger.importers.settings import SettingsSources, Statement, effective_settings
 from kubeledger.importers.snapshot_time import time_in_name
 
-__all__ = ["fitting_files"]
+__all__ = ["fits", "fitting_files"]
 
 
 def fitting_files(
@@ -33,10 +33,10 @@ def fitting_files(
         return [*bases, *drop_ins]
     if not told.tells:
         return []
-    fitting = [base for base in bases if _fits([base, *drop_ins], told)]
-    if fitting or bases:
+    fitting = [base for base in bases if fits([base, *drop_ins], told)]
+    if bases:
         return [*fitting, *drop_ins] if fitting else []
-    return drop_ins if _fits(drop_ins, told) else []
+    return drop_ins if fits(drop_ins, told) else []
 
 
 def _is_drop_in(statement: Statement) -> bool:
@@ -69,7 +69,7 @@ def _in_force(bases: list[Statement], begun_ns: int) -> list[Statement]:
     return kept + [statement for _, statement in chosen.values()]
 
 
-def _fits(files: list[Statement], told: SettingsSources) -> bool:
+def fits(files: list[Statement], told: SettingsSources) -> bool:
     """Whether nothing that the process tells of itself says otherwise than the files."""
     without = effective_settings(told).conflicts
     with_files = effective_settings(msgspec.structs.replace(told, files=files)).conflicts

@@ -5,7 +5,7 @@ Not an assembler of its own: ``assemble_node`` feeds it and emits what it makes.
 Settings belong to a process: each reads its files anew when it starts. What it answered at
 ``/configz`` holds for it and no other. A file of the bundle may be any process's, so it
 holds for those that themselves say nothing else; with only one process in the bundle, or
-with none that it fits, what it says otherwise is a conflict.
+with none that it fits, what it says otherwise is a conflict, and nothing else of it counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kubeledger.importers.settings import (
     effective_settings,
     evidence_of,
 )
-from kubeledger.importers.settings_files import fitting_files
+from kubeledger.importers.settings_files import fits, fitting_files
 from kubeledger.importers.settings_flags import minor_version
 from kubeledger.importers.settings_text import (
     parse_configuration_json,
@@ -152,6 +152,9 @@ class SettingsCollector:
         told = msgspec.structs.replace(self._log, minor=minor_version(self._version))
         sources = msgspec.structs.replace(told, files=self._files_of(told, ts_ns))
         body = effective_settings(sources)
+        if told.tells and told.whole is None and not fits(sources.files, told):
+            # A file that is wrong in this may be in anything: it only shows the conflict.
+            body = msgspec.structs.replace(effective_settings(told), conflicts=body.conflicts)
         if not body.settings or body == self._emitted:
             return ()
         self._emitted = body

@@ -103,10 +103,10 @@ def test_nobody_knows_whose_a_file_is_when_the_log_begins_in_the_middle() -> Non
 
 
 def test_a_file_that_fits_no_process_is_a_conflict() -> None:
-    """Said once, of the last."""
+    """Said once, of the last; what else it says counts for nothing."""
     other = document({**NEW, "podPidsLimit": 7}, "kubelet-config.yaml", "10:00:00")
     (_, none), (last, (conflict,)) = told(TWO, other, starts=STARTS)
-    assert (none, last["podPidsLimit"]) == ((), 200)
+    assert (none, last) == ((), {"podPidsLimit": 200})
     assert conflict.startswith("podPidsLimit: ")
 
 

@@ -125,3 +125,12 @@ def test_a_probe_that_waits_for_the_startup_probe_after_a_restart() -> None:
         version="1.30.14",
     )  # fmt: skip
     assert [each.verdict for each in told][-1] == "match"
+
+
+def test_a_pod_that_was_deleted_while_no_kubelet_ran() -> None:
+    """The process that finds it kills it at once, and no line tells of the deletion."""
+    kill = killed(reason="pod_deleted", message="Stopping container app")
+    begun = KubeletStarted(pid=2, kubelet_version="1.30.14", version_source="log", restart=True)
+    head: list[Step] = [(2, started("c1")), (60, begun), (60.1, settings()), (61, added())]
+    assert back_offs(*head, (61.1, kill))[-1] == ("unverifiable", None)
+    assert back_offs(*head, (90, kill))[-1] == ("impossible", None)

@@ -77,6 +77,11 @@ class Nodes:
         self._telling: dict[str, list[tuple[int, _Told]]] = {}
         self._remembered: tuple[object, Allocatable] | None = None
         self._machine_told = False
+        self._starts: list[int] = []
+
+    def kubelet_started(self, record: Record) -> None:
+        """Another process, perhaps with other settings, tells of the node from here on."""
+        self._starts.append(record.ts_ns)
 
     def foresee(self, record: Record) -> None:
         """Take in what a record of the node tells."""
@@ -94,6 +99,21 @@ class Nodes:
             return None
         index = bisect_right(telling, ts_ns, key=lambda told: told[0])
         return telling[max(index - 1, 0)][1]
+
+    def of_process(self, ts_ns: int, field: str) -> _Told | None:
+        """The same of the process that runs then: what its settings decide is no other's.
+
+        A record repeats what is known of the node; only one that tells another value is new.
+        """
+        run = bisect_right(self._starts, ts_ns)
+        telling, known = [], None
+        for told_ns, told in self._that_tell(field):
+            value = getattr(told.body, field)
+            if value != known and bisect_right(self._starts, told_ns) == run:
+                telling.append((told_ns, told))
+            known = value
+        index = bisect_right(telling, ts_ns, key=lambda told: told[0])
+        return telling[max(index - 1, 0)][1] if telling else None
 
     def objects(
         self, ts_ns: int
@@ -149,7 +169,7 @@ class Nodes:
         inputs: dict[int, None] = {}
         capacity = self._capacity(ts_ns, settings, shown_by, inputs)
         reserved = _reservation(settings)
-        shown = self.last(ts_ns, "allocatable")
+        shown = self.of_process(ts_ns, "allocatable")
         if isinstance(reserved, ReservationSettings):
             if settings.seq is not None:
                 inputs[settings.seq] = None
@@ -207,6 +227,8 @@ class Nodes:
         for name, units in indirect.items():
             if name not in amounts and units is not None:
                 amounts[name] = Quantity.of(units)
+        if self.of_process(ts_ns, "capacity") is None:
+            amounts.pop("pods", None)
         most = _most_pods(settings, amounts.get("cpu"))
         if most is not None:
             amounts["pods"] = Quantity.of(most)

@@ -93,12 +93,16 @@ class AdmissionVerifier(Verifier):
             PodConfigChanged: foresight.config_changed,
             PodAdmitted: foresight.decided,
             PodRejected: foresight.decided,
-            KubeletStarted: foresight.started,
+            KubeletStarted: self._kubelet_foreseen,
             PodListed: foresight.pod_listed,
             NodeObserved: self._asker.nodes.foresee,
             PodPreempted: foresight.life.preempted,
             **dict.fromkeys(SIGNS, foresight.life.sign),
         }
+
+    def _kubelet_foreseen(self, record: Record) -> None:
+        self._asker.foresight.started(record)
+        self._asker.nodes.kubelet_started(record)
 
     def sees(self) -> Mapping[type[Body], See]:
         """All that admission reads and decides."""

@@ -241,6 +241,8 @@ class KillJudge:
             return seq, told, None
         if not pod.added or body.reason == "spec_changed":
             return None, "", f"the records that show that {told}"
+        if body.reason == "pod_deleted" and record.ts_ns < pod.found_until_ns:
+            return None, "", "whether the pod was being deleted when this process found it"
         return None, f"no record shows that {told}", None
 
     def _probe_failed(

@@ -37,10 +37,21 @@ class Failure(msgspec.Struct, frozen=True):
     container_id: str | None
 
 
+_TAKING_OVER_NS = 20 * NS_PER_S
+"""So long after its start a process is given the pods that were there before, and acts on them."""
+
+
 class PodReasons(msgspec.Struct):
-    """What may stop the containers of a pod: seq of the record, None for nothing."""
+    """What may stop the containers of a pod: seq of the record, None for nothing.
+
+    Attributes:
+        added: a config source gave the pod to this process.
+        found_until_ns: so long a kill may be for a deletion that was there before this process,
+            which found the pod; 0 for a pod that came later.
+    """
 
     added: bool = False
+    found_until_ns: int = 0
     victim: int | None = None
     evicted: int | None = None
     deleted: int | None = None
@@ -63,6 +74,7 @@ class KillReasons:
         self._evictions: dict[str, int] = {}
         self._preempting: dict[str, int] = {}
         self.kubelet_began_again = False
+        self._began_ns = 0
 
     # -- what may kill -------------------------------------------------------------------
 
@@ -92,8 +104,9 @@ class KillReasons:
         """A pod of which anything was told."""
         return self._pods.get(key)
 
-    def kubelet_started(self) -> None:
+    def kubelet_started(self, ts_ns: int) -> None:
         """Its predecessor's reasons count no more, save that a pod is to go."""
+        self._began_ns = ts_ns
         self._awaited.clear()
         self.kubelet_began_again = bool(self._pods)
         for pod in self._pods.values():
@@ -105,11 +118,15 @@ class KillReasons:
         """The pod left the node."""
         self._pods.pop(key, None)
 
-    def config_changed(self, record: Record, body: PodConfigChanged, key: str) -> None:
-        """A config source told of the pod."""
+    def config_changed(
+        self, record: Record, body: PodConfigChanged, key: str, *, runs: bool
+    ) -> None:
+        """A config source told of the pod; ``runs``: its containers were seen before."""
+        found = runs or key in self._pods or record.ts_ns - self._began_ns < _TAKING_OVER_NS
         pod = self.of(key)
         if body.operation == "ADD":
-            self._pods[key] = PodReasons(added=True)
+            until_ns = record.ts_ns + _TAKING_OVER_NS if found else 0
+            self._pods[key] = PodReasons(added=True, found_until_ns=until_ns)
         elif body.operation in ("DELETE", "REMOVE"):
             pod.deleted = pod.deleted or record.seq
         elif body.operation in ("UPDATE", "RECONCILE"):

@@ -144,7 +144,7 @@ class LivesVerifier(Verifier):
         if not body.restart and known.started_ts_ns is not None and body.pid in {None, known.pid}:
             return  # another source tells of the same process
         self._transitions.forget()
-        self._reasons.kubelet_started()
+        self._reasons.kubelet_started(record.ts_ns)
         self._evidence.forget()
         self._lives.kubelet_started()
         self._workers.kubelet_started(record.ts_ns)
@@ -171,7 +171,8 @@ class LivesVerifier(Verifier):
             self._lives.pod_added(key)
         elif body.operation == "UPDATE":
             self._lives.pod_updated(key)
-        self._reasons.config_changed(record, body, key)
+        runs = bool(self._lives.all_of(key))
+        self._reasons.config_changed(record, body, key, runs=runs)
         self._causes.note(record.seq, body)
 
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
