@@ -27,6 +27,9 @@ ANY_ENTRY = re.compile(
 )
 """A klog entry of either form, anywhere in a text; one class of first letters is searched fast."""
 
+_OTHER = b"microshift"
+"""What a component of MicroShift that is not the kubelet is called here."""
+
 _PREFIX_MAX = 1024
 """Bytes of a line in which a carrier's prefix and the header behind it end."""
 
@@ -34,10 +37,13 @@ _HOST = rb"(?P<host>\S+) "
 _TAG = rb"(?P<tag>[\w.@/:-]+?)(?:\[\d+\])?: ?"
 _LEVEL = rb"(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit|alert|emerg) "
 _ISO = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) "
+_SHORT = rb" ?[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? " + _HOST
 _PREFIXES = (
+    # MicroShift runs all components: Nov 21 02:52:41 host microshift[4052]: kubelet text
+    re.compile(_SHORT + rb"microshift\[\d+\]: (?:(?P<tag>kubelet)|(?P<other>[a-z][\w-]*)) "),
     # journald short, short-precise, syslog: Nov 21 02:52:41(.296376) host kubelet[4052]:
     # The month is what the machine's language calls it.
-    re.compile(rb"[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? " + _HOST + _TAG),
+    re.compile(_SHORT + _TAG),
     # The same, or the next, with the message's level: host kubelet[4052]: info text
     re.compile(rb"(?:" + _ISO + rb"|[^\s:]{2,20} [ \d]\d \S+ )" + _HOST + _TAG + _LEVEL),
     # journald short-iso(-precise), RFC 5424-like: 2026-11-21T02:52:41+0000 host kubelet[4052]:
@@ -109,25 +115,25 @@ class Unwrapper:
     """
 
     def __init__(self) -> None:
-        self._known: list[re.Pattern[bytes]] = []
+        self._known: list[_Form] = []
 
     def unwrap(self, line: bytes) -> Unwrapped:
         """The line without its prefix; as it is when it has none that is known."""
         if line.startswith(b'{"log":'):
             return self._unwrap_docker(line)
-        for pattern in self._known:
-            match = pattern.match(line)
+        for form in self._known:
+            match = form.match(line)
             if match:
-                return _take(match, line)
+                return form.take(match, line)
         # Saves nine tries for each line of an object's dump.
         if ANY_ENTRY.search(line, 0, _PREFIX_MAX) is None:
             return Unwrapped(line)
-        for pattern in _PREFIXES:
-            match = pattern.match(line)
+        for form in _FORMS:
+            match = form.match(line)
             if match and is_entry(line[match.end() :]):
-                if pattern not in self._known:
-                    self._known.insert(0, pattern)
-                return _take(match, line)
+                if form not in self._known:
+                    self._known.insert(0, form)
+                return form.take(match, line)
         return Unwrapped(line)
 
     def _unwrap_docker(self, line: bytes) -> Unwrapped:
@@ -141,12 +147,29 @@ class Unwrapper:
         return Unwrapped(body.rstrip(b"\r\n"), True, time or None, None, partial=not ended)
 
 
-def _take(match: re.Match[bytes], line: bytes) -> Unwrapped:
-    group = match.groupdict().get
-    body = line[match.end() :]
-    return Unwrapped(
-        body, True, group("time"), group("tag"), group("partial") == b"P", group("host")
-    )
+class _Form:
+    """A prefix's pattern, and which of its groups holds what; 0 for none."""
+
+    def __init__(self, pattern: re.Pattern[bytes]) -> None:
+        self.match = pattern.match
+        names = ("time", "tag", "other", "partial", "host")
+        self._places = tuple(pattern.groupindex.get(name, 0) for name in names)
+
+    def take(self, match: re.Match[bytes], line: bytes) -> Unwrapped:
+        """The line without what matched."""
+        time, tag, other, partial, host = self._places
+        name = match[tag] if tag else None
+        return Unwrapped(
+            line[match.end() :],
+            True,
+            match[time] if time else None,
+            _OTHER if other and match[other] else name,
+            bool(partial) and match[partial] == b"P",
+            match[host] if host else None,
+        )
+
+
+_FORMS = tuple(map(_Form, _PREFIXES))
 
 
 def is_entry(body: bytes) -> bool:

@@ -27,7 +27,7 @@ KUBELET_CALLER = re.compile(
 
 OTHER_COMPONENT = re.compile(
     r"kube-?(?:apiserver|proxy|scheduler|controller|router)|etcd|coredns|containerd|calico|cilium"
-    r"|flannel|controller-manager|apiserver",
+    r"|flannel|controller-manager|apiserver|microshift",
     re.IGNORECASE,
 )
 """In the name of a file or program: it is none of the kubelet's."""

@@ -131,6 +131,7 @@ PREFIXES = [
     "2026-11-21T02:52:41.948 node-a kubelet[8337]: info ",
     "Nov 21 02:52:41 node-a kubelet[8337]: info ",
     "Nov 21 02:52:41 node-a (kubelet)[8337]: ",
+    " 1月 28 17:55:38 node-a microshift[8337]: kubelet ",
 ]
 
 
@@ -208,6 +209,15 @@ def test_other_programs_in_the_journal() -> None:
     assert read.lines[0].values is not None
     assert read.lines[0].values["output"] == "line 1\nline 2"
     assert read.counts == (5, 4, 1, 0)
+
+
+def test_other_components_of_one_program() -> None:
+    """MicroShift names the component before each entry."""
+    prefix = " 1月 28 17:55:38 node-a microshift[8337]: "
+    other = PROBE.replace(".296376", ".396376")
+    read = log(prefix + "service-manager " + other, prefix + "kubelet " + PROBE)
+    assert read.counts == (2, 1, 1, 0)
+    assert len(read.lines) == 1
 
 
 def json_form(message: str, values: dict[str, Any], **head: object) -> str:
