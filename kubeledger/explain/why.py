@@ -50,6 +50,7 @@ _SAID_BY_EFFECTS = frozenset({"eviction.ReclaimAttempted"})
 """Causes that what they led to tells of."""
 _CAUSES_MAX = 20
 _ASSIGNED = frozenset({"cpumanager.CpusAllocated", "memorymanager.MemoryAllocated"})
+_KILLED = "lifecycle.ContainerKilled"
 _AFTER_START = frozenset(
     {"lifecycle.ContainerKilled", "lifecycle.RestartBackedOff", "oom.ProcessKilled"}
 )
@@ -81,7 +82,7 @@ def explain(
     chains = [[main, *_rests_on(history, findings[main.seq]), *_causes(history, main)]]
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
     chains += [[record] for record in _assigned(target, decisions, main)]
-    chains += [[record] for record in _later(decisions, main)]
+    chains += [[record] for record in _later(target, decisions, main)]
     failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
     told = {record.seq for chain in chains for record in chain}
     findings |= _findings(read, told - findings.keys())
@@ -161,11 +162,14 @@ def _assigned(target: Target, decisions: list[Record], main: Record) -> list[Rec
     return [record for kind, record in sorted(last.items()) if kind != main.kind]
 
 
-def _later(decisions: list[Record], main: Record) -> list[Record]:
-    """What became of a container behind its last start: it was killed, its restart put off."""
+def _later(target: Target, decisions: list[Record], main: Record) -> list[Record]:
+    """What became of a container after its last start, or after what befell its pod."""
+    behind: dict[str, Record] = {}
+    if target.kind == "container" and is_about_pod(main):
+        ends = [r for r in decisions if r.kind == _KILLED and r.seq > main.seq]
+        return ends[:1]
     if main.kind != "lifecycle.ContainerRestarted":
         return []
-    behind: dict[str, Record] = {}
     for record in decisions[decisions.index(main) + 1 :]:
         same = getattr(record.body, "container", None) == getattr(main.body, "container", None)
         if (same and record.kind in _AFTER_START) or is_about_pod(record):
@@ -218,7 +222,7 @@ def _inputs(finding: Finding | None) -> Iterable[int]:
 def _sentence(chains: list[list[Record]], findings: dict[int, Finding]) -> str:
     """What the decision rests on and what led to it; then what went before it, or came after."""
     main, parts = chains[0][0], []
-    after = iter(("since that restart, ",))
+    after = iter(("since that restart, ",) if main.kind == "lifecycle.ContainerRestarted" else ())
     for chain in chains:
         by_seq = {record.seq: record for record in chain}
         clauses = [

@@ -19,6 +19,7 @@ from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.harmless import harmless, harmless_free
 from kubeledger.importers.holdback import Waiting
 from kubeledger.importers.items import LogLine
+from kubeledger.importers.kill_reasons import reason_of_kill
 from kubeledger.importers.links import ContainerLink, PodLink
 from kubeledger.importers.podref import (
     FORMATTED_POD,
@@ -29,7 +30,6 @@ from kubeledger.importers.podref import (
     text_value,
 )
 from kubeledger.lifecycle.records import ContainerKilled
-from kubeledger.prober.records import ProbeTransitioned
 from kubeledger.units import NS_PER_S, whole_number
 
 __all__ = ["KillsAssembler"]
@@ -61,11 +61,6 @@ _HARMLESS_TEXT = {
     )
 }
 
-_REASONS = (
-    ("failed liveness probe", "liveness_probe"),
-    ("failed startup probe", "startup_probe"),
-    ("definition changed", "spec_changed"),
-)
 _LEAST_S = 2
 """The kubelet's minimumGracePeriodInSeconds; up to 1.27 a period that was given may be less."""
 _WAIT_NS = NS_PER_S
@@ -311,7 +306,7 @@ class KillsAssembler(Assembler):
         # The line says why; the event of a pod that is stopped as a whole does not.
         known = fact_now.body.message
         text = known if reported and known is not None else message or known
-        reason, cause = _why(container, text, kill.eviction)
+        reason, cause = reason_of_kill(container, text, kill.eviction)
         fact_now.cause = cause
         if reason is not None and reason.endswith("_probe") and container.name is not None:
             probe_type = reason.removesuffix("_probe")
@@ -367,34 +362,3 @@ def _body(container: ContainerLink) -> ContainerKilled:
         message=None,
         grace_period_s=None,
     )
-
-
-def _why(
-    container: ContainerLink, message: str | None, eviction: Fact | None
-) -> tuple[str | None, Fact | None]:
-    """Reason of a kill and the fact that led to it, as far as either is known.
-
-    ``eviction``: the one known when the kill began; a later one cannot be its cause.
-    """
-    pod = container.pod
-    for phrase, reason in _REASONS:
-        if message is not None and phrase in message:
-            probe_type = reason.partition("_")[0]
-            failure = pod.failures.get((container.name or "", probe_type))
-            return reason, failure if _is_of(failure, container) else None
-    if pod.victim is not None:
-        return "preempted", pod.victim
-    if pod.preempted:
-        return "preempted", None
-    if pod.evicting:
-        return "evicted", eviction
-    if pod.deleted is not None or pod.torn_down:
-        return "pod_deleted", pod.deleted
-    return None, None
-
-
-def _is_of(failure: Fact | None, container: ContainerLink) -> bool:
-    """A failure of an earlier instance does not kill the present one."""
-    if failure is None or not isinstance(failure.body, ProbeTransitioned):
-        return False
-    return failure.body.container_id in (None, container.container_id)

@@ -52,12 +52,8 @@ _TERMINATED = re.compile(
 _HARMLESS = (
     "Cancelling current pod sync",
     "Pod has been terminated and is no longer known to the kubelet, remove all history",
-    "Pod is being evicted by the kubelet, begin teardown",
-    "Pod is being synced for the first time",
     "Pod is complete and the worker can now stop",
     "Pod is finished processing, no further updates",
-    "Pod is in a terminal phase (success/failed), begin teardown",
-    "Pod is orphaned and must be torn down",
     "Pod is terminated and all resources are reclaimed",
     "Pod is terminated, but pod cgroup sandbox has not been cleaned up",
     "Pod is terminated, but some container status has not yet been reported",
@@ -65,7 +61,6 @@ _HARMLESS = (
     "Pod is terminated, but some volumes have not been cleaned up",
     "Pod terminated all containers successfully",
     "Pod terminated all orphaned containers successfully and worker can now stop",
-    "Pod terminating with grace period",
     "Pod termination stopped all running containers",
     "Pod termination stopped all running orphan containers",
     "Pod termination cleaned up volume paths",
@@ -87,12 +82,6 @@ _HARMLESS = (
     "syncTerminatingPod enter",
     "syncTerminatingPod exit",
 )
-_TORN_DOWN = (
-    "Pod has been deleted and must be killed",
-    "Pod is being removed by the kubelet, begin teardown",
-    "Pod is marked for graceful deletion, begin teardown",
-)
-"""What the pod workers log as they stop a pod that was deleted, where no DELETE is in the log."""
 _HARMLESS_TEXT = {
     "kubelet_pods.go": (
         r'Pod "[^"]*" is terminated, but ',
@@ -125,7 +114,6 @@ class LifecycleAssembler(Assembler):
         for message in ("SyncLoop (SYNC) pods", "SyncLoop (housekeeping)"):
             handlers[message] = self._turn
         handlers["Starting kubelet main sync loop"] = self._starting
-        handlers |= dict.fromkeys(_TORN_DOWN, self._torn_down)
         handlers["Pod is terminated and will need no more status updates"] = self._gone
         handlers["Pod fully terminated and removed from etcd"] = self._gone
         handlers["Generated pod name"] = self._named
@@ -204,12 +192,6 @@ class LifecycleAssembler(Assembler):
         if ref is not None and ref.uid is not None:
             self._links.pod(self.context, ref, line)
         return ()
-
-    def _torn_down(self, line: LogLine) -> Facts:
-        ref = structured_pod((line.values or {}).get("pod"), (line.values or {}).get("podUID"))
-        if ref is not None:
-            self._links.pod(self.context, ref, line).torn_down = True
-        return self._release(line)
 
     def _gone(self, line: LogLine) -> Facts:
         ref = structured_pod((line.values or {}).get("pod"), (line.values or {}).get("podUID"))

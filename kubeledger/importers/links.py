@@ -55,7 +55,9 @@ class PodLink:
         source: config source of its ADD; None before that.
         added: the fact of its last ADD; ``deleted`` the one of DELETE or REMOVE.
         removed: REMOVE was seen.
-        torn_down: its worker stops it because it was deleted.
+        ending: the fact that its worker stops it; of the last kubelet process that did.
+        replaces_sandbox: its sandbox was stopped, and no new one is there yet.
+        past_deadline: an event says that its deadline passed.
         admitting: its admission is not decided yet.
         rejected: the kubelet refused it.
         victim: the preemption that chose it as a victim.
@@ -83,7 +85,9 @@ class PodLink:
         self.added: Fact | None = None
         self.deleted: Fact | None = None
         self.removed = False
-        self.torn_down = False
+        self.ending: Fact | None = None
+        self.past_deadline = False
+        self.replaces_sandbox = False
         self.admitting = False
         self.rejected: Fact | None = None
         self.victim: Fact | None = None
@@ -168,7 +172,7 @@ class Links:
         if named is not None and named.removed and ref.uid is None:
             del self._by_name[ref.namespace, ref.name]
         link = self.pod(context, ref, line)
-        link.removed, link.deleted, link.torn_down = False, None, False
+        link.removed, link.deleted = False, None
         return link
 
     def pod_by_uid(self, context: BundleContext, uid: str) -> PodLink | None:

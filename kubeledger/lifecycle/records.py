@@ -23,6 +23,7 @@ __all__ = [
     "PodListed",
     "PodRejected",
     "PodTerminated",
+    "PodTerminating",
     "ReasonReported",
     "RestartBackedOff",
 ]
@@ -161,6 +162,25 @@ class PodRejected(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     message: str
 
 
+class PodTerminating(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The kubelet began to stop a pod as a whole (pod workers, since 1.22).
+
+    Attributes:
+        reason: ``deleted`` (the API server wants it gone), ``removed`` (no config source has
+            it any more), ``orphaned`` (found running, and no config source ever told of it),
+            ``ended`` (its containers ended for good, or its deadline passed), ``killed`` (the
+            kubelet evicts it or makes room), ``shutdown`` (the node shuts down).
+        grace_period_s: seconds that its containers get; None when no line tells.
+    """
+
+    kind: ClassVar[str] = "lifecycle.PodTerminating"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    reason: Literal["deleted", "removed", "orphaned", "ended", "killed", "shutdown"]
+    grace_period_s: int | None
+
+
 class PodTerminated(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All containers of the pod are down for good and the kubelet let it go."""
 
@@ -211,8 +231,10 @@ class ContainerKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields
 
     Attributes:
         reason: why, in one of these words: ``liveness_probe``, ``startup_probe``,
-            ``preempted``, ``pod_deleted``, ``spec_changed``, ``evicted``; None when no
-            source tells.
+            ``preempted``, ``pod_deleted``, ``spec_changed``, ``evicted``,
+            ``post_start_hook`` (which failed), ``pod_ended`` (a sidecar outlived the others),
+            ``deadline_exceeded`` (activeDeadlineSeconds), ``orphaned`` (no config source has
+            the pod), ``node_shutdown``, ``sandbox_changed``; None when no source tells.
         message: the kubelet's own message, if any.
         grace_period_s: seconds given to the container; None when not known.
     """

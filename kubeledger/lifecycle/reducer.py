@@ -22,6 +22,7 @@ from kubeledger.lifecycle.records import (
     PodListed,
     PodRejected,
     PodTerminated,
+    PodTerminating,
     ReasonReported,
     RestartBackedOff,
 )
@@ -163,6 +164,12 @@ def _pod_evicted(state: LifecycleState, ts_ns: int, body: PodEvicted) -> None:
     if pod is not None:
         pod.reason, pod.message = "Evicted", body.message
         pod.phase = "Failed"
+
+
+def _pod_terminating(state: LifecycleState, ts_ns: int, body: PodTerminating) -> None:
+    pod = known(state, body.pod_uid, body.namespace, body.pod)
+    if pod is not None and body.reason == "deleted":
+        pod.deleting = True
 
 
 def _pod_terminated(state: LifecycleState, ts_ns: int, body: PodTerminated) -> None:
@@ -311,6 +318,7 @@ HANDLERS: Mapping[type[Body], Callable[[LifecycleState, int, Any], None]] = {
     PodListed: _pod_listed,
     PodRejected: _pod_rejected,
     PodTerminated: _pod_terminated,
+    PodTerminating: _pod_terminating,
     ReasonReported: _reason_reported,
     RestartBackedOff: _restart_backed_off,
 }

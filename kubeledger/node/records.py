@@ -10,6 +10,7 @@ from kubeledger.machine import Observation
 
 __all__ = [
     "ClockStepped",
+    "KubeletExited",
     "KubeletStarted",
     "LogThinned",
     "NodeObserved",
@@ -37,6 +38,22 @@ class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     version_text: str | None = None
     restart: bool = False
     from_start: bool = True
+
+
+class KubeletExited(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kubelet process ended by itself; one that was told to go leaves no line.
+
+    Attributes:
+        pid: as in ``KubeletStarted``.
+        reason: ``error`` (it gave up, e.g. because a manager's state did not fit the machine),
+            ``fatal`` (klog's Fatal), ``panic`` (of a goroutine, or the runtime's fatal error).
+        message: what it said last, with the error.
+    """
+
+    kind: ClassVar[str] = "node.KubeletExited"
+    pid: int | None
+    reason: Literal["error", "fatal", "panic"]
+    message: str
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -70,6 +70,7 @@ TEMPLATES: Mapping[str, str] = {
     "lifecycle.PodListed": "listed by {listed_by}",
     "lifecycle.PodRejected": "refused[ ({reason})][: {message}]",
     "lifecycle.PodTerminated": "terminated",
+    "lifecycle.PodTerminating": "is stopped: {reason}[, with {grace_period_s} s]",
     "lifecycle.ReasonReported": "{type} {reason}: {message}",
     "lifecycle.RestartBackedOff": "restart put off for {back_off_s} s",
     "memorymanager.MemoryAllocated": "got memory of NUMA nodes",
@@ -79,6 +80,7 @@ TEMPLATES: Mapping[str, str] = {
     "memorymanager.MemoryReleased": "gave back its memory",
     "memorymanager.MemoryStateRefused": "memory_manager_state refused: {error}",
     "node.ClockStepped": "the clock went back",
+    "node.KubeletExited": "kubelet[ {pid}] ended by itself ({reason}): {message}",
     "node.KubeletStarted": "kubelet[ {kubelet_version}] started[, process {pid}]",
     "node.LogThinned": (
         "the log lost lines: {beats_missing} of {beats_expected} beats are missing"

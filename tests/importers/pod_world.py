@@ -13,6 +13,7 @@ import msgspec
 
 from kubeledger.importers.assemble_admission import AdmissionAssembler
 from kubeledger.importers.assemble_containers import ContainersAssembler
+from kubeledger.importers.assemble_endings import EndingsAssembler
 from kubeledger.importers.assemble_evictions import EvictionsAssembler
 from kubeledger.importers.assemble_kills import KillsAssembler
 from kubeledger.importers.assemble_lifecycle import LifecycleAssembler
@@ -30,6 +31,7 @@ from tests.importers.feeding import log_line
 _ASSEMBLERS = (
     AdmissionAssembler,
     ContainersAssembler,
+    EndingsAssembler,
     EvictionsAssembler,
     KillsAssembler,
     LifecycleAssembler,

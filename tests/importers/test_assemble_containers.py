@@ -306,26 +306,6 @@ def test_a_kill_that_is_tried_again() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "Pod has been deleted and must be killed",
-        "Pod is being removed by the kubelet, begin teardown",
-        "Pod is marked for graceful deletion, begin teardown",
-    ],
-)
-def test_the_pods_worker_says_why(message: str) -> None:
-    """A log without the line of the deletion."""
-    log = [
-        _sandbox(),
-        _pleg("10:00:01.0", "ContainerStarted", FIRST),
-        klog("10:00:02.0", "pod_workers.go", f'"{message}" pod="shop/a" podUID="{UID}"'),
-        _grace("10:00:02.1", FIRST),
-    ]
-    (fact,) = facts_of(tell(_known("c"), log), ContainerKilled)
-    assert (*values(fact.body, "reason"), fact.cause) == ("pod_deleted", None)
-
-
 def test_a_deleted_pod_kills_its_containers() -> None:
     """A deleted pod kills its containers."""
     log = [

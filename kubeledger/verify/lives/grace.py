@@ -18,6 +18,12 @@ from kubeledger.verify.lives.specs import PodAsk
 __all__ = ["Grace", "graces"]
 
 
+_OF_POD = frozenset({"preempted", "pod_deleted", "pod_ended", "deadline_exceeded", "node_shutdown"})
+"""Reasons for which a pod is stopped as a whole, its evictions apart."""
+_ORPHAN_S = 1
+"""Given by HandlePodCleanups to what runs and no config source has."""
+
+
 class Grace(msgspec.Struct, frozen=True):
     """What a kill could have given.
 
@@ -48,7 +54,13 @@ class Grace(msgspec.Struct, frozen=True):
 
 
 def graces(
-    bench: Bench, ask: PodAsk, body: ContainerKilled, *, is_deleted: bool, is_known: bool
+    bench: Bench,
+    ask: PodAsk,
+    body: ContainerKilled,
+    *,
+    is_deleted: bool,
+    is_known: bool,
+    given_s: int | None = None,
 ) -> Grace:
     """Seconds for a kill of which the reason is known.
 
@@ -59,12 +71,22 @@ def graces(
         is_deleted: its deletion has begun.
         is_known: a config source gave the pod to this kubelet process; one that is only found
             running is stopped more quickly.
+        given_s: seconds that the pod's worker says it gives; None when no line tells.
     """
     assert bench.profile is not None
     facts = bench.profile.lifecycle
     least = MINIMUM_GRACE_S if _takes_time(facts, ask, body) else None
     if body.reason == "evicted":
         return _evicted(bench, facts, ask, least)
+    if given_s is not None and body.reason in _OF_POD:
+        exact = overridden_grace_s(facts, given_s, ask.grace_s)
+        why = f"the pod is given {given_s} s, and a container at least {MINIMUM_GRACE_S}"
+        return Grace(exact=exact, why=why, least=least)
+    if body.reason == "orphaned":
+        exact = overridden_grace_s(facts, _ORPHAN_S, ask.grace_s)
+        own_s = container_grace_s(facts, ask.grace_s, None)
+        why = f"a pod that no source has gets {_ORPHAN_S} s, and a container {exact}"
+        return Grace(exact=exact, why=why, others=(own_s,), least=least)
     exact, why = _of_spec(bench, facts, ask, body)
     missing = None
     if is_deleted and not ask.is_static:

@@ -5,6 +5,8 @@ Kills that had to follow a failed probe and did not are told by ``reasons``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kubeledger.lifecycle.records import (
     ContainerKilled,
     ReasonReported,
@@ -36,7 +38,17 @@ from kubeledger.verify.lives.workers import Workers
 __all__ = ["KillJudge"]
 
 POD_RULE = "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer"
-_REASONS = frozenset({*_PROBES, "preempted", "evicted", "pod_deleted", "spec_changed"})
+_ENDINGS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "pod_deleted": (("deleted", "removed"), "the pod was deleted"),
+    "orphaned": (("orphaned",), "no config source had the pod"),
+    "pod_ended": (("ended",), "the pod had ended but for this container"),
+    "deadline_exceeded": (("ended",), "the pod had been active for activeDeadlineSeconds"),
+    "node_shutdown": (("shutdown",), "the node shuts down"),
+}
+"""Reason of a kill -> reasons for which a pod's worker stops it, and what that means."""
+_REASONS = frozenset(
+    {*_PROBES, *_ENDINGS, "preempted", "evicted", "spec_changed", "post_start_hook"}
+)
 _EVENT_WITHIN_NS = 5 * NS_PER_S
 
 
@@ -227,10 +239,20 @@ class KillJudge:
         elif body.reason == "evicted":
             seq, told = pod.evicted, "the eviction manager chose the pod"
             seq = seq or self._reasons.eviction(key)
-        elif body.reason == "pod_deleted":
-            seq, told = pod.deleted, "the pod was deleted"
-            if seq is None and known is not None and (known.deleting or known.removed):
-                seq = ask.seq
+        elif body.reason == "post_start_hook":
+            entry = ask.container(container)
+            seq, told = ask.seq, f"the post-start hook of container {container} failed"
+            if entry is None or not entry.has_post_start:
+                return None, f"container {container} has no post-start hook", None
+        elif (meant := _ENDINGS.get(body.reason or "")) is not None:
+            why, told = meant
+            seq = None if pod.ending is None or pod.ending.reason not in why else pod.ending.seq
+            if body.reason == "pod_deleted":
+                seq = pod.deleted or seq
+                if seq is None and known is not None and (known.deleting or known.removed):
+                    seq = ask.seq
+            elif seq is None and pod.ending is None:
+                return None, "", f"the records that show that {told}"
         elif body.reason == "spec_changed":
             seq, told = pod.updated, f"the definition of container {container} changed"
             if seq is None and self._reasons.kubelet_began_again:
@@ -317,7 +339,12 @@ class KillJudge:
         if body.message is not None:
             expected["message"] = kill_words(profile, ask, body.container, body.reason)
         grace = graces(
-            self._bench, ask, body, is_deleted=pod.deleted is not None, is_known=pod.added
+            self._bench,
+            ask,
+            body,
+            is_deleted=pod.deleted is not None,
+            is_known=pod.added,
+            given_s=None if pod.ending is None else pod.ending.grace_period_s,
         )
         if body.grace_period_s is not None and grace.exact is not None:
             expected["grace_period_s"] = grace.exact

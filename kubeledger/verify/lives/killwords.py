@@ -12,6 +12,8 @@ __all__ = ["kill_words"]
 
 def kill_words(profile: KubeletProfile, ask: PodAsk, container: str, reason: str) -> str:
     """The kubelet's message for a kill of that reason."""
+    if reason == "post_start_hook":
+        return "FailedPostStartHook"
     entry = ask.container(container)
     liveness: Result | None = FAILURE if reason == "liveness_probe" else None
     startup: Result | None = FAILURE if reason == "startup_probe" else None

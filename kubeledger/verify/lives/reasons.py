@@ -14,6 +14,7 @@ from kubeledger.lifecycle.records import (
     ContainerStarted,
     PodConfigChanged,
     PodEvicted,
+    PodTerminating,
     ReasonReported,
 )
 from kubeledger.machine import Record
@@ -24,7 +25,7 @@ from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.lives.common import subject_of
 
-__all__ = ["RULE", "Failure", "KillReasons", "PodReasons"]
+__all__ = ["RULE", "Ending", "Failure", "KillReasons", "PodReasons"]
 
 RULE = "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions"
 _ABSENT_AFTER_NS = 600 * NS_PER_S
@@ -39,6 +40,14 @@ class Failure(msgspec.Struct, frozen=True):
 
 _TAKING_OVER_NS = 20 * NS_PER_S
 """So long after its start a process is given the pods that were there before, and acts on them."""
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """Why the pod's worker stops it, and the seconds it gives."""
+
+    seq: int
+    reason: str
+    grace_period_s: int | None
 
 
 class PodReasons(msgspec.Struct):
@@ -56,6 +65,7 @@ class PodReasons(msgspec.Struct):
     evicted: int | None = None
     deleted: int | None = None
     updated: int | None = None
+    ending: Ending | None = None
     failures: dict[tuple[str, ProbeType], Failure] = {}
     last_kill: dict[str, Record] = {}
 
@@ -113,6 +123,7 @@ class KillReasons:
             pod.added = False
             pod.failures.clear()
             pod.last_kill.clear()
+            pod.ending = None
 
     def pod_gone(self, key: str) -> None:
         """The pod left the node."""
@@ -126,11 +137,16 @@ class KillReasons:
         pod = self.of(key)
         if body.operation == "ADD":
             until_ns = record.ts_ns + _TAKING_OVER_NS if found else 0
-            self._pods[key] = PodReasons(added=True, found_until_ns=until_ns)
+            # Of a static pod that changed, the ADD may stand before the kills of the old one.
+            self._pods[key] = PodReasons(added=True, found_until_ns=until_ns, ending=pod.ending)
         elif body.operation in ("DELETE", "REMOVE"):
             pod.deleted = pod.deleted or record.seq
         elif body.operation in ("UPDATE", "RECONCILE"):
             pod.updated = record.seq
+
+    def terminating(self, record: Record, body: PodTerminating, key: str) -> None:
+        """The pod's worker began to stop it."""
+        self.of(key).ending = Ending(record.seq, body.reason, body.grace_period_s)
 
     def evicted(self, record: Record, key: str) -> None:
         """The eviction manager chose the pod."""

@@ -59,6 +59,7 @@ class ProbeAsk(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _Lifecycle(msgspec.Struct, rename="camel", frozen=True):
+    post_start: dict[str, Any] | None = None
     pre_stop: dict[str, Any] | None = None
 
 
@@ -80,6 +81,11 @@ class ContainerAsk(msgspec.Struct, rename="camel", frozen=True):
             "readiness": self.readiness_probe,
             "startup": self.startup_probe,
         }[probe_type]
+
+    @property
+    def has_post_start(self) -> bool:
+        """Whether a hook runs when it has started."""
+        return self.lifecycle is not None and self.lifecycle.post_start is not None
 
     @property
     def has_pre_stop(self) -> bool:

@@ -15,6 +15,7 @@ from kubeledger.lifecycle.records import (
     PodEvicted,
     PodListed,
     PodTerminated,
+    PodTerminating,
     ReasonReported,
     RestartBackedOff,
 )
@@ -100,6 +101,7 @@ class LivesVerifier(Verifier):
             PodConfigChanged: self._config_changed,
             PodListed: self._listed,
             PodTerminated: self._terminated,
+            PodTerminating: self._terminating,
             PodEvicted: self._evicted,
             PodPreempted: self._preempted,
             ContainerStarted: self._container_started,
@@ -194,6 +196,10 @@ class LivesVerifier(Verifier):
         self._reasons.pod_gone(key)
         self._lives.pod_gone(key)
         self._events.gone(key)
+
+    def _terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
+        self._reasons.terminating(record, body, key_for(state, body))
+        self._causes.note(record.seq, body)
 
     def _evicted(self, record: Record, body: PodEvicted, state: NodeState) -> None:
         self._reasons.evicted(record, key_for(state, body))

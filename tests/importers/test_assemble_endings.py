@@ -1,0 +1,136 @@
+"""Pods that are stopped as a whole: why, with how much time, and what their kills say then."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.importers.facts import Fact
+from kubeledger.lifecycle.records import ContainerKilled, PodTerminating
+from kubeledger.node.records import KubeletExited
+from tests.importers.pod_world import container, facts_of, klog, know_pod, of, tell, values, world
+
+UID = "aaaaaaaa-0000-4000-8000-00000000000a"
+ID = "1" * 64
+POD = f'pod="shop/a" podUID="{UID}"'
+
+
+def _told(*log: str) -> list[Fact]:
+    context = world()
+    know_pod(context, "a", UID, namespace="shop", spec=container("c"))
+    return tell(context, list(log))
+
+
+def _worker(message: str, clock: str = "10:00:00.1", keys: str = POD) -> str:
+    return klog(clock, "pod_workers.go", f'"{message}" {keys}')
+
+
+def _killed(clock: str = "10:00:00.3", grace_s: int = 20) -> str:
+    message = f'"Killing container with a grace period" {POD} containerName="c"'
+    keys = f'containerID="containerd://{ID}" gracePeriod={grace_s}'
+    return klog(clock, "kuberuntime_container.go", f"{message} {keys}")
+
+
+def _given(grace: str = "20") -> str:
+    message = '"Pod terminating with grace period"'
+    return klog("10:00:00.2", "kubelet.go", f"{message} {POD} gracePeriod={grace}")
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "kill"),
+    [
+        ("Pod is marked for graceful deletion, begin teardown", "deleted", "pod_deleted"),
+        ("Pod is being removed by the kubelet, begin teardown", "removed", "pod_deleted"),
+        ("Pod has been deleted and must be killed", "removed", "pod_deleted"),
+        ("Pod is orphaned and must be torn down", "orphaned", "orphaned"),
+        ("Pod is in a terminal phase (success/failed), begin teardown", "ended", "pod_ended"),
+        (
+            "Stopping PodSandbox for pod, because all other containers are dead",
+            "ended",
+            "pod_ended",
+        ),
+        ("Pod is being evicted by the kubelet, begin teardown", "killed", None),
+    ],
+)
+def test_the_worker_says_why(message: str, reason: str, kill: str | None) -> None:
+    """Its lines are one fact, which the kill follows from."""
+    facts = _told(_worker(message), _given(), _killed())
+    (ending,) = facts_of(facts, PodTerminating)
+    assert values(ending.body, "pod", "pod_uid", "reason", "grace_period_s") == (
+        "a",
+        UID,
+        reason,
+        20,
+    )
+    assert len(ending.evidence) == 2
+    (killed,) = facts_of(facts, ContainerKilled)
+    assert values(killed.body, "reason", "grace_period_s") == (kill, 20)
+    assert killed.cause is (None if kill is None else ending)
+
+
+def test_a_line_that_holds_the_uid_alone() -> None:
+    """As since 1.27; and no period was given."""
+    message = "Pod indicated lifecycle completed naturally and should now terminate"
+    facts = _told(_worker(message, keys=f'podUID="{UID}"'), _given("null"), _killed())
+    assert [values(b, "reason", "grace_period_s") for b in of(facts, PodTerminating)] == [
+        ("ended", None)
+    ]
+
+
+def test_a_deadline() -> None:
+    """Its event stands before the end."""
+    keys = 'object="shop/a" kind="Pod" apiVersion="v1" type="Normal" reason="DeadlineExceeded"'
+    event = f'"Event occurred" {keys} message="Pod was active on the node longer"'
+    message = "Pod indicated lifecycle completed naturally and should now terminate"
+    facts = _told(klog("10:00:00.0", "event.go", event), _worker(message), _killed())
+    assert [b.reason for b in of(facts, ContainerKilled)] == ["deadline_exceeded"]
+
+
+def test_the_node_shuts_down() -> None:
+    """The shutdown manager speaks before the worker; together they are one fact."""
+    line = f'"Shutdown manager killing pod with gracePeriod" {POD} gracePeriod=7'
+    worker = _worker("Pod is being evicted by the kubelet, begin teardown", "10:00:00.2")
+    facts = _told(klog("10:00:00.1", "nodeshutdown_manager_linux.go", line), worker, _killed())
+    (body,) = of(facts, PodTerminating)
+    assert (body.reason, body.grace_period_s) == ("shutdown", 7)
+    assert [b.reason for b in of(facts, ContainerKilled)] == ["node_shutdown"]
+
+
+def test_a_worker_that_begins_anew_knows_of_no_end() -> None:
+    """A static pod that comes back has its old UID."""
+    facts = _told(
+        _worker("Pod is being removed by the kubelet, begin teardown"),
+        _worker("Pod is being synced for the first time", "10:00:10.0"),
+        _killed("10:00:11.0"),
+    )
+    assert [b.reason for b in of(facts, ContainerKilled)] == [None]
+
+
+def test_a_failed_hook_and_a_new_sandbox() -> None:
+    """One is in the message, of the other the line before tells."""
+    keys = 'object="shop/a" fieldPath="spec.containers{c}" kind="Pod" apiVersion="v1"'
+    event = f'"Event occurred" {keys} type="Normal" reason="Killing" message="FailedPostStartHook"'
+    facts = _told(_killed(), klog("10:00:00.4", "event.go", event))
+    assert [b.reason for b in of(facts, ContainerKilled)] == ["post_start_hook"]
+    line = '"Stopping PodSandbox for pod, will start new one" pod="shop/a"'
+    facts = _told(klog("10:00:00.1", "kuberuntime_manager.go", line), _killed())
+    assert [b.reason for b in of(facts, ContainerKilled)] == ["sandbox_changed"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "message"),
+    [
+        (
+            '"Failed to start ContainerManager" err="start memory manager error"',
+            "error",
+            "Failed to start ContainerManager: start memory manager error",
+        ),
+        ("Failed to start cAdvisor no such device", "fatal", None),
+    ],
+)
+def test_a_kubelet_that_gives_up(line: str, reason: str, message: str | None) -> None:
+    """Since 1.21 an error, before that klog's Fatal."""
+    text = klog("10:00:00.1", "kubelet.go", line)
+    text = f"F{text[1:]}" if reason == "fatal" else text
+    (body,) = of(_told(text), KubeletExited)
+    assert body.reason == reason
+    assert body.message == (message or line)
