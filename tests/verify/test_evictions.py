@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -240,6 +241,14 @@ def test_a_critical_pod_is_passed_over() -> None:
     assert found(records).verdict == "match"
 
 
+def _every_ten_seconds(reads: list[tuple[float, int]]) -> list[tuple[float, Body]]:
+    """Rounds that read these amounts, and between them the one before."""
+    filled = dict(reads)
+    for (at_s, available), (next_s, _) in pairwise(reads):
+        filled |= {float(s): available for s in range(int(at_s) + 10, int(next_s), 10)}
+    return [(at_s, memory(available)) for at_s, available in sorted(filled.items())]
+
+
 @pytest.mark.parametrize(
     ("reads", "verdict"),
     [
@@ -255,7 +264,7 @@ def test_a_soft_threshold_acts_after_its_grace_period(
     at = reads[-1][0]
     soft = {"threshold": 2 * GI, "threshold_kind": "soft", "observed": 1800 * MI}
     records = story(
-        *((at_s, memory(available)) for at_s, available in reads),
+        *_every_ten_seconds(reads),
         (at + 0.1, reclaim("big", "small", **soft)),
         (at + 0.2, evicted("big", grace_period_s=7, message=None, **soft)),
         **SOFT,

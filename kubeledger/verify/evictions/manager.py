@@ -90,7 +90,7 @@ class Manager:
         self._configure(record.ts_ns)
         loss = self.bench.losses.at(record.ts_ns)
         for each in self._both():
-            each.begin(record.ts_ns)
+            each.begin(record.ts_ns, evicted=self.acted)
             if loss is not None:
                 each.widen(loss.phrase)
             each.read(record, body)
@@ -164,11 +164,16 @@ class Manager:
             reclaim_functions(threshold.signal, self.layout, profile.eviction)
         )
 
-    def threshold(self, record: Record, claim: Claim) -> tuple[Judgement, Threshold | None]:
-        """Whether some threshold was met that fits what is claimed, and which fits best."""
+    def threshold(self, ts_ns: int, claim: Claim) -> tuple[Judgement, Threshold | None]:
+        """Whether some threshold was met that fits what is claimed, and which fits best.
+
+        Args:
+            ts_ns: when the round began to act.
+            claim: what is said of it.
+        """
         rounds = self.rounds
         assert rounds is not None
-        meant, is_read = claim, rounds.is_recent(record.ts_ns)
+        meant, is_read = claim, rounds.is_recent(ts_ns)
         if self.loose:
             claim = Claim(claim.resource, None, None, None, None, None)
         best: tuple[Judgement, Threshold | None] | None = None
@@ -177,7 +182,7 @@ class Manager:
         ):
             if claim.resource not in (None, RESOURCE_OF[threshold.signal]):
                 continue
-            reading = rounds.latest(threshold.signal, record.ts_ns)
+            reading = rounds.latest(threshold.signal, ts_ns)
             if not claim.fits(threshold, reading):
                 continue
             rulings = list(met_rulings(threshold, belief, reading, claim, is_read=is_read))

@@ -25,9 +25,12 @@ CLOCK_NS: Final = NS_PER_S // 10
 """A round takes its time some milliseconds after the signals are logged."""
 _ROUND_NS: Final = NS_PER_S
 """The signals of one round are logged at once."""
-_SILENCE_NS: Final = 100 * NS_PER_S
-"""Rounds are 10 s apart; one that evicts waits for the kill and up to 30 s for the cleanup."""
-_RECENT_NS: Final = 60 * NS_PER_S
+_SILENCE_NS: Final = 25 * NS_PER_S
+"""Rounds are 10 s apart."""
+_EVICTING_NS: Final = 100 * NS_PER_S
+"""One that evicts waits for the kill and up to 30 s for the cleanup."""
+_RECENT_NS: Final = 2 * NS_PER_S
+"""A round acts at once on what it read."""
 _NANOS: Final = 10**9
 
 
@@ -106,11 +109,12 @@ class Rounds:
             or not 0 <= record.ts_ns - last.ts_ns <= _ROUND_NS
         )
 
-    def begin(self, ts_ns: int) -> None:
-        """Another round; the last one is closed."""
+    def begin(self, ts_ns: int, *, evicted: bool) -> None:
+        """Another round; the last one is closed, and ``evicted`` a pod or not."""
         self.before, self.last = self.last, Round(ts_ns=ts_ns)
         self._stepped = False
-        if self.before is not None and ts_ns - self.before.ts_ns > _SILENCE_NS:
+        longest = _EVICTING_NS if evicted else _SILENCE_NS
+        if self.before is not None and ts_ns - self.before.ts_ns > longest:
             self.widen(f"the eviction manager's rounds since {format_ts(self.before.ts_ns)}")
 
     def read(self, record: Record, body: EvictionSignalObserved) -> None:
@@ -144,16 +148,14 @@ class Rounds:
         self.conditions.step(ts_ns, self.thresholds, period_ns)
 
     def is_recent(self, ts_ns: int) -> bool:
-        """Whether a round was read at most a minute before."""
+        """Whether the round that led to a decision of that time was read."""
         return self.last is not None and 0 <= ts_ns - self.last.ts_ns + CLOCK_NS <= _RECENT_NS
 
     def latest(self, signal: str, ts_ns: int) -> Reading | None:
-        """What a round read at most a minute before; None when no record tells."""
-        for found in (self.last, self.before):
-            reading = found.readings.get(signal) if found is not None else None
-            if reading is not None and 0 <= ts_ns - reading.ts_ns + CLOCK_NS <= _RECENT_NS:
-                return reading
-        return None
+        """What the round read that led to a decision; None when no record tells."""
+        if self.last is None or not self.is_recent(ts_ns):
+            return None
+        return self.last.readings.get(signal)
 
 
 def _forget(belief: Belief[Met | None], ts_ns: int, phrase: str) -> None:

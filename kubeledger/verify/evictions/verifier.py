@@ -182,7 +182,7 @@ class EvictionVerifier(RuleVerifier):
             self.bench.unverifiable(record, subject=subject, missing=missing, rule=self.rule)
             return
         claim = Claim.of(body)
-        met, threshold = self._manager.threshold(record, claim)
+        met, threshold = self._manager.threshold(record.ts_ns, claim)
         doubtful = unsure(state, record.ts_ns, body.ranked or ())
         after: dict[str, EvictionSignalObserved] = {}
         if threshold is not None and self._manager.reclaims(threshold):
@@ -251,12 +251,15 @@ class EvictionVerifier(RuleVerifier):
             )
             self.conclude(record, subject, judgement)
             return
-        met, threshold = self._manager.threshold(record, Claim.of(body))
+        cause = self._reclaims.get(record.cause or 0)
+        # Without its reclaim the signals before it may be those that were read again after it.
+        is_lost = record.cause is not None and cause is None
+        acted_ns = 0 if is_lost else (cause or record).ts_ns
+        met, threshold = self._manager.threshold(acted_ns, Claim.of(body))
         rounds = self._manager.rounds
         reading = None
         if threshold is not None and rounds is not None:
-            reading = rounds.latest(threshold.signal, record.ts_ns)
-        cause = self._reclaims.get(record.cause or 0)
+            reading = rounds.latest(threshold.signal, acted_ns)
         ranked = cause.body.ranked if cause is not None else None  # type: ignore[attr-defined]
         doubtful = unsure(state, record.ts_ns, ranked or ())
         used = used_by_containers(body.message or "")
