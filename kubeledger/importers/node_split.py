@@ -28,6 +28,8 @@ __all__ = ["split_by_node"]
 
 _SHARED = ("events", "node", "pod-list")
 _NAMES_MAX = 200
+_LISTED_MAX = 100
+"""Each node reads the lists anew."""
 
 
 class _Node(msgspec.Struct):
@@ -78,6 +80,8 @@ def _split(bundle: Bundle, options: ImportOptions) -> list[Bundle]:
     nodes = [node for node in nodes if node.files]
     if options.node is not None:
         nodes = [_chosen(bundle, nodes, options.node)]
+    elif len(nodes) == 1 and nodes[0].is_nameless and not bundle.logs:
+        nodes = _nodes_of_lists(bundle, nodes[0])
     tops = own_directories([node.parents for node in nodes]) if bundle.is_tree else {}
     parts = [
         part_of(
@@ -241,6 +245,20 @@ def _owners(
         return []
     told = names.objects | names.listed.keys()
     return [node for node in nodes if not told or any(map(node.is_called, told))] or nodes[:1]
+
+
+def _nodes_of_lists(bundle: Bundle, node: _Node) -> list[_Node]:
+    """Each node that lists of the API server name, where there is nothing else."""
+    names = sorted(node.objects | node.listed.keys())
+    if len(names) > _LISTED_MAX:
+        raise BadInputError(
+            f"lists pods, events or objects of {len(names)} nodes, and nothing else",
+            file=bundle.label,
+            advice="import them together with logs, or name a node with --node",
+        )
+    if len(names) < 2:
+        return [node]
+    return [msgspec.structs.replace(node, told=Counter([name])) for name in names]
 
 
 def _beside(name: str, logs: Sequence[_Node]) -> _Node | None:

@@ -172,6 +172,21 @@ def test_lists_of_the_cluster(tmp_path: Path, in_directories: bool) -> None:
         assert len(told(ledger, node, ReasonReported)) == 1
 
 
+def test_lists_come_first(tmp_path: Path) -> None:
+    """Each node that they name is one; the logs come later, in whichever order."""
+    root = tmp_path / "all"
+    _cluster(root)
+    _, ledger = run(tmp_path, root)
+    assert ledger.nodes() == [A, B, "node-c"]
+    write(root / "logs/kubelet.log", interleaved(WRAPPINGS["syslog"]))
+    import_sources([str(root)], ledger)
+    assert ledger.nodes() == [A, B, "node-c"]
+    for node in (A, B):
+        assert [body.pod for body in told(ledger, node, PodListed)] == [f"web-{node}"]
+        assert len(told(ledger, node, ReasonReported)) == 1
+        assert len(told(ledger, node, ProbeExecuted)) == 19
+
+
 def test_what_one_node_left(tmp_path: Path) -> None:
     """Statistics of another node are that node's; its events and pods are left out, and told."""
     root = write_node(tmp_path / "n", A)
