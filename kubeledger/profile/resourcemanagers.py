@@ -12,6 +12,7 @@ __all__ = ["FACTS", "ResourceManagerFacts"]
 class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a kubelet version does in this subsystem; see ``FACTS`` for each field."""
 
+    cpus_kept_on_failed_update: bool
     init_memory_reused: bool
     release_spares_siblings: bool
     sidecars_keep_resources: bool
@@ -19,6 +20,13 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FACTS: tuple[Fact, ...] = (
+    Fact(
+        name="cpus_kept_on_failed_update",
+        since=21,
+        says="A container that cannot be moved to its CPUs keeps them; before, it gave them back.",
+        source="cpumanager/cpu_manager.go AddContainer: v1.20.2 and v1.21.3 differ",
+        proof="source",
+    ),
     Fact(
         name="init_memory_reused",
         since=22,

@@ -31,7 +31,7 @@ _KEPT = _words(
     "resource signal policy level qos_class told_by source operation probe_type result"
     " from_result to_result handler pass outcome listed_by kubelet_version version_text format"
     " finding year_source type object_kind kubeledger_version default_cpu_set device_ids numa"
-    " effect changed"
+    " effect changed cpu_set reserved_cpu_set options reclaimed signals"
     # the API's objects
     " restartPolicy operator protocol status phase qosClass imagePullPolicy dnsPolicy"
     " terminationMessagePolicy scheme preemptionPolicy health resourceID resourceName"
@@ -195,7 +195,7 @@ class _Redaction:
         if isinstance(value, dict):
             if key == "settings":
                 return {name: self._setting(name, setting) for name, setting in value.items()}
-            by_name = key in _MAPS_BY_NAME
+            by_name = key in _MAPS_BY_NAME or within in _MAPS_BY_NAME  # of pods, of containers
             value = self._without_strangers(value)
             return {
                 self.pseudonyms.name(name) if by_name else name: self._json(inner, name, key)

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.cli.main import cli
+from kubeledger.cpumanager.records import CpuManagerStarted, CpuManagerStateRead
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.lifecycle.records import ReasonReported
-from kubeledger.machine import Record
+from kubeledger.machine import Body, Record
+from kubeledger.memorymanager.records import MemoryBlock, MemoryManagerStateRead
 from kubeledger.query.pseudonyms import Pseudonyms, key_of_passphrase
 from kubeledger.query.redaction import redacted
 from kubeledger.replay.histories import History, histories_of_ledger, histories_of_recording
@@ -23,6 +25,7 @@ from kubeledger.verify.finding import Finding
 from kubeledger.wire.codec import kind_of
 from tests.ledger.making import batch, ledger_of
 from tests.recordings import import_recording
+from tests.verify.histories import scene
 
 KEY = b"a key of some length"
 NAMES = {
@@ -222,3 +225,26 @@ def test_any_text_is_replaced_whole(text: str) -> None:
 def test_a_passphrase_gives_a_key() -> None:
     """Always the same one, and no other's."""
     assert key_of_passphrase("x") == key_of_passphrase("x") != key_of_passphrase("y")
+
+
+def test_state_files_of_cpus_and_memory() -> None:
+    """UIDs and names of containers are keys there; sets of CPUs, nodes and sizes stay."""
+    block = MemoryBlock(numa_nodes=(0, 1), type="hugepages-1Gi", size_bytes=77)
+    bodies: list[Body] = [
+        CpuManagerStateRead(
+            policy="static", default_cpu_set="0-1", checksum=1, checksum_ok=True,
+            assignments={"secret-uid": {"secret-name": "2-3,5"}},
+        ),
+        MemoryManagerStateRead(
+            policy="Static", checksum=1, checksum_ok=True,
+            assignments={"secret-uid": {"secret-name": (block,)}},
+        ),
+        CpuManagerStarted(
+            policy="static", reserved_cpu_set="0,4", options=("FullPhysicalCPUsOnly",)
+        ),
+    ]  # fmt: skip
+    records = scene(*((float(at_s), body) for at_s, body in enumerate(bodies)))
+    text = b"".join(redacted(lambda: iter(records), bytes(32))).decode()
+    assert "secret" not in text
+    for kept in ('"2-3,5"', "hugepages-1Gi", '"numa_nodes":[0,1]', '"0,4"', "FullPhysicalCPUsOnly"):
+        assert kept in text

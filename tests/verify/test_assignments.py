@@ -18,7 +18,13 @@ from kubeledger.cpumanager.records import (
     CpuStateRefused,
 )
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import PodConfigChanged, PodListed, PodTerminated
+from kubeledger.lifecycle.records import (
+    ContainerStarted,
+    PodAdmitted,
+    PodConfigChanged,
+    PodListed,
+    PodTerminated,
+)
 from kubeledger.machine import Body, Record
 from kubeledger.memorymanager.records import (
     MemoryAllocated,
@@ -195,6 +201,28 @@ def test_cpus_that_are_not_given_back(
     expected = {"pod_uid": "b", "container": "c", "cpu_set": "4-5"}
     told = [(finding.subject, finding.expected) for finding in found]
     assert told == ([("container/ns/b/c", expected)] if missed else [])
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict"), [("1.30.14", "impossible"), ("1.20.2", "unverifiable")]
+)
+def test_a_release_by_a_living_pod(version: str, verdict: str) -> None:
+    """Up to 1.20 a container that could not be moved to its CPUs gave them back."""
+    kubelet = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    alive = ContainerStarted(
+        namespace="ns", pod="b", pod_uid="b", container="c", container_id="x", sandbox=False
+    )
+    steps = [
+        (0, kubelet),
+        (0.1, CPU_START),
+        (0.2, listed("b")),
+        (0.3, PodAdmitted(namespace="ns", pod="b", pod_uid="b")),
+        (2, given("b", "4-5", "0-3,6-7")),
+        (3, alive),
+        (9, back("b", "4-5", "0-7")),
+        (90, ended("b")),
+    ]
+    assert verdicts(scene(*steps))[-1] == verdict
 
 
 def test_a_log_that_begins_late() -> None:

@@ -245,7 +245,9 @@ class CpuAssignmentVerifier(Verifier):
             )
             self._found(record, "impossible", about, _RELEASE, why, seqs,
                         expected=expected, recorded=recorded)  # fmt: skip
-        elif alive := self._pods.surely_alive(state, uid, record.ts_ns):
+        elif facts.cpus_kept_on_failed_update and (
+            alive := self._pods.surely_alive(state, uid, record.ts_ns)
+        ):
             why = f"CPUs are taken from pods that are not active any more, and {alive}"
             self._found(record, "impossible", about, _RELEASE, why, seqs, recorded=recorded)
         elif (ended := self._pods.inactive(state, uid)) is None or cpus is None:
