@@ -296,7 +296,7 @@ class EntryReader:
     def _hand_on(self, line: LogLine, calls: tuple[Call, ...]) -> None:
         """An entry for its handlers; an event that was not sent, for those of events."""
         if line.message == OCCURRED:
-            self._events.logged()
+            self._events.logged(line)
         elif line.file == "event.go" and line.message.startswith(SENT_BEGIN):
             text = line.message if line.values is None else str(line.values.get("event", ""))
             route = self._router.structured(line.file, OCCURRED)

@@ -65,6 +65,13 @@ _DATE = re.compile(
     r"time\.Date\((\d{4}), time\.(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), time\.(?:Local|UTC)\)"
 )
 _STAMP = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ")
+_KUBELETS = frozenset(
+    (
+        *("BackOff", "Created", "Evicted", "Failed", "FailedMount", "Killing", "Pulled", "Pulling"),
+        *("NodeHasSufficientMemory", "NodeReady", "Started", "Unhealthy"),
+    )
+)
+"""Reasons that only the kubelet gives, and gives often."""
 _IDS_MAX = 10_000
 _LATE_NS = NS_PER_S
 """Lines this late are still read in the order of their times."""
@@ -77,9 +84,12 @@ class SentEvents:
         self._are_logged = False
         self._told: dict[tuple[str, int], None] = {}
 
-    def logged(self) -> None:
-        """The log tells events as they occur: what is sent of them later is no news."""
-        self._are_logged = True
+    def logged(self, line: LogLine) -> None:
+        """The log tells events as they occur: what is sent of them later is no news.
+
+        Controllers in the kubelet's process log theirs at any verbosity.
+        """
+        self._are_logged |= (line.values or {}).get("reason") in _KUBELETS
 
     def read(self, line: LogLine, text: str) -> bool:
         """Turn a line that holds an event into ``Event occurred``, at the time of the event.
