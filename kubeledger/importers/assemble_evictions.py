@@ -188,7 +188,9 @@ class EvictionsAssembler(Assembler):
             waiting = eviction.waiting
             if waiting.due_ns <= now_ns or waiting.fact is None:
                 del self._open[pod]
-                if waiting.tentative:
+                if eviction.earlier is not None:
+                    self._open[pod] = eviction.earlier
+                elif waiting.tentative:
                     pod.evicting, pod.eviction = False, None
 
     def _withdraw(self, pod: PodLink, eviction: OpenEviction) -> None:
@@ -286,17 +288,19 @@ class EvictionsAssembler(Assembler):
     # -- what became of it --------------------------------------------------------------------
 
     def _done(self, line: LogLine, ref: PodRef | None, done: bool) -> None:
-        if ref is not None:
-            pod = self._links.pod(self.context, ref, line)
-            self._tell(
-                pod,
-                line,
-                evicted=done,
-                message=message_in_statuses(self.context.pods.get(pod.uid or "")),
-            )
-            eviction = self._open.pop(pod, None)
-            if eviction is not None:
-                eviction.waiting.settle()
+        if ref is None:
+            return
+        pod = self._links.pod(self.context, ref, line)
+        newest = self._open.get(pod)
+        ended = newest and newest.ended(line.ts_ns, done=done)
+        message = message_in_statuses(self.context.pods.get(pod.uid or ""))
+        self._tell(pod, line, of=ended, evicted=done, message=message)
+        ended = ended or self._open.get(pod)
+        if ended is not None:
+            ended.waiting.settle()
+            left = self._open.pop(pod).without(ended)
+            if left is not None:
+                self._open[pod] = left
 
     def _evicting(self, line: LogLine) -> None:
         values = line.values or {}
@@ -350,7 +354,8 @@ class EvictionsAssembler(Assembler):
         fact = Fact(ts_ns, body, evidence, reclaim.fact if reclaim is not None else None)
         waiting = self._links.queue.hold(fact, _KILL_WAIT_NS)
         waiting.tentative = True
-        eviction = self._open[pod] = OpenEviction(waiting, fact, reclaim)
+        eviction = OpenEviction(waiting, fact, reclaim, self._open.get(pod))
+        self._open[pod] = eviction
         pod.evicting, pod.eviction = True, fact
         return eviction
 
@@ -359,11 +364,12 @@ class EvictionsAssembler(Assembler):
         pod: PodLink,
         line: LogLine,
         *,
+        of: OpenEviction | None = None,
         message: str | None = None,
         evicted: bool | None = None,
     ) -> None:
         """Take down what a line tells of an eviction; its first line opens the fact."""
-        eviction = self._open.get(pod)
+        eviction = of or self._open.get(pod)
         if eviction is None and pod.eviction is not None:
             return  # all of it was told
         eviction = eviction or self._decide(pod, line.ts_ns, (line.evidence,), None)

@@ -117,6 +117,7 @@ class LifecycleAssembler(Assembler):
         handlers["Pod is terminated and will need no more status updates"] = self._gone
         handlers["Pod fully terminated and removed from etcd"] = self._gone
         handlers["Generated pod name"] = self._named
+        handlers["Topology Admit Handler"] = self._named
         return handlers
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
@@ -187,8 +188,13 @@ class LifecycleAssembler(Assembler):
         return self._release(line)
 
     def _named(self, line: LogLine) -> Facts:
-        """A manifest's pod gets its UID a moment before its ADD, which holds only the name."""
-        ref = structured_pod((line.values or {}).get("pod"), (line.values or {}).get("podUID"))
+        """The UID, which the ADD does not tell: of a manifest's pod a moment before it.
+
+        From 1.28 to 1.30 the first admit handler tells it, right behind the ADD.
+        """
+        values = line.values or {}
+        name = {"namespace": values.get("podNamespace"), "name": values.get("podName")}
+        ref = structured_pod(values.get("pod") or name, values.get("podUID"))
         if ref is not None and ref.uid is not None:
             self._links.pod(self.context, ref, line)
         return ()

@@ -14,6 +14,7 @@ from kubeledger.importers.holdback import Waiting
 from kubeledger.importers.links import PodLink
 from kubeledger.importers.podref import PodRef
 from kubeledger.lifecycle.records import PodEvicted
+from kubeledger.units import NS_PER_S
 
 __all__ = ["OpenEviction", "Reclaim", "chosen"]
 
@@ -44,12 +45,46 @@ class Reclaim:
 
 
 class OpenEviction:
-    """An eviction whose end is open; tentative while nothing but the ranking tells of it."""
+    """An eviction whose end is open; tentative while nothing but the ranking tells of it.
 
-    def __init__(self, waiting: Waiting, fact: Fact, reclaim: Reclaim | None) -> None:
+    Attributes:
+        earlier: one of the same pod that is open, too: the manager's loop and the notifiers of
+            memory thresholds each wait for the pod that they chose.
+    """
+
+    def __init__(
+        self, waiting: Waiting, fact: Fact, reclaim: Reclaim | None, earlier: OpenEviction | None
+    ) -> None:
         self.waiting = waiting
         self.fact = fact
         self.reclaim = reclaim
+        self.earlier = earlier
+
+    def ended(self, ts_ns: int, *, done: bool) -> OpenEviction:
+        """Which of the pod's open evictions a line about an end is of.
+
+        All that wait for the pod are told of its end, the first one first. The wait that is
+        given up is the one that lasted as long as killPodNow waits: 10 s, or half as long again
+        as the grace period that overrides the pod's own.
+        """
+        every = [self]
+        while every[-1].earlier is not None:
+            every.append(every[-1].earlier)
+        if done:
+            return every[-1]
+        return min(every, key=lambda each: abs(ts_ns - each.fact.ts_ns - each._patience_ns()))
+
+    def _patience_ns(self) -> int:
+        body = cast(PodEvicted, self.fact.body)
+        grace_s = body.grace_period_s if body.threshold_kind == "soft" else 0
+        return max(10 * NS_PER_S, (grace_s or 0) * NS_PER_S * 3 // 2)
+
+    def without(self, ended: OpenEviction) -> OpenEviction | None:
+        """The open evictions that are left when one has ended."""
+        if ended is self:
+            return self.earlier
+        self.earlier = self.earlier and self.earlier.without(ended)
+        return self
 
     def explain(self, message: str, rounds: EvictionRounds) -> None:
         """Take down the message, and what it tells of the threshold."""

@@ -167,11 +167,18 @@ class Links:
             self.admitting = []
 
     def added_pod(self, context: BundleContext, ref: PodRef, line: LogLine) -> PodLink:
-        """The pod of an ADD: a new instance when the one of that name was removed."""
+        """The pod of an ADD: a new instance when the one of that name was removed.
+
+        Only a static pod comes back with the UID that it had.
+        """
         named = self._by_name.get((ref.namespace, ref.name))
+        link = None
         if named is not None and named.removed and ref.uid is None:
             del self._by_name[ref.namespace, ref.name]
-        link = self.pod(context, ref, line)
+            known = context.uid_of(ref.namespace, ref.name, line.ts_ns)
+            if known == named.uid and not named.is_static:
+                link = self._make(ref)
+        link = link or self.pod(context, ref, line)
         link.removed, link.deleted = False, None
         return link
 

@@ -288,6 +288,25 @@ def test_a_refused_pod_is_not_asked_again_unless_it_is_static() -> None:
     assert len(of(tell(world(), static), PodAdmitted)) == 1
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_pod_with_the_name_of_one_that_was_removed_is_another(told: bool) -> None:
+    """Its own UID is told by the admit handler from 1.28 on; it never has that of the first."""
+    log = []
+    for minute, uid in (("00", UID), ("01", UID_B)):
+        name = f'podUID="{uid}" podNamespace="shop" podName="a"' if told else ""
+        log += [
+            _add_structured(f"10:{minute}:00.0", source="api"),
+            klog(f"10:{minute}:00.1", "topology_manager.go", f'"Topology Admit Handler" {name}'),
+            _event(f"10:{minute}:00.2", "TopologyAffinityError", "no"),
+            klog(
+                f"10:{minute}:10.0", "kubelet.go", '"SyncLoop REMOVE" source="api" pods=["shop/a"]'
+            ),
+            klog(f"10:{minute}:10.1", "kubelet.go", f'"SyncPod exit" pod="shop/a" podUID="{uid}"'),
+        ]
+    rejected = of(tell(world(), log), PodRejected)
+    assert [body.pod_uid for body in rejected] == ([UID, UID_B] if told else [None, None])
+
+
 def test_a_mirror_pod_is_not_asked() -> None:
     """A mirror pod is not asked."""
     log = [_add_structured("10:00:00.0"), klog("10:00:00.1", "x.go", "filler")]

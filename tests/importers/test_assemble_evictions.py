@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kubeledger.eviction.records import NodeConditionsChanged, ReclaimAttempted
 from kubeledger.importers.facts import Fact
 from kubeledger.lifecycle.records import ContainerKilled, PodEvicted, PodRejected
@@ -167,7 +169,7 @@ def _round(clock: str, available: str, satisfied: str, conditions: str = "") -> 
     lines = [_manager(f"{clock}.0", '"Eviction manager: synchronize housekeeping"')]
     for log, quantities in (
         ("reclaim not satisfied", "1Gi 2Gi"),
-        ("grace periods sat", satisfied),
+        ("grace periods satisfied", satisfied),
         ("updated stats", satisfied),
     ):
         lines += [
@@ -206,3 +208,36 @@ def test_the_threshold_is_told_by_the_rounds_before() -> None:
     assert told == ("memory.available", 2 << 30, "soft", 900 << 20, 1, at("09:59:50.1"))
     (condition,) = of(facts, NodeConditionsChanged)
     assert (condition.conditions, condition.observed) == (("MemoryPressure",), ("MemoryPressure",))
+
+
+@pytest.mark.parametrize(
+    ("ends", "evicted"),
+    [
+        # Both waited for the same end.
+        ([("10:00:03.0", "is evicted successfully")] * 2, [True, True]),
+        # The hard one waits for 10 s, the soft one, with 12 s of grace, for 18 s.
+        (
+            [("10:00:11.5", "failed to evict"), ("10:00:12.0", "is evicted successfully")],
+            [True, False],
+        ),
+    ],
+)
+def test_a_pod_chosen_again_while_it_ends(ends: list[tuple[str, str]], evicted: list[bool]) -> None:
+    """The manager's loop and a notifier of a threshold wait for it: each is told the end."""
+    chosen = f'"Evicting pod" pod="shop/a" podUID="{UID}" message="{LOW}Threshold quantity: '
+    grace = f'"Pod terminating with grace period" pod="shop/a" podUID="{UID}" gracePeriod=12'
+    log = [
+        _manager("09:59:40.0", '"Eviction manager: synchronize housekeeping"'),
+        *_round("09:59:50", "950Mi", "1Gi"),
+        *_round("10:00:00", "900Mi", "1Gi 2Gi"),
+        _manager("10:00:00.5", f'{chosen}2Gi, available: 900Mi. "'),
+        klog("10:00:00.6", "kubelet.go", grace),
+        *_round("10:00:01", "900Mi", "1Gi 2Gi"),
+        _manager("10:00:01.4", '"Eviction manager: attempting to reclaim" resourceName="memory"'),
+        _manager("10:00:01.4", '"Eviction manager: pods ranked for eviction" pods=["shop/a"]'),
+        _manager("10:00:01.5", f'{chosen}1Gi, available: 900Mi. "'),
+        *(_manager(clock, f'"Eviction manager: pod {how}" pod="shop/a"') for clock, how in ends),
+    ]
+    bodies = of(_told(log), PodEvicted)
+    assert [body.threshold_kind for body in bodies] == ["soft", "hard"]
+    assert [body.evicted for body in bodies] == evicted
