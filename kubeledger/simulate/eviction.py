@@ -13,7 +13,6 @@ from kubeledger.eviction.decisions import EvictionConfig
 from kubeledger.eviction.messages import REASON, node_condition_message
 from kubeledger.eviction.observations import make_signal_observations
 from kubeledger.eviction.reclaim import ReclaimFunction
-from kubeledger.eviction.signals import RESOURCE_OF
 from kubeledger.eviction.summary import (
     ContainerStats,
     FsStats,
@@ -33,6 +32,13 @@ from kubeledger.kube.pod import Toleration
 from kubeledger.simulate.cgroup_values import MOST_PIDS
 from kubeledger.simulate.config import duration_ns, integer, table
 from kubeledger.simulate.disks import DiskSpace, container_usage, disk_space, uses_anything
+from kubeledger.simulate.eviction_records import (
+    eviction_body,
+    write_conditions,
+    write_reclaim,
+    write_spared,
+    write_usage,
+)
 from kubeledger.simulate.world import SimPod
 from kubeledger.units import NS_PER_S
 
@@ -76,6 +82,8 @@ class EvictionLoop:
         )
         self._manager = EvictionManager(config, sim.profile)
         self._seqs: dict[str, int] = {}
+        self._conditions: tuple[str, ...] = ()
+        self._after: list[Summary] = []
 
     def start(self) -> None:
         """The rounds begin."""
@@ -124,33 +132,46 @@ class EvictionLoop:
         """
         sim = self._sim
         active = {pod.uid: pod for pod in sim.world.active_pods()}
-        _, decision = self._manager.synchronize(
-            sim.schedule.now_ns,
-            self._observe(),
-            [pod.api for pod in active.values()],
-            self._reclaim,
+        self._after.clear()
+        summary = self._observe()
+        found, decision = self._manager.synchronize(
+            sim.schedule.now_ns, summary, [pod.api for pod in active.values()], self._reclaim
         )
+        write_conditions(sim.journal, found, self._conditions)
+        self._conditions = found.node_conditions
         threshold = decision.threshold
-        resource = None if threshold is None else RESOURCE_OF[threshold.signal]
         cause = None if threshold is None else self._seqs[threshold.signal]
+        if decision.ranking or decision.evicted:
+            write_usage(sim.journal, sim.schedule.now_ns, summary)
+        if threshold is not None:
+            cause = write_reclaim(sim.journal, found, decision, active, cause)
+            for after in self._after:
+                self._tell(after)
+            write_spared(sim.journal, decision, active, cause)
         evicted = [active[each.pod.metadata.uid or ""] for each in decision.evicted]
         for pod, each in zip(evicted, decision.evicted, strict=True):
-            self._kubelet.pods.evict(
-                pod, REASON, each.message.text, resource, cause, grace_s=each.grace_period_s
-            )
+            body = eviction_body(pod, found, decision, each, sim.profile)
+            self._kubelet.pods.evict(pod, body, REASON, cause, grace_s=each.grace_period_s)
         return evicted
 
     def _reclaim(self, threshold: Threshold, functions: Sequence[ReclaimFunction]) -> Summary:
         """Free what the node can do without; containers are removed when they end anyway."""
         if ReclaimFunction.IMAGES in functions:
             self._kubelet.images.delete_unused(self._seqs.get(threshold.signal))
-        return self._observe()
+        summary = self._summary()
+        self._after.append(summary)
+        return summary
 
     # -- statistics ----------------------------------------------------------------------------
 
     def _observe(self) -> Summary:
         """Read the statistics, and write down what the signals say."""
         summary = self._summary()
+        self._tell(summary)
+        return summary
+
+    def _tell(self, summary: Summary) -> None:
+        """Write down what the signals say."""
         readings = make_signal_observations(summary, self._sim.profile.eviction)
         for name in sorted(readings):
             reading = readings[name]
@@ -159,7 +180,6 @@ class EvictionLoop:
                     signal=name, available=reading.available, capacity=reading.capacity
                 )
             )
-        return summary
 
     def _summary(self) -> Summary:
         """The statistics of the node, and of pods that have run."""

@@ -122,38 +122,21 @@ class PodLoop:
         return () if worker is None else worker.published
 
     def evict(
-        self,
-        pod: SimPod,
-        reason: str,
-        message: str,
-        resource: str | None,
-        cause: int | None,
-        *,
-        grace_s: int = 0,
+        self, pod: SimPod, body: PodEvicted, reason: str, cause: int | None, *, grace_s: int = 0
     ) -> int:
         """Kill a pod for the eviction manager; ``grace_s`` is what that gives it.
 
         Returns:
             seq of the record.
         """
-        seq = self._kubelet.sim.journal.write(
-            PodEvicted(
-                namespace=pod.namespace,
-                pod=pod.name,
-                pod_uid=pod.uid,
-                resource=resource,
-                message=message,
-                evicted=True,
-            ),
-            cause=cause,
-        )
+        seq = self._kubelet.sim.journal.write(body, cause=cause)
         self._worker(pod).end(
             Ending(
                 reason="evicted",
                 cause=seq,
                 grace_s=grace_s,
                 status_reason=reason,
-                status_message=message,
+                status_message=body.message or "",
             )
         )
         return seq

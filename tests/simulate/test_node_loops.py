@@ -27,12 +27,14 @@ from kubeledger.simulate.plan import (
     Usage,
 )
 from kubeledger.units import NS_PER_S
+from kubeledger.verify import Finding
 from tests.simulate.scenes import (
     GIB,
     IMAGE,
     VERSIONS,
     bad,
     container,
+    outcomes,
     plan,
     planned,
     records,
@@ -224,6 +226,14 @@ def test_pressure_keeps_best_effort_pods_out(version: str) -> None:
     assert refused.message == "The node had condition: [MemoryPressure]. "
 
 
+def eviction_verdicts(found: list[Record]) -> set[str]:
+    """Of all that the eviction manager decided."""
+    ours = (PodEvicted.kind, "eviction.")
+    return {
+        o.verdict for o in outcomes(found) if isinstance(o, Finding) and o.kind.startswith(ours)
+    }
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_soft_threshold_waits(version: str) -> None:
     """It has to be met for its grace period."""
@@ -243,6 +253,7 @@ def test_a_soft_threshold_waits(version: str) -> None:
     evicted = next(r for r in found if isinstance(r.body, PodEvicted))
     assert 90 <= (evicted.ts_ns - scene.start_ns) / NS_PER_S - 100 < 111
     assert not bad(found)
+    assert eviction_verdicts(found) == {"match"}
 
 
 @pytest.mark.parametrize("dedicated", [False, True])
@@ -267,6 +278,7 @@ def test_disk_pressure_reclaims_first(version: str, dedicated: bool) -> None:
     assert {body.pass_ for body in of(found, ImageDeleted)} == {"all"}
     assert len(of(found, ImageDeleted)) == 6
     assert not of(found, PodEvicted)
+    assert eviction_verdicts(found) == {"match"}
     names = {body.signal for body in of(found, EvictionSignalObserved)}
     assert ("containerfs.available" in names) is (version == "1.36.2")
     assert not bad(found)
@@ -278,6 +290,7 @@ def test_a_pod_over_its_own_limit(version: str) -> None:
     small = container(limits={"ephemeral-storage": "1Gi"})
     found = records(plan(planned("web", small, scripts=hungry(0, disk=2 * GIB)), version=version))
     (evicted,) = of(found, PodEvicted)
+    assert eviction_verdicts(found) == {"match"}
     assert evicted.resource is None
     assert "limit of containers 1Gi. " in evicted.message
     assert of(found, PodTerminated)

@@ -24,7 +24,7 @@ from kubeledger.eviction.thresholds import Threshold
 from kubeledger.eviction.usage import storage_limit
 from kubeledger.kube.pod import Pod
 from kubeledger.kube.quantity import Quantity, QuantityError, value_of
-from kubeledger.lifecycle.graceperiod import MINIMUM_GRACE_S
+from kubeledger.lifecycle.graceperiod import overridden_grace_s
 from kubeledger.profile.resolve import KubeletProfile
 
 __all__ = ["grace_periods", "limit_messages", "said_again", "used_by_containers"]
@@ -40,11 +40,11 @@ def grace_periods(profile: KubeletProfile, override_s: int, pod: Pod) -> tuple[i
 
     The pod worker tells its own number; the runtime is told at least two seconds.
     """
-    facts = profile.lifecycle
+    facts, own = profile.lifecycle, pod.spec.termination_grace_period_seconds
     given = override_s
     if facts.pod_worker_gives_grace:
-        given = max(override_s or pod.spec.termination_grace_period_seconds or 0, 1)
-    return (given, max(given, MINIMUM_GRACE_S)) if facts.minimum_grace_after_override else (given,)
+        given = max(override_s or own or 0, 1)
+    return given, overridden_grace_s(facts, override_s, own)
 
 
 def used_by_containers(message: str) -> int | None:

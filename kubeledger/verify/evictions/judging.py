@@ -101,8 +101,12 @@ def met_rulings(
         yield from _told_rulings(threshold, claim)
         return
     why = threshold_says(threshold, reading)
+    # Whether the last milliseconds of a grace period are over is no question of the records.
+    over = {world.state for world in belief.worlds if world.state and world.state.satisfied}
     for world in belief.worlds:
         met = world.state
+        if met is not None and met._replace(satisfied=True) in over and not met.satisfied:
+            continue
         if met is None:
             why = threshold_says(threshold, reading)
             yield Ruling(allowed=False, why=why, assumes=world.assumes, inputs=inputs)

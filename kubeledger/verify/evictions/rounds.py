@@ -198,6 +198,7 @@ class Conditions:
     Attributes:
         sure: reported in every world.
         possible: reported in some.
+        open: those of them that not only the last milliseconds of the period leave open.
     """
 
     def __init__(self, *, seen_from_ns: int | None) -> None:
@@ -207,6 +208,7 @@ class Conditions:
         if seen_from_ns is not None:
             self._possible = dict.fromkeys(set(CONDITION_OF.values()), seen_from_ns)
         self.sure: frozenset[str] = frozenset()
+        self.open: frozenset[str] = frozenset()
         self.possible: frozenset[str] = frozenset()
 
     def learn(self, ts_ns: int, reported: Iterable[str], observed: Iterable[str]) -> None:
@@ -217,6 +219,7 @@ class Conditions:
                 del times[name]
             times.update(dict.fromkeys(observed, ts_ns))
         self.sure = self.possible = told
+        self.open = frozenset()
 
     def step(
         self, ts_ns: int, thresholds: Mapping[Threshold, Belief[Met | None]], period_ns: int
@@ -234,6 +237,11 @@ class Conditions:
         )
         self.possible = frozenset(
             name for name, at in self._possible.items() if ts_ns - at - CLOCK_NS < period_ns
+        )
+        self.open = frozenset(
+            name
+            for name in self.possible - self.sure
+            if self._sure.get(name) != self._possible[name]
         )
 
 

@@ -140,10 +140,10 @@ class EvictionVerifier(RuleVerifier):
         sure, possible = rounds.conditions.sure, rounds.conditions.possible
         fields = {"conditions": sorted(reported)}
         said = f"the node reports {names_of(reported)}: "
-        if reported == sure == possible:
+        if sure <= reported <= possible and not rounds.conditions.open:
             rulings = [Ruling(allowed=True, expected=fields, why=said + self._condition_why())]
         elif sure <= reported <= possible:
-            assumes = (f"whether thresholds of {names_of(possible - sure)} were met before",)
+            assumes = (f"whether thresholds of {names_of(rounds.conditions.open)} were met before",)
             rulings = [
                 Ruling(allowed=False, why=f"{said}it may report {names_of(sure)}"),
                 Ruling(allowed=True, expected=fields, why=said, assumes=assumes),
