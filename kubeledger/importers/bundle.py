@@ -11,7 +11,7 @@ from kubeledger.importers.collect import Collected
 from kubeledger.importers.detect import FORMATS, LOG_FORMATS, Detected, detect
 from kubeledger.importers.findings import Finding
 from kubeledger.importers.log_survey import LogSurvey, survey_log
-from kubeledger.importers.node_lines import NodeLines
+from kubeledger.importers.node_lines import NodeLines, same_machine
 from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
 
@@ -184,6 +184,9 @@ def drop_copies(bundle: Bundle) -> None:
 
 def _overlap(log: LogSurvey, other: LogSurvey) -> bool:
     if not (log.first_stamp and log.last_stamp and other.first_stamp and other.last_stamp):
+        return False
+    hosts, others = log.writers.hosts, other.writers.hosts
+    if hosts and others and not any(same_machine(a, b) for a in hosts for b in others):
         return False
     return log.first_stamp <= other.last_stamp and other.first_stamp <= log.last_stamp
 

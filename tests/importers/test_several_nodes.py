@@ -15,7 +15,7 @@ from kubeledger.importers.api import ImportReport, import_sources
 from kubeledger.importers.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.lifecycle.records import PodListed, ReasonReported
-from kubeledger.node.records import KubeletStarted
+from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.prober.records import ProbeExecuted
 from tests.importers.node_files import log_text, pod, write_node
 from tests.importers.test_bundle import EVENT, write
@@ -170,6 +170,42 @@ def test_lists_of_the_cluster(tmp_path: Path, in_directories: bool) -> None:
     for node in (A, B):
         assert [body.pod for body in told(ledger, node, PodListed)] == [f"web-{node}"]
         assert len(told(ledger, node, ReasonReported)) == 1
+
+
+def test_must_gather(tmp_path: Path) -> None:
+    """Interleaved journals of masters and workers; the cluster's objects lie beside them."""
+    root = tmp_path / "must-gather.local.1"
+    logs = root / "quay-io-x/host_service_logs"
+    write(logs / "masters/kubelet_service.log", interleaved(WRAPPINGS["short-precise"]))
+    worker = [f"Nov 21 03:01:01.000000 w1 kubenswrapper[9]: {line}\n" for line in journal(A)[:3]]
+    write(logs / "workers/kubelet_service.log", "".join(worker))
+    scoped = root / "quay-io-x/cluster-scoped-resources/core/nodes"
+    spaces = root / "quay-io-x/namespaces/default"
+    pods = []
+    for node in (A, B, "w1", "w2"):
+        name = {"metadata": {"name": node}, "status": {"capacity": {"cpu": "4"}}}
+        write(scoped / f"{node}.yaml", json.dumps({"kind": "Node", "apiVersion": "v1", **name}))
+        each = pod(f"web-{node}", node)
+        each["metadata"] |= {"annotations": {}, "uid": f"uid-{node}"}
+        pods.append(each)
+        single = json.dumps({"kind": "Pod", "apiVersion": "v1", **each})
+        write(spaces / f"pods/web-{node}/web-{node}.yaml", f"{single}\n")
+        write(
+            spaces / f"pods/web-{node}/app/app/logs/current.log",
+            "I1121 03:01:01.000000 1 a.go:1] x\n",
+        )
+    listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}
+    write(spaces / "core/pods.yaml", json.dumps({**listed, "items": pods}))
+    events = {"kind": "EventList", "apiVersion": "v1", "items": [_event(B), _event("w2")]}
+    write(spaces / "core/events.yaml", json.dumps(events))
+    _, ledger = run(tmp_path, root)
+    assert ledger.nodes() == [A, B, "w1"]
+    for node in ledger.nodes():
+        assert {body.pod for body in told(ledger, node, PodListed)} == {f"web-{node}"}
+        assert len(told(ledger, node, NodeObserved)) == 1
+    ticks = [len(told(ledger, node, ProbeExecuted)) for node in ledger.nodes()]
+    assert ticks == [19, 19, 0]
+    assert [len(told(ledger, node, ReasonReported)) for node in ledger.nodes()] == [0, 1, 0]
 
 
 def test_lists_come_first(tmp_path: Path) -> None:
