@@ -216,7 +216,8 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             self.drop_before(fact.ts_ns)
 
     def _refuse_state(self, line: LogLine, error: str) -> None:
-        self.queue.add(Fact(line.ts_ns, CpuStateRefused(error=error), (line.evidence,)))
+        fact = Fact(line.ts_ns, CpuStateRefused(error=error), (line.evidence,))
+        self.context.links.refused_state = self.queue.add(fact)
 
     def _allocate(self, subject: Subject | None) -> None:
         self._allocation = None if subject is None else _Allocation(subject)

@@ -28,7 +28,7 @@ from kubeledger.importers.podref import (
 )
 from kubeledger.lifecycle.records import PodTerminating
 from kubeledger.node.records import KubeletExited
-from kubeledger.units import whole_number
+from kubeledger.units import NS_PER_S, whole_number
 
 __all__ = ["EndingsAssembler"]
 
@@ -182,5 +182,8 @@ class EndingsAssembler(Assembler):
         message = f"{line.message}: {error}" if error else line.message
         reason: Literal["error", "fatal"] = "fatal" if line.severity == "F" else "error"
         body = KubeletExited(pid=line.pid, reason=reason, message=message)
-        self._links.queue.add(Fact(line.ts_ns, body, (line.evidence,)))
+        refused = self._links.refused_state
+        if refused is not None and line.ts_ns - refused.ts_ns > NS_PER_S:
+            refused = None
+        self._links.queue.add(Fact(line.ts_ns, body, (line.evidence,), refused))
         return self._release(line)

@@ -148,7 +148,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
                 expected=found.expected,
             )
             evidence = (line.evidence, found.line.evidence)
-        self.queue.add(Fact(line.ts_ns, body, evidence))
+        self.context.links.refused_state = self.queue.add(Fact(line.ts_ns, body, evidence))
 
     def _allocate(self, line: LogLine) -> None:
         if line.file == _POLICY:

@@ -128,6 +128,7 @@ class Links:
         misplaced: ID that a line tells of the pod with that UID, and that is another pod's ->
             the real one; None where that is not known.
         removed_images: removals of images so far.
+        refused_state: the last state file that the CPU manager or the memory manager refused.
     """
 
     def __init__(self) -> None:
@@ -140,6 +141,7 @@ class Links:
         self.altered: dict[str, str] = {}
         self.misplaced: dict[tuple[str, str], str | None] = {}
         self.removed_images: list[Fact] = []
+        self.refused_state: Fact | None = None
         self._told_altered: set[str] = set()
         self._by_uid: dict[str, PodLink] = {}
         self._by_name: dict[tuple[str, str], PodLink] = {}

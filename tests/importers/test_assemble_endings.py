@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kubeledger.importers.assemble_memory import MemoryAssembler
 from kubeledger.importers.facts import Fact
 from kubeledger.lifecycle.records import ContainerKilled, PodTerminating
 from kubeledger.node.records import KubeletExited
+from tests.importers.feeding import log_line
 from tests.importers.pod_world import container, facts_of, klog, know_pod, of, tell, values, world
 
 UID = "aaaaaaaa-0000-4000-8000-00000000000a"
@@ -134,3 +136,16 @@ def test_a_kubelet_that_gives_up(line: str, reason: str, message: str | None) ->
     (body,) = of(_told(text), KubeletExited)
     assert body.reason == reason
     assert body.message == (message or line)
+
+
+@pytest.mark.parametrize(("clock", "linked"), [("10:00:00.1", True), ("10:00:02.1", False)])
+def test_a_kubelet_that_gives_up_over_a_state_file(clock: str, linked: bool) -> None:
+    """It follows from the refusal that was told just before."""
+    context = world()
+    message = '"Invalid state, please drain node and remove policy state file" err="x"'
+    line = log_line(klog("10:00:00.0", "policy_static.go", message))
+    (refusal,) = MemoryAssembler(context).structured()[line.message](line) or ()
+    refusal.seq = 0
+    exit_line = klog(clock, "kubelet.go", '"Failed to start ContainerManager" err="x"')
+    (ended,) = facts_of(tell(context, [exit_line]), KubeletExited)
+    assert ended.cause is (refusal if linked else None)
