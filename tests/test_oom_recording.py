@@ -10,8 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.importers.api import import_sources
+from kubeledger.ledger.ledger import Ledger
 from kubeledger.machine import Record
 from kubeledger.oom.records import OutOfMemory, ProcessKilled
+from kubeledger.replay.histories import histories_of_ledger
 from tests.recordings import extract
 from tests.verify.histories import changed, findings, recorded
 
@@ -113,7 +116,7 @@ def test_a_lie_about_another_process() -> None:
     """With which that one would have been killed; not with so few pages that it may be a race."""
     record, body, cause = _last()
     victim = next(task for task in cause.tasks or () if task.pid == body.pid)
-    for pages, verdict in ((1, "match"), (60, "admissible"), (4000, "impossible")):
+    for pages, verdict in ((1, "match"), (900, "admissible"), (4000, "impossible")):
         tasks = tuple(
             task
             if task.pid == victim.pid
@@ -174,3 +177,23 @@ def test_without_the_table() -> None:
     told = findings(_with_report(tasks=None), kind=ProcessKilled.kind)
     (found,) = [f for f in told if f.seq == record.seq]
     assert found.missing == ("the kernel's report with its table of processes",)
+
+
+def test_the_same_kills_in_several_files_are_told_once(tmp_path: Path) -> None:
+    """As ``dmesg`` and a system's log hold them; the recording's own file is the fuller one."""
+    directory = extract(RECORDING, tmp_path)
+    lines = (directory / "kernel.log").read_text().splitlines()
+    other = [
+        f"Nov 22 {line[11:19]} node-e kernel: {line.partition(' ')[2]}"
+        for line in lines
+        if "invoked" not in line
+    ]
+    (directory / "kern.log").write_text("\n".join(other) + "\n")
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(directory)], ledger)
+    again = [
+        r.body
+        for r in histories_of_ledger(ledger)[0].read(None)
+        if isinstance(r.body, ProcessKilled)
+    ]
+    assert sorted(map(str, again)) == sorted(str(body) for _, body in _kills())

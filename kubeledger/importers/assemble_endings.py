@@ -48,13 +48,16 @@ _BEGINNINGS: Mapping[str, Reason] = {
 _ALL_DEAD = re.compile(
     rf'Stopping PodSandbox for "({FORMATTED_POD})" because all other containers are dead'
 )
+_NOT_RUN = re.compile(r"[Ff]ailed to run [Kk]ubelet: ")
 _GAVE_UP = (
+    "command failed",
     "Failed to initialize internal modules",
+    "Failed to run kubelet",
     "Failed to start ContainerManager",
     "Failed to start cAdvisor",
     "Kubelet failed to get node info",
 )
-"""Errors behind which the kubelet exits (pkg/kubelet/kubelet.go, 1.20 to 1.36)."""
+"""Errors after which the kubelet exits (cmd/kubelet, pkg/kubelet/kubelet.go, 1.20 to 1.36)."""
 
 
 class EndingsAssembler(Assembler):
@@ -83,6 +86,7 @@ class EndingsAssembler(Assembler):
         pattern = re.compile("|".join(_GAVE_UP))
         return {
             "kubelet.go": [(pattern, lambda line, _: self._gave_up(line))],
+            "server.go": [(_NOT_RUN, lambda line, _: self._gave_up(line))],
             "kuberuntime_manager.go": [(_ALL_DEAD, self._all_dead_text)],
         }
 
@@ -185,5 +189,6 @@ class EndingsAssembler(Assembler):
         refused = self._links.refused_state
         if refused is not None and line.ts_ns - refused.ts_ns > NS_PER_S:
             refused = None
-        self._links.queue.add(Fact(line.ts_ns, body, (line.evidence,), refused))
+        fact = Fact(line.ts_ns, body, (line.evidence,), refused)
+        self._links.kubelet_exit = self._links.queue.add(fact)
         return self._release(line)

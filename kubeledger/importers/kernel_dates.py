@@ -36,6 +36,7 @@ _TOLD = re.compile(
 _NEEDLE = b"Created an OOM event"
 _REPORT = b"oom-kill"
 _LINE_MAX = 1 << 16
+_COPY_NS = 120 * NS_PER_S
 _CLOSE_NS = 2 * NS_PER_S
 """The kubelet's lines and statuses tell the second."""
 
@@ -69,7 +70,35 @@ def date_kernel_logs(
         if missing := len(ours) - len(reports[file]):
             message = f"{missing} kills in it are left out: no source tells when the node booted"
             findings.append(Finding("time_unknown", file, message))
+    _leave_out_copies(reports)
     return findings
+
+
+def _leave_out_copies(reports: dict[str, list[KernelReport]]) -> None:
+    """What several files hold of one kill (``kern.log``, ``syslog``, ``dmesg``) is one report.
+
+    The fullest is kept. No process is killed twice, and an ID does not come back so soon.
+    """
+    kept: dict[tuple[int | None, str | None], list[KernelReport]] = {}
+    every = [report for file in sorted(reports) for report in reports[file]]
+    for report in sorted(every, key=_fullness, reverse=True):
+        known = kept.setdefault((report.pid, report.process), [])
+        for other in known:
+            if abs(other.ts_ns - report.ts_ns) <= _COPY_NS:
+                new = tuple(piece for piece in report.evidence if piece not in other.evidence)
+                other.evidence = (*other.evidence, *new)
+                break
+        else:
+            known.append(report)
+    left = {id(report) for known in kept.values() for report in known}
+    for file, found in reports.items():
+        reports[file] = [report for report in found if id(report) in left]
+
+
+def _fullness(report: KernelReport) -> tuple[bool, bool, int]:
+    """How much of a report a file holds."""
+    whole = report.tasks is not None and not report.is_cut
+    return whole, report.task_cgroup is not None, len(report.evidence)
 
 
 def _of_node(reports: list[KernelReport], node: str) -> list[KernelReport]:

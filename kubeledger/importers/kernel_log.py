@@ -41,6 +41,11 @@ _KILLED = re.compile(
     r".*?anon-rss:(?P<anon>\d+)kB, file-rss:(?P<file>\d+)kB(?:, shmem-rss:(?P<shmem>\d+)kB)?"
     r"(?:.* oom_score_adj:(?P<adj>-?\d+))?"
 )
+_DETAIL = re.compile(
+    "|".join(p.pattern for p in (_USAGE, _OLD_PATHS, _HEADER, _ROW))
+    + "|Memory cgroup stats for|Tasks state|oom-kill:constraint"
+)
+"""What stands before the choice is told."""
 _GROUP = re.compile(r"Tasks in (\S+) are going to be killed due to memory\.oom\.group set")
 _REAPED = re.compile(r"oom_reaper: reaped process (\d+) ")
 _LOST = re.compile(r"printk: .*messages? (?:dropped|suppressed)|[Mm]issed \d+ kernel messages")
@@ -132,6 +137,10 @@ class KernelLogReader:
             return True
         if self._boot(text, stamp):
             return False
+        if report is not None and report.pid is not None and _DETAIL.match(text):
+            # The last line of that report is lost, and so is the first one of the next.
+            self._finish(report)
+            report = None
         if match := _INVOKED.match(text):
             if report is not None:
                 self._finish(report)

@@ -121,6 +121,7 @@ class Links:
         queue: all their facts leave through it.
         epoch: kubelet processes seen so far; 0 when the log begins inside one.
         epoch_ts_ns: when the present one entered its sync loop.
+        kubelet_exit: what ended the last one, if it did not end by a signal from outside.
         admitting: (n,) pods of the last ADD whose admission is not decided, in its order.
         containers: bare ID -> container.
         oom: kills by the kernel; they leave through a queue of their own.
@@ -136,6 +137,7 @@ class Links:
         self.oom = OomKills()
         self.epoch = 0
         self.epoch_ts_ns: int | None = None
+        self.kubelet_exit: Fact | None = None
         self.admitting: list[PodLink] = []
         self.containers: dict[str, ContainerLink] = {}
         self.altered: dict[str, str] = {}

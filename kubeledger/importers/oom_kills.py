@@ -87,10 +87,12 @@ class OomKills:
 
     Attributes:
         queue: the facts leave through it.
+        kubelet_killed: the kill of the kubelet itself, until another one starts.
     """
 
     def __init__(self) -> None:
         self.queue = Holdback()
+        self.kubelet_killed: Fact | None = None
         self._kills: dict[str, list[_Kill]] = {}
         self._reports: dict[str, list[KernelReport]] | None = None
         self._told_statuses: set[str] = set()
@@ -232,6 +234,8 @@ class OomKills:
         self.queue.add(cause)
         kill = self._hold(key, Fact(ts_ns, body, report.evidence, cause=cause))
         kill.report = report
+        if report.process == "kubelet":
+            self.kubelet_killed = kill.fact
         return kill
 
     def _hold(self, key: str, fact: Fact, now_ns: int = 0) -> _Kill:
@@ -271,7 +275,10 @@ def _body(
     if owner is not None:
         container_id = container_id or owner.container_id
     ref = context.containers.get(container_id or "")
-    uid = ref.pod_uid if ref is not None else owner.pod_uid if owner is not None else None
+    uid = None if owner is None else owner.pod_uid
+    if ref is not None and uid not in (None, ref.pod_uid):
+        ref = None  # the kernel's path is to be believed
+    uid = ref.pod_uid if ref is not None else uid
     pod = context.pods.get(uid or "")
     return ProcessKilled(
         namespace=None if pod is None else pod.namespace,

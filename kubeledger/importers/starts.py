@@ -90,4 +90,8 @@ class StartAssembler(Assembler):
         # A process whose begin is not in the log has told its version: the next that is told
         # is another's.
         self._started, self._pid, self._versioned = True, line.pid, not from_start
-        return (Fact(line.ts_ns, body, (line.evidence,)),)
+        links = self.context.links
+        before = [*links.oom.queue.release(line.ts_ns), *links.queue.release(line.ts_ns)]
+        cause = links.oom.kubelet_killed or links.kubelet_exit
+        links.kubelet_exit = links.oom.kubelet_killed = None
+        return (*before, Fact(line.ts_ns, body, (line.evidence,), cause=cause))

@@ -8,8 +8,7 @@ The kernel gives each process points, in pages, and kills the one with the most:
 swap. Where all processes have the same adjustment they do not matter; where they do and are
 not known, :func:`totals_for` says how many there must have been.
 
-Source: Linux 6.12 mm/oom_kill.c oom_badness, oom_evaluate_task, dump_header. Linux before 4.17
-took 3 % off the points of a privileged process, which no report shows: not followed.
+Source: Linux 6.12 mm/oom_kill.c oom_badness, oom_evaluate_task, dump_header.
 """
 
 from __future__ import annotations
@@ -19,13 +18,24 @@ from typing import Final
 
 from kubeledger.oom.records import Task
 
-__all__ = ["NEVER_KILLED", "RACE_PAGES", "own_pages", "points", "totals_for"]
+__all__ = ["NEVER_KILLED", "own_pages", "points", "race_pages", "totals_for"]
 
 NEVER_KILLED: Final = -1000
 """The adjustment of a process that is never chosen (OOM_SCORE_ADJ_MIN)."""
-RACE_PAGES: Final = 64
-"""The table is printed after the choice. Meanwhile a process may use what a processor had
-charged to its cgroup beforehand (MEMCG_CHARGE_BATCH), so counts differ by that much."""
+_CHARGED: Final = 64
+"""Pages that a processor charges to a cgroup beforehand (MEMCG_CHARGE_BATCH)."""
+_SHARE: Final = 20
+
+
+def race_pages(pages: int) -> int:
+    """Pages that a process with so many may get or give back while the report is written.
+
+    The table is printed after the choice, the last line after the kill, on a slow console
+    seconds later; other threads run on meanwhile, on what is charged already or was freed.
+    No rule bounds it: a twentieth is taken, which also covers the 3 % that Linux before 4.17
+    took off for privileged processes.
+    """
+    return max(_CHARGED, pages // _SHARE)
 
 
 def own_pages(task: Task, page_bytes: int) -> int:

@@ -29,7 +29,7 @@ from kubeledger.lifecycle.records import ContainerDied, ContainerStarted
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import NodeObserved
 from kubeledger.node.state import NodeState
-from kubeledger.oom.badness import NEVER_KILLED, RACE_PAGES, own_pages, totals_for
+from kubeledger.oom.badness import NEVER_KILLED, own_pages, race_pages, totals_for
 from kubeledger.oom.records import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.belief import RuleVerifier, Ruling, judge
@@ -40,13 +40,11 @@ __all__ = ["OomVerifier"]
 
 _DYING_NS = 60 * NS_PER_S
 """A process that was killed may still be listed, and is passed over."""
-_SHRINK = 20
-"""Share of its pages that a process may give back while the report is written."""
-_NODE_RACE = 20
-"""On a node short of memory all other processes run on: so many pages come and go."""
+_RESIZED_SINCE_MINOR = 33
 _CPU_PERIOD_US = 100_000
 """In the place of settings that decide about CPU alone."""
 _NO_TABLE = "the kernel's report with its table of processes"
+_NO_ROW = "the row of the process in the kernel's table"
 
 
 class OomVerifier(RuleVerifier):
@@ -120,16 +118,16 @@ class OomVerifier(RuleVerifier):
         """What the record says of the place against what the paths say, and other records."""
         task, limit = owner_of(body.task_cgroup), owner_of(body.cgroup)
         for name, told in (("container_id", task), ("pod_uid", task), ("pod_uid", limit)):
-            value = None if told is None else getattr(told, name)
-            if value is not None and value != getattr(body, name):
-                return (f"the cgroup is that of {value}, not of {getattr(body, name)}",)
+            value, recorded = getattr(told, name, None), getattr(body, name)
+            if None not in (value, recorded) and value != recorded:
+                return (f"the cgroup is that of {value}, not of {recorded}",)
         inside = f"{body.task_cgroup}/".startswith(f"{body.cgroup}/")
         if body.cgroup and body.task_cgroup and not inside:
             return (f"the process ran in {body.task_cgroup}, outside of {body.cgroup}",)
-        if limit is not None and body.reason != REASON_OF_LEVEL[limit.level]:
+        if limit is not None and body.reason not in (None, REASON_OF_LEVEL[limit.level]):
             return (f"{body.cgroup} is a {limit.level}'s cgroup, which is no {body.reason}",)
         seq, named = self._names.get(body.container_id or "", (0, body.container))
-        if named != body.container:
+        if body.container not in (None, named):
             return f"container {body.container_id} is {named}, not {body.container}", seq
         return None
 
@@ -148,9 +146,19 @@ class OomVerifier(RuleVerifier):
         page = shortage.page_bytes
         if not asked or body.limit_bytes // page in {limit // page for limit in asked}:
             return None
+        if shortage.at_limit and self._resizes():
+            return None  # a limit that no list shows
         limits = " or ".join(str(limit) for limit in asked)
         whose = "container" if body.reason == "container_limit" else "pod"
         return f"the {whose}'s limit is {limits}, not {body.limit_bytes} bytes", *asked.values()
+
+    def _resizes(self) -> bool:
+        """Whether the resources of a running pod may have changed, and changed back."""
+        profile, gates = self.bench.profile, self.bench.settings.get("featureGates")
+        told = gates.get("InPlacePodVerticalScaling") if isinstance(gates, dict) else None
+        if isinstance(told, bool):
+            return told
+        return profile is None or profile.version.minor >= _RESIZED_SINCE_MINOR
 
     def _limits(self, record: Record, body: ProcessKilled) -> Iterator[tuple[int, int]]:
         """Limits that the pod's cgroup or the container's had at any time -> seq of the spec."""
@@ -203,9 +211,15 @@ class OomVerifier(RuleVerifier):
         assert shortage.tasks is not None
         pid = body.chosen_pid if body.chosen_pid is not None else body.pid
         victim = next((task for task in shortage.tasks if task.pid == pid), None)
+        if victim is None:
+            why = f"process {pid} is not among those that could be killed"
+            yield Ruling(allowed=False, why=why, certain=True)
+            if not any(self._flaw(body, shortage, other) is None for other in shortage.tasks):
+                yield Ruling(allowed=True, why=why, assumes=(_NO_ROW,))
+            return
         flaw = self._flaw(body, shortage, victim)
-        if flaw is not None or victim is None:
-            yield Ruling(allowed=False, why=flaw or "", certain=True)
+        if flaw is not None:
+            yield Ruling(allowed=False, why=flaw, certain=True)
             return
         if body.allocating_task:
             why = f"{body.process} asked for memory, and vm.oom_kill_allocating_task is set"
@@ -213,9 +227,7 @@ class OomVerifier(RuleVerifier):
             return
         page = shortage.page_bytes
         others = [task for task in shortage.tasks if not self._is_dying(task, record.ts_ns, pid)]
-        race = RACE_PAGES
-        if body.reason == "node":
-            race = max(race, max(own_pages(task, page) for task in others) // _NODE_RACE)
+        race = race_pages(max(own_pages(task, page) for task in others))
         exact = totals_for(victim, others, page_bytes=page)
         near = totals_for(victim, others, page_bytes=page, slack_pages=race)
         least, most, unknown = _totals(shortage)
@@ -241,10 +253,8 @@ class OomVerifier(RuleVerifier):
             return False
         return any(p == task.pid and 0 <= ts_ns - t <= _DYING_NS for t, p in self._killed)
 
-    def _flaw(self, body: ProcessKilled, shortage: OutOfMemory, victim: Task | None) -> str | None:
+    def _flaw(self, body: ProcessKilled, shortage: OutOfMemory, victim: Task) -> str | None:
         """Where the kill does not fit the report's own row of the process."""
-        if victim is None:
-            return f"process {body.pid} is not among those that could be killed"
         if victim.oom_score_adj == NEVER_KILLED:
             return f"process {victim.pid} has oom_score_adj {NEVER_KILLED} and is never killed"
         if body.chosen_pid is not None:
@@ -256,7 +266,7 @@ class OomVerifier(RuleVerifier):
             return f"oom_score_adj of process {victim.pid} was {told}"
         if body.rss_bytes is not None:
             more = body.rss_bytes // shortage.page_bytes - victim.rss_pages
-            if not -max(RACE_PAGES, victim.rss_pages // _SHRINK) <= more <= RACE_PAGES:
+            if abs(more) > race_pages(victim.rss_pages):
                 had = f"{victim.rss_pages} pages in memory, not {victim.rss_pages + more}"
                 return f"process {victim.pid} had {had}"
         return None

@@ -127,11 +127,14 @@ def test_a_failed_hook_and_a_new_sandbox() -> None:
             "Failed to start ContainerManager: start memory manager error",
         ),
         ("Failed to start cAdvisor no such device", "fatal", None),
+        ('"command failed" err="no such flag"', "error", "command failed: no such flag"),
+        ("failed to run Kubelet: running with swap on", "fatal", None),
     ],
 )
 def test_a_kubelet_that_gives_up(line: str, reason: str, message: str | None) -> None:
     """Since 1.21 an error, before that klog's Fatal."""
-    text = klog("10:00:00.1", "kubelet.go", line)
+    file = "server.go" if line.startswith("failed to run") else "kubelet.go"
+    text = klog("10:00:00.1", file, line)
     text = f"F{text[1:]}" if reason == "fatal" else text
     (body,) = of(_told(text), KubeletExited)
     assert body.reason == reason
