@@ -17,6 +17,7 @@ from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.lost_records import LostRecords
+from kubeledger.verify.untold_pods import UntoldPods
 
 __all__ = ["Loss", "Losses"]
 
@@ -64,9 +65,11 @@ class Losses:
         self._drops: list[tuple[int, RecordsDropped]] = []
         self._stamps: list[tuple[int, tuple[int, ...]]] = []
         self._lost = LostRecords()
+        self._untold = UntoldPods()
 
     def note(self, record: Record) -> None:
         """Take in a record of the first reading; others than those it knows change nothing."""
+        self._untold.note(record)
         if isinstance(record.body, LogThinned):
             self._told.append((record.seq, record.body))
         elif isinstance(record.body, RecordsDropped):
@@ -91,6 +94,15 @@ class Losses:
         self._losses += [self._drop(seq, body) for seq, body in self._drops]
         self._losses += [self._lost_by_ledger(seq, body) for seq, body in self._lost.missing()]
         self._losses += [_out_of_place(seq, stamps) for seq, stamps in self._stamps]
+        self._losses += [
+            Loss(
+                from_ts_ns=pod.from_ts_ns,
+                to_ts_ns=pod.to_ts_ns,
+                seq=pod.seq,
+                phrase=f"the log's lines about pod {pod.name}, which are lost",
+            )
+            for pod in self._untold.found()
+        ]
 
     def _loss(self, seq: int, body: LogThinned) -> Loss:
         phrase = (

@@ -16,6 +16,7 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Outcome
 from kubeledger.verify.lost_records import LostRecords
 from kubeledger.verify.registry import VERIFIERS
+from kubeledger.verify.untold_pods import UntoldPods
 from kubeledger.verify.variant import RECORDED, Variant
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
@@ -107,6 +108,7 @@ def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee
         PodListed,
         RecordsDropped,
         *LostRecords.KINDS,
+        *UntoldPods.KINDS,
     )
     kinds = {kind.kind for kind in (*foresees, *always)}
     for record in read(kinds):

@@ -171,7 +171,6 @@ def test_old_kubelets_detect_inside_of_the_space_pass() -> None:
 
 def test_removals_that_failed() -> None:
     """The runtime refused one: it is no missing removal, and the text names both numbers."""
-    wanted = CAPACITY * 15 // 100
     error = space_removal_error(wanted, 3_000_000, ["image is in use by a snapshot"])
     records = history(*SEEN, *run_of("c", "a", "b", end=collected(3, error=error)))
     assert {v for _, v in verdicts(records)} <= {"match", "admissible"}
@@ -422,3 +421,23 @@ def test_the_trigger_of_the_eviction_manager(steps: list[Step], verdict: Verdict
     seen = SEEN[:3] if len(steps) == 1 and steps[0][0] == 600 else SEEN
     records = history(*seen, *steps, (602, deleted("c", "all")))
     assert of_image(records, "c").verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("steps", "verdict"),
+    [
+        (BEGIN, "unverifiable"),
+        ([*SEEN, (600.05, detected("abcd", used="b"))], "impossible"),
+    ],
+    ids=["no pass tells of images", "a pass tells that no others were there"],
+)
+def test_a_success_of_which_a_removal_is_lost(steps: list[Step], verdict: Verdict) -> None:
+    """Without a pass nothing tells that no more images could go."""
+    records = history(
+        *steps,
+        (600, disk(15)),
+        (600.1, started()),
+        (600.2, deleted("c", size=1_000_000)),
+        (600.3, collected(1, 1_000_000, error="")),
+    )
+    assert verdicts(records)[-1] == ("GarbageCollected", verdict)

@@ -30,6 +30,7 @@ from kubeledger.units import NS_PER_S
 from kubeledger.verify.cgroups.life import KEPT_NS, KILLED_NS, SETTLING_NS, Life
 from kubeledger.verify.cgroups.requests import Requests
 from kubeledger.verify.cgroups.waiting import SyncLoop
+from kubeledger.verify.cgroups.window import READ_NS
 
 __all__ = ["Lives"]
 
@@ -217,6 +218,9 @@ class Lives:
             life.sure = record.ts_ns if life.sure is None else min(life.sure, record.ts_ns)
             if life.vague:
                 life.sure, life.vague = record.ts_ns, False
+            if _shows_running(body):
+                shown = record.ts_ns + READ_NS
+                life.synced = shown if life.synced is None else min(life.synced, shown)
 
     def _appear(self, record: Record, body: PodListed, state: NodeState) -> Life | None:
         """A pod that no line told of: it came before the records, or the log tells no pods."""
@@ -227,10 +231,7 @@ class Lives:
             life.since = body.created_ts_ns or 0
             if self.started_ns is not None:
                 life.since = max(life.since, self.started_ns)
-            elif any(
-                isinstance(status, dict) and (status.get("state") or {}).get("running")
-                for status in (body.status or {}).get("containerStatuses") or ()
-            ):
+            elif _shows_running(body):
                 life.sure = life.since
         return life
 
@@ -318,3 +319,11 @@ class Lives:
         policy = pod.restart_policy if pod is not None else None
         if policy != "Always" or life.ending is not None:
             life.begin_end(record.ts_ns, self.loop.earliest(record.ts_ns))
+
+
+def _shows_running(body: PodListed) -> bool:
+    """Whether a list shows that a container of the pod runs."""
+    return any(
+        isinstance(status, dict) and bool((status.get("state") or {}).get("running"))
+        for status in (body.status or {}).get("containerStatuses") or ()
+    )

@@ -1,0 +1,91 @@
+"""Pods that a kubelet lists, and of whose coming its log does not tell: lines of it are lost.
+
+A kubelet learns of each of its pods by a config line (``SyncLoop ADD``), after a restart once
+more. Where a log begins with its process and tells of other pods, the line of a pod that the
+kubelet's own list shows was there, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from kubeledger.lifecycle.records import PodConfigChanged, PodListed
+from kubeledger.lifecycle.state import TERMINAL_PHASES
+from kubeledger.machine import Body, Record
+from kubeledger.node.records import KubeletStarted
+from kubeledger.units import NS_PER_S
+
+__all__ = ["UntoldPod", "UntoldPods"]
+
+_READ_NS = 10 * NS_PER_S
+"""A list may be of the process before, or after, if it was read so near to a start."""
+
+
+class UntoldPod(NamedTuple):
+    """A pod whose config line is missing, and the kubelet process of which it is missing.
+
+    Attributes:
+        seq: the list that shows it.
+        from_ts_ns, to_ts_ns: of the process; None: to the end.
+    """
+
+    seq: int
+    name: str
+    from_ts_ns: int
+    to_ts_ns: int | None
+
+
+class UntoldPods:
+    """Gathered in the first reading, in any order."""
+
+    KINDS: tuple[type[Body], ...] = (KubeletStarted, PodConfigChanged, PodListed)
+    """Kinds of the records that this needs."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._starts: list[tuple[int, bool]] = []
+        self._told: dict[str, list[int]] = {}
+        self._shown: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
+
+    def note(self, record: Record) -> None:
+        """Take in a record; one of another kind changes nothing."""
+        match record.body:
+            case KubeletStarted() as body:
+                self._starts.append((record.ts_ns, body.from_start))
+            case PodConfigChanged() as body if body.operation != "REMOVE":
+                for key in _keys(body.pod_uid, f"{body.namespace}/{body.pod}"):
+                    self._told.setdefault(key, []).append(record.ts_ns)
+            case PodListed() as body if body.listed_by == "kubelet" and not body.gone:
+                if (body.status or {}).get("phase") not in TERMINAL_PHASES:
+                    pod = body.pod_uid, f"{body.namespace}/{body.pod}"
+                    self._shown.setdefault(pod, []).append((record.ts_ns, record.seq))
+
+    def found(self) -> Iterator[UntoldPod]:
+        """The pods, one a process at most for each."""
+        starts: list[tuple[int, bool] | None] = [*sorted(self._starts), None]
+        for start, following in pairwise(starts):
+            assert start is not None
+            began_ns, is_whole = start
+            end_ns = following[0] if following is not None else None
+            if not is_whole or not _any_in(began_ns, end_ns, *self._told.values()):
+                continue
+            last_ns = None if end_ns is None else end_ns - _READ_NS
+            for (uid, name), shown in sorted(self._shown.items(), key=lambda pod: pod[1]):
+                seqs = [seq for ts_ns, seq in shown if _is_in(ts_ns, began_ns + _READ_NS, last_ns)]
+                told = [self._told.get(key, []) for key in _keys(uid, name)]
+                if seqs and not _any_in(began_ns, end_ns, *told):
+                    yield UntoldPod(min(seqs), name, began_ns, end_ns)
+
+
+def _keys(uid: str | None, name: str) -> Iterable[str]:
+    return (name,) if uid is None else (uid, name)
+
+
+def _is_in(ts_ns: int, first_ns: int, end_ns: int | None) -> bool:
+    return first_ns <= ts_ns and (end_ns is None or ts_ns < end_ns)
+
+
+def _any_in(first_ns: int, end_ns: int | None, *times: Sequence[int]) -> bool:
+    return any(_is_in(ts_ns, first_ns, end_ns) for each in times for ts_ns in each)
