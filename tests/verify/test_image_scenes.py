@@ -171,6 +171,7 @@ def test_old_kubelets_detect_inside_of_the_space_pass() -> None:
 
 def test_removals_that_failed() -> None:
     """The runtime refused one: it is no missing removal, and the text names both numbers."""
+    wanted = CAPACITY * 15 // 100
     error = space_removal_error(wanted, 3_000_000, ["image is in use by a snapshot"])
     records = history(*SEEN, *run_of("c", "a", "b", end=collected(3, error=error)))
     assert {v for _, v in verdicts(records)} <= {"match", "admissible"}
