@@ -16,6 +16,7 @@ from kubeledger.importers.container_bodies import (
     is_sandbox,
     restarted_body,
     started_body,
+    was_killed_later,
     why_restarted,
 )
 from kubeledger.importers.container_names import ContainerNames
@@ -231,8 +232,9 @@ class ContainersAssembler(Assembler):
         if kind == "ContainerDied" and container.died is not None:
             return  # a kubelet that starts tells once more of what has ended
         instance = self._links.instance(self.context, container_id)
-        # What was killed or listed has run before: the line about its start is missing.
-        had_run = container.kill is not None or ran_by(instance, line.ts_ns - _UNSEEN_NS)
+        # What was killed or listed has run before: the line about its start is missing. A hook
+        # fails right behind the start, which no relist need have seen.
+        had_run = ran_by(instance, line.ts_ns - _UNSEEN_NS) or was_killed_later(container)
         is_unseen = container.seen_ts_ns is None
         is_new = is_unseen and not (kind == "ContainerDied" and had_run)
         # What comes and goes between two relists is told by its end only, as an old sandbox is.
@@ -242,7 +244,7 @@ class ContainersAssembler(Assembler):
         started = pod.started.pop(container.name, None) if container.name and is_new else None
         found = found and started is None and not self._began_in_epoch(container_id)
         current = pod.current.get(container.name or "")
-        previous = None if current == container_id else current  # it was killed before this
+        previous = container.follows if current == container_id else current
         if current is None and follows:
             previous = self._names.predecessor(container, line.ts_ns)
         evidence = (line.evidence,) if started is None else (started, line.evidence)

@@ -247,6 +247,7 @@ class KillsAssembler(Assembler):
         if container.name is not None:
             pod.current.setdefault(container.name, container_id)
             if self._has_followed(container, pod.current[container.name]):
+                container.follows = pod.current[container.name]
                 pod.current[container.name] = container_id
         return container
 

@@ -6,7 +6,7 @@ from kubeledger.importers.facts import Fact
 from kubeledger.importers.links import ContainerLink
 from kubeledger.lifecycle.records import ContainerKilled, ContainerRestarted, ContainerStarted
 
-__all__ = ["is_sandbox", "restarted_body", "started_body", "why_restarted"]
+__all__ = ["is_sandbox", "restarted_body", "started_body", "was_killed_later", "why_restarted"]
 
 
 def why_restarted(before: ContainerLink | None) -> tuple[str | None, Fact | None]:
@@ -17,6 +17,12 @@ def why_restarted(before: ContainerLink | None) -> tuple[str | None, Fact | None
         body = before.kill.body
         return (body.reason if isinstance(body, ContainerKilled) else None), before.kill
     return ("exited", before.died) if before.died is not None else (None, None)
+
+
+def was_killed_later(container: ContainerLink) -> bool:
+    """Whether the kubelet killed it, and not at once because its postStart hook failed."""
+    body = None if container.kill is None else container.kill.body
+    return isinstance(body, ContainerKilled) and body.reason != "post_start_hook"
 
 
 def is_sandbox(container: ContainerLink) -> bool | None:

@@ -33,10 +33,11 @@ class ContainerLink:
         name: None while no source tells; ``sandbox`` likewise.
         kill: the kill decided for it, if any.
         died: the fact that it died, if it was seen.
+        follows: the ID of the instance before, where its kill is the first that is told of it.
         seen_ts_ns: when the PLEG first told of it; None when it did not.
     """
 
-    __slots__ = ("container_id", "died", "kill", "name", "pod", "sandbox", "seen_ts_ns")
+    __slots__ = ("container_id", "died", "follows", "kill", "name", "pod", "sandbox", "seen_ts_ns")
 
     def __init__(self, container_id: str, pod: PodLink) -> None:
         self.container_id = container_id
@@ -45,6 +46,7 @@ class ContainerLink:
         self.sandbox: bool | None = None
         self.kill: Fact | None = None
         self.died: Fact | None = None
+        self.follows: str | None = None
         self.seen_ts_ns: int | None = None
 
 

@@ -169,6 +169,31 @@ def test_an_instance_that_came_and_went_between_two_relists_is_a_restart() -> No
     assert body.container_id == SECOND
 
 
+def test_an_instance_whose_hook_failed_between_two_relists_is_a_restart() -> None:
+    """It is killed at once, so the relists see but its end; what a probe killed had run before."""
+    log = [START, _sandbox(), _pleg("10:00:01.0", "ContainerStarted", FIRST)]
+    for clock, killed in (("10:00:08", FIRST), ("10:00:20", SECOND)):
+        kill = (
+            f'"Killing container with a grace period" pod="shop/a" podUID="{UID}"'
+            f' containerName="c" containerID="containerd://{killed}" gracePeriod=3'
+        )
+        keys = 'object="shop/a" fieldPath="spec.containers{c}" kind="Pod" type="Normal"'
+        log += [
+            klog(f"{clock}.1", "kuberuntime_container.go", kill),
+            klog(
+                f"{clock}.2", "event.go", f'"Event occurred" {keys} reason="Killing" message="%s"'
+            ),
+            _pleg(f"{clock}.9", "ContainerDied", killed),
+        ]
+    told = [line.replace("%s", "FailedPostStartHook") for line in log]
+    (fact,) = facts_of(tell(_known("c"), told), ContainerRestarted)
+    fields = ("container_id", "previous_container_id", "reason")
+    assert values(fact.body, *fields) == (SECOND, FIRST, "post_start_hook")
+    probed = "Container c failed liveness probe, will be restarted"
+    told = [line.replace("%s", probed) for line in log]
+    assert of(tell(_known("c"), told), ContainerRestarted) == []
+
+
 def test_what_a_restarted_kubelet_finds_is_no_restart() -> None:
     """What a restarted kubelet finds is no restart."""
     context = _known("c")
