@@ -73,7 +73,7 @@ NOISE_FREE_TEXT = frozenset(
 
 _TEXTS: dict[str, tuple[str, ...]] = {
     "cgroup_manager_linux.go": (r"The Cgroup \[", r"Failed to remove cgroup", r"Removed cgroup"),
-    "config.go": (r"Receiving a new pod", r"Setting pods for source", r"Looking for \["),
+    "config.go": (r"Receiving a new pod", r"Setting pods for source", r"[Ll]ooking for "),
     "container_manager_linux.go": (
         r"failed to find pid namespace",
         r"container manager verified|Creating device plugin manager",
@@ -97,7 +97,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "common.go": (r"Generated (?:UID|Name)|Using namespace|Set namespace",),
     "generic.go": (r"GenericPLEG: (?:Relisting|Unable to retrieve|Ignoring)|PLEG: Write status",),
     "handler.go": (
-        r"error while reading|Added event &|Unable to get (?:Process|network)|readlink",
+        r"error while (?:listing|reading)|Added event &|Unable to get (?:Process|network)|readlink",
         r"failed to get cgroup stats|Unable to get (?:fs|network) usage|Could not|Error ",
     ),
     "helpers.go": (
@@ -137,7 +137,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "kubelet_resources.go": (r"allocatable",),
     "kuberuntime_container.go": (
         r"Generating ref|Removing container|Container .* exited (?:normally|with)|Stopping",
-        r"Unable to|Failed to (?:get|remove|delete)|getKubelet|creating container",
+        r"Unable to|[Ff]ailed to (?:get|remove|delete)|getKubelet|creating container",
     ),
     "kuberuntime_gc.go": (r"Removing sandbox|Failed to (?:remove|delete|stop)|Removing .*",),
     "kuberuntime_manager.go": (
@@ -159,7 +159,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
         r"ignoring container|Starting recovery|Recovery completed|Error getting perf_event",
         r"Global Housekeeping|Started watching|Stopped|Exiting|Update machine info|Path to",
         r"unable to get (?:summary|fs)|Unable to get|Unsupported|Cannot gather|Registering",
-        r"cadvisor|NVIDIA",
+        r"cadvisor|NVIDIA|failed getting container info",
     ),
     "node_container_manager_linux.go": (r"Attempting to enforce|Enforcing|failed to|Failed to",),
     "pod_container_deletor.go": (
