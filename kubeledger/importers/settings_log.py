@@ -72,6 +72,9 @@ class SettingsCollector:
         elif self._knows(item):
             return ()
         else:
+            if self._log.served is not None:
+                self._log = SettingsSources()  # another process, of which this is all
+                self._begun_ns, self._pid = item.ts_ns, None
             self._log.served = statement
             self._closed = True
         if not self._closed:
@@ -184,14 +187,26 @@ class SettingsCollector:
         """The files that this process can have read."""
         begun_ns = ts_ns if self._begun_ns is None else self._begun_ns
         starts = self._context.starts_ns
-        is_only = all(begun_ns <= start <= ts_ns for start in starts)
+        is_only = all(begun_ns <= start <= ts_ns for start in starts) and not self._is_changed
         fitting = fitting_files(self._files, told, begun_ns, is_only=is_only)
-        is_last = not any(start > ts_ns for start in starts)
+        is_last = not any(start > ts_ns for start in starts) and not self._changes_after(ts_ns)
         if is_last and not fitting and not self._fitted:
             # It fits no process of the bundle: then that is what there is to say.
             return list(self._files) if told.tells else []
         self._fitted |= {statement.evidence.file for statement in fitting}
         return fitting
+
+    @property
+    def _is_changed(self) -> bool:
+        """Whether kubelets answered differently, so that there were several."""
+        served = self._context.served
+        return any(item.config != served[0].config for item in served)
+
+    def _changes_after(self, ts_ns: int) -> bool:
+        """Whether a kubelet answered later, and otherwise than this one."""
+        own = self._log.served
+        later = [item for item in self._context.served if item.ts_ns > ts_ns]
+        return any(own is None or item.config != own.value for item in later)
 
     def _is_other(self, line: LogLine) -> bool:
         return None not in (line.pid, self._pid) and line.pid != self._pid

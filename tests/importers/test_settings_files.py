@@ -92,6 +92,7 @@ def test_without_a_log_each_answer_that_differs_is_another_process() -> None:
     again = document(OLD, "b/configz.json", "10:20:00", served=True)
     second = document(NEW, "c/configz.json", "11:10:00", served=True)
     assert told("", first, again, second, starts=()) == [(OLD, ()), (NEW, ())]
+    assert told("", FILE, first, again, second, starts=()) == [(OLD, ()), (NEW, ())]
 
 
 def test_nobody_knows_whose_a_file_is_when_the_log_begins_in_the_middle() -> None:

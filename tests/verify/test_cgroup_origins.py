@@ -10,6 +10,7 @@ import pytest
 from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated
 from kubeledger.lifecycle.records import ContainerStarted, PodListed, PodRejected
 from kubeledger.machine import Body
+from kubeledger.node.records import KubeletStarted
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify import run
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
@@ -125,3 +126,15 @@ def test_a_refused_pod_counts_while_it_is_torn_down(runs: bool, expected: str) -
     ]
     (found,) = findings(scene(*steps), kind=CgroupUpdated.kind)
     assert found.verdict == expected
+
+
+def test_a_process_whose_start_is_in_a_hole_of_the_log() -> None:
+    """Nobody knows which of the two made a pod meanwhile."""
+    begun = KubeletStarted(
+        pid=2, kubelet_version="1.30.14", version_source="log", restart=True, from_start=False
+    )
+    settings = process(150, 200)[2]
+    steps: Steps = [*FIRST[:4], settings, (200, begun), (200.5, added()), (201, web(140))]
+    assert verdict(steps, "200", 210) == "unverifiable"
+    assert verdict(steps, "max", 210) == "unverifiable"
+    assert verdict(steps, "50", 210) == "impossible"

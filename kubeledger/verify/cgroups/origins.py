@@ -25,15 +25,23 @@ __all__ = ["Origins"]
 _RELIST_NS: Final = 10 * NS_PER_S
 """So long after its start a process may tell of containers that ran before it."""
 _STATIC_NS: Final = 60 * NS_PER_S
-"""A static pod's start time may be that of a process that found it running."""
+"""A static pod's start time may be that of a process that found it running; and so long after
+its start a process tells of itself, at any verbosity."""
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
 class _Process(msgspec.Struct):
-    """A kubelet process; ``began_ns`` None where its log begins in the middle."""
+    """A kubelet process.
+
+    Attributes:
+        told_ns: the first that its log tells.
+        from_start: it began then; else the log begins in the middle.
+        alive_ns: the last time at which its log goes on.
+    """
 
     told_ns: int
-    began_ns: int | None
+    from_start: bool
+    alive_ns: int
     rules: Rules | None = None
 
 
@@ -41,6 +49,7 @@ class Origins:
     """The processes of a node, and when its pods and containers came to be."""
 
     def __init__(self) -> None:
+        self._known: list[_Process] = []
         self._processes: list[_Process] = []
         self._synced_ns: dict[str, int] = {}
         self._static: set[str] = set()
@@ -49,6 +58,15 @@ class Origins:
         self._told: dict[str, int] = {}
 
     # First reading ----------------------------------------------------------------------
+
+    def kubelet_foreseen(self, ts_ns: int, *, from_start: bool) -> None:
+        """Another process runs from some time on."""
+        self._known.append(_Process(ts_ns, from_start, ts_ns + _STATIC_NS))
+
+    def alive(self, ts_ns: int) -> None:
+        """The log goes on."""
+        if self._known:
+            self._known[-1].alive_ns = max(self._known[-1].alive_ns, ts_ns)
 
     def foresee(self, record: Record) -> None:
         """A list tells when a pod was synced first, by its start time or its containers'."""
@@ -80,26 +98,27 @@ class Origins:
 
     # Second reading ---------------------------------------------------------------------
 
-    def kubelet_started(self, ts_ns: int, *, from_start: bool) -> None:
+    def kubelet_started(self) -> None:
         """Another process runs, or the log begins within one."""
-        self._processes.append(_Process(ts_ns, ts_ns if from_start else None))
+        self._processes = self._known[: len(self._processes) + 1]
 
-    def use(self, rules: Rules) -> None:
-        """The rules of the process that runs."""
-        if self._processes:
-            self._processes[-1].rules = rules
+    def use(self, rules: Rules, told_ns: int | None) -> None:
+        """The rules of a process, of which the settings were told at a time, if they were."""
+        index = len(self._processes) - 1 if told_ns is None else max(self._last(told_ns), 0)
+        if 0 <= index < len(self._known):
+            self._known[index].rules = rules
 
     def container_started(self, record: Record, body: ContainerStarted) -> None:
         """The pod's cgroup is there, and the container's."""
-        self.shown(pod_key(body.pod_uid, body.namespace, body.pod))
+        self.shown(pod_key(body.pod_uid, body.namespace, body.pod), record.ts_ns)
         process = self._processes[-1] if self._processes else None
         if process is not None and record.ts_ns - process.told_ns > _RELIST_NS:
             self._told.setdefault(body.container_id, len(self._processes) - 1)
 
-    def shown(self, key: str | None) -> None:
+    def shown(self, key: str | None, ts_ns: int) -> None:
         """The pod's cgroup is there: no later process makes it."""
         if key is not None and self._processes:
-            self._synced.setdefault(key, len(self._processes) - 1)
+            self._synced.setdefault(key, self._last(ts_ns))
 
     def of_pod(self, key: str, now: Rules) -> list[Rules | None]:
         """By which rules a pod's cgroup may have been made, the likeliest first.
@@ -121,7 +140,7 @@ class Origins:
         if began_ns is None:
             return self._rules(self._first_of(key), None)
         # Lists tell it to the second.
-        return self._rules(self._first(began_ns), self._first(began_ns + NS_PER_S))
+        return self._rules(self._first(began_ns), self._last(began_ns + NS_PER_S))
 
     def _first_of(self, key: str) -> int:
         """The first process that can have made the pod's cgroup."""
@@ -132,20 +151,25 @@ class Origins:
         return first
 
     def _first(self, ts_ns: int | None) -> int:
-        """The process that ran at a time; -1 for one before those that are known."""
-        for index in range(len(self._processes) - 1, -1, -1):
-            began_ns = self._processes[index].began_ns
-            if began_ns is None:
-                began_ns = self._processes[index].told_ns
-            if ts_ns is not None and began_ns <= ts_ns:
+        """The first process that may have run at a time; -1 for one before those known."""
+        for index in range(len(self._known) - 1, -1, -1):
+            if ts_ns is not None and self._known[index].told_ns <= ts_ns:
                 return index
         return -1
 
+    def _last(self, ts_ns: int) -> int:
+        """The last one: where a log begins in the middle nobody knows since when it ran."""
+        first = self._first(ts_ns)
+        following = self._known[first + 1 : first + 2]
+        gap = first < 0 or ts_ns > self._known[first].alive_ns
+        return first + 1 if gap and following and not following[0].from_start else first
+
     def _rules(self, first: int, last: int | None) -> list[Rules | None]:
+        """Of these processes, the last first; None for one that is not known, or not yet."""
         last = len(self._processes) - 1 if last is None else last
         found: list[Rules | None] = []
         for index in range(max(last, first), first - 1, -1):
-            rules = self._processes[index].rules if index >= 0 else None
+            rules = self._known[index].rules if index >= 0 else None
             if rules not in found:
                 found.append(rules)
         return found

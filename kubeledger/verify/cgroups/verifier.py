@@ -88,19 +88,29 @@ class CgroupVerifier(Verifier):
         self._pod_cgroups: dict[str, int] = {}
         self._current: Rules | None = None
         self._begun_ns: int | None = None
+        self._settings_ns: int | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """The machine's capacity, and of which times the log tells."""
-        foresees: dict[type[Body], Foresee] = dict.fromkeys(_OF_LOG, self.coverage.foresee)
+        foresees: dict[type[Body], Foresee] = dict.fromkeys(_OF_LOG, self._log_foreseen)
         return {
             **foresees,
-            KubeletStarted: self.coverage.started,
+            KubeletStarted: self._start_foreseen,
             CgroupUpdated: self._update_foreseen,
             EvictionSignalObserved: self._signal_foreseen,
             NodeObserved: self.machine.foresee,
             PodListed: self.origins.foresee,
             SettingsObserved: self.bench.capacities.note,
         }
+
+    def _log_foreseen(self, record: Record) -> None:
+        self.coverage.foresee(record)
+        self.origins.alive(record.ts_ns)
+
+    def _start_foreseen(self, record: Record) -> None:
+        assert isinstance(record.body, KubeletStarted)
+        self.coverage.started(record)
+        self.origins.kubelet_foreseen(record.ts_ns, from_start=record.body.from_start)
 
     def _update_foreseen(self, record: Record) -> None:
         self._lines.foresee(record)
@@ -110,6 +120,7 @@ class CgroupVerifier(Verifier):
         body = record.body
         assert isinstance(body, EvictionSignalObserved)
         self.coverage.signal(record.ts_ns)
+        self.origins.alive(record.ts_ns)
         if body.signal == PID_SIGNAL:
             self.machine.pids.foresee(record)
 
@@ -165,7 +176,7 @@ class CgroupVerifier(Verifier):
             return None
         if current is None or current.profile is not profile:
             current = self._current = Rules(profile, read_settings(self.bench.settings))
-            self.origins.use(current)
+            self.origins.use(current, self._settings_ns)
         return current
 
     # Decisions --------------------------------------------------------------------------
@@ -173,7 +184,7 @@ class CgroupVerifier(Verifier):
     def _updated(self, record: Record, body: CgroupUpdated, state: NodeState) -> None:
         if body.level == "pod" and body.pod_uid:
             self._pod_cgroups.setdefault(body.pod_uid, record.ts_ns)
-            self.origins.shown(body.pod_uid)
+            self.origins.shown(body.pod_uid, record.ts_ns)
         self.removals.shown(record, body)
         rules = self._rules()
         if rules is None:
@@ -214,10 +225,10 @@ class CgroupVerifier(Verifier):
         self.lives.kubelet_started(record.ts_ns, restart=body.restart)
         self._begun_ns = record.ts_ns if body.from_start else None
         self._current = None
-        self.origins.kubelet_started(record.ts_ns, from_start=body.from_start)
+        self.origins.kubelet_started()
 
     def _settings_observed(self, record: Record, body: SettingsObserved, state: NodeState) -> None:
-        self._current = None
+        self._current, self._settings_ns = None, record.ts_ns
         self._rules()
         # Only a process that is seen from its start on tells its flags.
         told = any(setting.source in ("flag", "default") for setting in body.settings.values())
