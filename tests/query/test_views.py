@@ -10,6 +10,7 @@ import pytest
 
 import kubeledger
 from kubeledger.cli.output import write_rows
+from kubeledger.node.records import KubeletExited, KubeletStarted
 from kubeledger.prober.records import ProbeTicksFolded
 from kubeledger.query.api import Queryable, connect
 from kubeledger.query.views import load_views
@@ -124,6 +125,22 @@ def test_folded_ticks(tmp_path: Path) -> None:
         query = "SELECT count, last_ts - first_ts, result FROM probe_tick_runs"
         assert opened.sql(query).fetchall() == [(61, timedelta(minutes=10), "success")]
         assert opened.sql("SELECT count(*) FROM probe_ticks").fetchall() == [(0,)]
+
+
+def test_how_a_kubelet_ended(tmp_path: Path) -> None:
+    """The end of a process stands in its row, not in that of another."""
+    story = Story("n")
+    for pid, ends in ((7, ()), (8, ("first", "second")), (9, ())):
+        story.add(KubeletStarted(pid=pid, kubelet_version=None, version_source=None))
+        for message in ends:
+            story.add(KubeletExited(pid=pid, reason="error", message=message))
+    with connect(write_ledger(tmp_path, story.records)) as opened:
+        query = "SELECT pid, exit_reason, exit_message, exited_ts IS NULL FROM kubelet_starts"
+        assert opened.sql(query).fetchall() == [
+            (7, None, None, True),
+            (8, "error", "first", False),
+            (9, None, None, True),
+        ]
 
 
 def test_verdicts_are_those_of_verify(tmp_path: Path) -> None:

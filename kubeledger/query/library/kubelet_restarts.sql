@@ -1,4 +1,4 @@
--- title: When did the kubelet start, and in which version?
+-- title: When did the kubelet start, in which version, and which processes ended by themselves?
 -- One row a kubelet process.
 SELECT
     node,
@@ -6,6 +6,8 @@ SELECT
     kubelet_version,
     pid,
     restart,
+    exited_ts,
+    exit_message,
     seq
 FROM kubelet_starts
 ORDER BY node, seq;

@@ -1,5 +1,5 @@
--- Kubelet processes that began.
--- kinds: node.KubeletStarted
+-- Kubelet processes that began, and how those ended that ended by themselves.
+-- kinds: node.KubeletStarted node.KubeletExited
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1
 -- column ts TIMESTAMP: when, UTC, cut to microseconds
@@ -7,14 +7,38 @@
 -- column kubelet_version VARCHAR: version, e.g. `1.36.2`; NULL when nothing tells
 -- column version_source VARCHAR: what tells the version
 -- column restart BOOLEAN: another kubelet process ran before it in the same log
+-- column exited_ts TIMESTAMP: when it ended by itself, UTC; NULL while it runs, and when it was told to go or killed, which leaves no line
+-- column exit_reason VARCHAR: `error`, `fatal` or `panic`; NULL as above
+-- column exit_message VARCHAR: what it said last, with the error; NULL as above
 CREATE VIEW kubelet_starts AS
+WITH starts AS (
+    SELECT node, seq, ts, body, lead(seq) OVER (PARTITION BY node ORDER BY seq) AS next_seq
+    FROM records
+    WHERE kind = 'node.KubeletStarted'
+),
+
+exits AS (
+    SELECT s.node, s.seq, min(e.ts) AS ts, min_by(e.body, e.seq) AS body
+    FROM starts AS s
+    JOIN records AS e
+        ON e.kind = 'node.KubeletExited'
+        AND e.node = s.node
+        AND e.seq > s.seq
+        AND (s.next_seq IS NULL OR e.seq < s.next_seq)
+    GROUP BY s.node, s.seq
+)
+
 SELECT
-    node,
-    seq,
-    ts,
-    (body ->> 'pid')::BIGINT AS pid,
-    body ->> 'kubelet_version' AS kubelet_version,
-    body ->> 'version_source' AS version_source,
-    coalesce((body ->> 'restart')::BOOLEAN, false) AS restart
-FROM records
-WHERE kind = 'node.KubeletStarted';
+    s.node,
+    s.seq,
+    s.ts,
+    (s.body ->> 'pid')::BIGINT AS pid,
+    s.body ->> 'kubelet_version' AS kubelet_version,
+    s.body ->> 'version_source' AS version_source,
+    coalesce((s.body ->> 'restart')::BOOLEAN, false) AS restart,
+    exits.ts AS exited_ts,
+    exits.body ->> 'reason' AS exit_reason,
+    exits.body ->> 'message' AS exit_message
+FROM starts AS s
+LEFT JOIN exits ON exits.node = s.node AND exits.seq = s.seq
+ORDER BY s.node, s.seq;
