@@ -46,19 +46,24 @@ def weight_of(record: Record) -> tuple[int, int, int]:
     return _RANKS.get(record.kind, -len(_WEIGHTS)), record.ts_ns, record.seq
 
 
-def main_of(target: Target, decisions: Sequence[Record]) -> Record:
+def main_of(target: Target, decisions: Sequence[Record], end: Record | None) -> Record:
     """The decision that explains a target.
 
     What befell the pod explains a container only if that ended by it, or never had an end of
     its own: a container whose memory ran out did not end because its pod was evicted later.
+
+    Args:
+        target: what is asked.
+        decisions: (n,) about it, n >= 1.
+        end: how a container ended that does not run any more.
     """
     own = [record for record in decisions if record.kind not in _POD_ONLY]
-    ends = [record for record in own if record.kind in _ENDS]
+    ends = [record.seq for record in own if record.kind in _ENDS]
+    ends += [] if end is None else [end.seq]
     main = max(decisions, key=weight_of)
-    if target.kind != "container" or main.kind not in _POD_ONLY or not ends:
+    if target.kind != "container" or main.kind not in _POD_ONLY or not (ends and own):
         return main
-    last = max(ends, key=lambda record: record.seq)
-    return main if last.seq > main.seq else max(own, key=weight_of)
+    return main if max(ends) > main.seq else max(own, key=weight_of)
 
 
 def is_about_pod(record: Record) -> bool:

@@ -16,6 +16,7 @@ from kubeledger.explain.concern import (
     is_image,
     main_of,
 )
+from kubeledger.explain.ends import ended_by_itself, last_end
 from kubeledger.explain.explanation import Explanation, Piece, Step
 from kubeledger.explain.focus import line_about, words_about
 from kubeledger.explain.lead import clause
@@ -78,7 +79,8 @@ def explain(
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions:
         return None
-    main = main_of(target, decisions)
+    end = last_end(read, target, upto_ts_ns)
+    main = main_of(target, decisions, end)
     chains = [[main, *_rests_on(history, findings[main.seq]), *_causes(history, main)]]
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
     chains += [[record] for record in _assigned(target, decisions, main)]
@@ -94,6 +96,10 @@ def explain(
     )
     seqs |= dict.fromkeys(failed.seqs)
     sentence = f"{meant[main.seq]}{_sentence(chains, findings)}"
+    if end is not None and (alone := ended_by_itself(end, main, decisions)):
+        seqs[end.seq] = None
+        is_later = main.kind == "lifecycle.ContainerRestarted"
+        sentence = f"{sentence}; at last, {alone}" if is_later else f"{alone}; {sentence}"
     return Explanation(
         target=str(target),
         node=main.node,
