@@ -226,6 +226,11 @@ class Refusals:
 
     def _answer(self, case: _Case, evidence: Evidence) -> None:
         texts, only = refusals(evidence)
+        if "" not in texts and not only and not evidence.listed.maybe:
+            # No checkpoint names any device: of what the plugin listed nothing is known.
+            topics = _open(evidence) or lost_topics(evidence)
+            self._unverifiable(case, *open_inputs(evidence, topics, frozenset()))
+            return
         if "" not in texts:
             error = min(texts)
             why = f"the plugin was not asked, because the kubelet refuses before with: {error}"
