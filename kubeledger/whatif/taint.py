@@ -23,7 +23,6 @@ _REACH: dict[str, tuple[str, ...]] = {
     "lifecycle.PodAdmitted": ("pod", "node"),
     "lifecycle.PodRejected": ("pod", "node"),
     "lifecycle.PodEvicted": ("pod", "node"),
-    "eviction.NodeConditionsChanged": ("node",),
     "eviction.ReclaimAttempted": ("node",),
     "preemption.PodPreempted": ("pod", "node"),
     "preemption.PreemptionFailed": ("pod", "node"),
