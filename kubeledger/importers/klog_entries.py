@@ -272,7 +272,13 @@ class EntryReader:
         line = pending.line
         if pending.calls is not None:
             if pending.rest is not None:
-                line.values = text_values(pending.whole(pending.rest))
+                try:
+                    line.values = text_values(pending.whole(pending.rest))
+                except ValueError:  # it was cut: what is left of it is not judged
+                    shape = shape_of(line.file, line.message, True)
+                    told = self.account.misread(shape, line.line, line.evidence, line.ts_ns)
+                    self._out.append(told)
+                    return
             self._hand_on(line, pending.calls)
             return
         line.message = normal_message(pending.whole(line.message))

@@ -108,7 +108,11 @@ def split_structured(text: str) -> tuple[str, str] | None:
 
 
 def text_values(rest: str) -> dict[str, Any]:
-    """Key -> value of what follows the message of a structured text line."""
+    """Key -> value of what follows the message of a structured text line.
+
+    Raises:
+        ValueError: a quoted value has no end: the line was cut, and nobody knows what it told.
+    """
     values: dict[str, Any] = {}
     position = 0
     while True:
@@ -132,9 +136,10 @@ def _value(text: str, start: int) -> tuple[Any, int]:
         quoted = _QUOTED.match(text, start)
         if quoted is not None:
             return normal_message(unquote(quoted[1])), quoted.end()
-    elif first == "<" and text[start + 1 : start + 2] in ("", "\n"):
+        raise ValueError("a quoted value has no end")
+    if first == "<" and text[start + 1 : start + 2] in ("", "\n"):
         return _block(text, start + 2)
-    elif first in ("{", "["):
+    if first in ("{", "["):
         return _bracketed(text, start)
     end = _bare_end(text, start)
     return _bare(text[start:end]), end

@@ -505,3 +505,15 @@ def test_container_gc_is_noise(message: str) -> None:
 def test_empty_log() -> None:
     """Nothing comes of nothing."""
     assert Log(b"", whole).counts == (0, 0, 0, 0)
+
+
+def test_a_line_that_was_cut_inside_a_quoted_value_tells_nothing() -> None:
+    """What is left of the value would be taken for another one."""
+    later = PROBE.replace(".296376", ".296377")
+    log = Log(f"{PROBE}\n{PROBE[:-2]}\n{later}\n", whole)
+    assert [line.line for line in log.lines] == [1, 3]
+    account = log.account
+    assert (account.lines, account.understood, account.not_understood) == (3, 2, 1)
+    (told,) = [out.body for out in log.out if isinstance(out, Fact)]
+    assert isinstance(told, LinesNotUnderstood)
+    assert told.lines == (2,)
