@@ -243,10 +243,7 @@ class EntryReader:
             self.account.understood += lines
 
     def _count_split(self) -> None:
-        """At the end: pieces of a split line that were not counted with its last one.
-
-        They go where that went, which the loop passed over, or with no end, are half a line.
-        """
+        """At the end: pieces of a split line go where its last one went, or are half a line."""
         if not self._split_lines:
             return
         self._split_lines -= 1
@@ -276,8 +273,7 @@ class EntryReader:
                     line.values = text_values(pending.whole(pending.rest))
                 except ValueError:  # it was cut: what is left of it is not judged
                     shape = shape_of(line.file, line.message, True)
-                    told = self.account.misread(shape, line.line, line.evidence, line.ts_ns)
-                    self._out.append(told)
+                    self._out.append(self.account.misread(shape, line.line, line.evidence, line.ts_ns))
                     return
             self._hand_on(line, pending.calls)
             return
