@@ -273,7 +273,8 @@ class EntryReader:
                     line.values = text_values(pending.whole(pending.rest))
                 except ValueError:  # it was cut: what is left of it is not judged
                     shape = shape_of(line.file, line.message, True)
-                    self._out.append(self.account.misread(shape, line.line, line.evidence, line.ts_ns))
+                    told = self.account.misread(shape, line.line, line.evidence, line.ts_ns)
+                    self._out.append(told)
                     return
             self._hand_on(line, pending.calls)
             return
