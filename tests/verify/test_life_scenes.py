@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from kubeledger.lifecycle.records import PodEvicted, PodListed
+from kubeledger.lifecycle.records import ContainerDied, PodEvicted, PodListed
 from kubeledger.machine import Body
 from kubeledger.node.records import ClockStepped
 from kubeledger.preemption.records import PodPreempted
@@ -511,6 +512,23 @@ def test_names_of_a_restart() -> None:
         steps: list[Step] = [*BEGIN, (3, died("c1", 1)), (4, started("c2")), (4, restart),
                              (40, listed())]  # fmt: skip
         assert verdicts(*steps) == [verdict]
+
+
+def test_words_of_a_restart_after_a_kill_by_the_kernel() -> None:
+    """A death that follows from something, and not from a kill by the kubelet, was the kernel's."""
+    steps: list[Step] = [*BEGIN, (3, died("c1", 137)), (4, started("c2")),
+                         (4, restarted("c2", "c1")), (40, listed())]  # fmt: skip
+    told = scene(*began("1.36.2"), *steps)
+    caused = [
+        msgspec.structs.replace(r, cause=told[0].seq) if isinstance(r.body, ContainerDied) else r
+        for r in told
+    ]
+    for records, how in (
+        (told, "ended by itself with exit code 137"),
+        (caused, "was killed by the kernel, out of memory"),
+    ):
+        (found,) = [f for f in findings(records) if f.kind == "lifecycle.ContainerRestarted"]
+        assert f" {how}, and restart policy Always starts it again" in found.why
 
 
 def test_a_restart_of_nobody_knows_what() -> None:

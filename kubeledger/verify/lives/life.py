@@ -32,6 +32,7 @@ class Instance(msgspec.Struct):
         reasons: words that a restart after it may give for its end; empty: not known.
         killed_seq, died_seq, started_seq: their records.
         exit_code: None when not known.
+        oom: it died of a kill by the kernel.
         counted: its start has raised the back-off, or must not any more.
         created_ns: when the event told of its creation; None where none did.
         unseen: it was created, and ended before anything else showed it.
@@ -46,6 +47,7 @@ class Instance(msgspec.Struct):
     died_ns: int | None = None
     died_seq: int | None = None
     exit_code: int | None = None
+    oom: bool = False
     counted: bool = False
     created_ns: int | None = None
     unseen: bool = False
@@ -57,6 +59,8 @@ class Instance(msgspec.Struct):
         """
         if self.died_ns is None:
             self.died_ns, self.died_seq, self.exit_code = record.ts_ns, record.seq, exit_code
+            # A death follows from a kill: by the kubelet, or else by the kernel.
+            self.oom = record.cause is not None and self.killed_ns is None
             if by_itself and not self.reasons:
                 self.reasons = ("exited",)
 

@@ -16,6 +16,8 @@ _BECAUSE = {
     "preempted": "its pod was preempted",
     "evicted": "its pod was evicted",
     "pod_deleted": "its pod was deleted",
+    "post_start_hook": "its postStart hook failed",
+    "sandbox_changed": "its pod got another sandbox",
 }
 
 
@@ -44,7 +46,8 @@ def why_restarted(body: ContainerRestarted, before: Instance, ask: PodAsk) -> st
         ended = f"{name} was killed at {at(before.killed_ns)} because {because}"
     else:
         code = "" if before.exit_code is None else f" with exit code {before.exit_code}"
-        ended = f"{name} ended by itself{code}"
+        how = "was killed by the kernel, out of memory" if before.oom else f"ended by itself{code}"
+        ended = f"{name} {how}"
     entry = ask.container(body.container)
     own = None if entry is None else entry.restart_policy
     policy = f"restart policy {own or ask.restart_policy}"
