@@ -19,6 +19,9 @@ from kubeledger.units import NS_PER_S
 
 __all__ = ["AllocationEntry", "BundleContext", "ContainerRef", "IndexedEvent", "KnownPod"]
 
+_SKEW_NS = 60 * NS_PER_S
+"""By how much the clock of the API server, which dates objects, may be ahead of the node's."""
+
 
 class KnownPod(msgspec.Struct):
     """A pod that some file of the bundle shows whole.
@@ -29,6 +32,7 @@ class KnownPod(msgspec.Struct):
         first_seen_ts_ns: creation time if the object tells it, else the list's time.
         statuses: (n,) pod status JSONs in the order of time, distinct ones only.
         listed_by: as in ``PodList``.
+        created: ``first_seen_ts_ns`` is its creation, as its object tells.
     """
 
     namespace: str
@@ -39,6 +43,7 @@ class KnownPod(msgspec.Struct):
     listed_by: str
     evidence: Evidence
     statuses: list[dict[str, Any]] = []
+    created: bool = False
 
 
 class ContainerRef(msgspec.Struct, frozen=True):
@@ -98,6 +103,7 @@ class BundleContext(msgspec.Struct):
         image_sizes: name of an image -> its size in bytes, by the node object.
         memory_files: times of the files of the memory manager's state.
         memory: (pod UID, container) -> entries in the order of time.
+        logged_until_ns: the last time of the logs; None without one.
         first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
         kernel_reports: file of a kernel log -> its reports of the OOM killer, by time.
         kernel_boots: times of the boot that kernel logs tell.
@@ -116,6 +122,7 @@ class BundleContext(msgspec.Struct):
     image_sizes: dict[str, int] = {}
     memory_files: list[int] = []
     memory: dict[tuple[str, str], list[MemoryEntry]] = {}
+    logged_until_ns: int | None = None
     first_ts_ns: int = 0
     last_ts_ns: int = 0
     kernel_reports: dict[str, list[KernelReport]] = {}
@@ -126,13 +133,16 @@ class BundleContext(msgspec.Struct):
         """UID of the pod that had this name at ``ts_ns``; None when no file tells.
 
         Of several pods with one name the newest that existed by then is taken; a log line
-        that names a UID is to be believed over this.
+        that names a UID is to be believed over this. One that was created later is another.
         """
-        uids = self.uids_by_name.get((namespace, name))
-        if not uids:
-            return None
+        uids = self.uids_by_name.get((namespace, name), ())
         existing = [uid for uid in uids if self.pods[uid].first_seen_ts_ns <= ts_ns]
-        return existing[-1] if existing else uids[0]
+        if existing:
+            return existing[-1]
+        first = self.pods[uids[0]] if uids else None
+        if first is None or (first.created and first.first_seen_ts_ns - ts_ns > _SKEW_NS):
+            return None
+        return first.uid
 
     def memory_of(self, uid: str, container: str, ts_ns: int) -> MemoryEntry | None:
         """Memory of a container by the next state file, or by one that bears this second's name.

@@ -76,12 +76,16 @@ def make_plan(
     if version.version is None:
         message = "no source tells the kubelet's version; decisions cannot be verified"
         findings.append(Finding("version_unknown", None, message))
+    logged = [
+        timing.spans[log.source.name][1] for log in timing.logs if log.source.name in timing.spans
+    ]
     context = BundleContext(
         node=node,
         kubelet_version=version.version,
         first_ts_ns=timing.first_ts_ns,
         last_ts_ns=timing.last_ts_ns,
         starts_ns=timing.starts_ns,
+        logged_until_ns=max(logged, default=None),
     )
     for file, reason in fill_context(context, timing.documents).items():
         findings.append(Finding("malformed", file, f"{reason}; it is not read"))

@@ -23,6 +23,7 @@ from kubeledger.importers.items import KubeletConfigFile, LogLine
 from kubeledger.importers.settings import (
     SettingsSources,
     Statement,
+    agrees,
     effective_settings,
     evidence_of,
 )
@@ -164,6 +165,14 @@ class SettingsCollector:
         disputed = {conflict.partition(":")[0] for conflict in body.conflicts}
         said = [s.evidence for (field, _), s in sources.stated.items() if field in disputed]
         return (Fact(ts_ns, body, (*evidence_of(sources), *said)),)
+
+    def _is_of_another(self, item: KubeletConfigFile) -> bool:
+        """Whether an answer behind the log's end shows a process that no log tells of."""
+        until_ns = self._context.logged_until_ns
+        if until_ns is None or item.ts_ns <= until_ns:
+            return False
+        told = msgspec.structs.replace(self._log, minor=minor_version(self._version))
+        return told.tells and not agrees(told, Statement(item.config, item.evidence))
 
     def _knows(self, item: KubeletConfigFile) -> bool:
         """Whether an answer at ``/configz`` tells nothing new, or will be asked for later."""

@@ -54,17 +54,23 @@ def fill_context(context: BundleContext, documents: Sequence[Document]) -> dict[
         file -> what is wrong, for documents that are not what their format says.
     """
     malformed: dict[str, str] = {}
+    named: dict[str, KnownPod] = {}
     for document in documents:
         try:
             items = read_document(document)[0]
             if document.format in _SURVEYED:
                 for item in items:
                     _take(context, item)
+                    if isinstance(item, ApiEvent):
+                        _name_pod(context, item, named)
         except BadInputError as error:
             malformed[document.source.name] = error.message
         except (AttributeError, KeyError, TypeError, ValueError):
             what = "a value is of another type than it should be"
             malformed[document.source.name] = f"is no valid {document.format}: {what}"
+    for pod in named.values():
+        if context.pods.setdefault(pod.uid, pod) is pod:
+            context.uids_by_name.setdefault((pod.namespace, pod.name), []).append(pod.uid)
     for uids in context.uids_by_name.values():
         uids.sort(key=lambda uid: context.pods[uid].first_seen_ts_ns)
     return malformed
@@ -119,6 +125,7 @@ def _take_pod(context: BundleContext, item: PodList, pod: dict[str, Any]) -> Non
             first_seen_ts_ns=_created(metadata, item.ts_ns),
             listed_by=item.listed_by,
             evidence=item.evidence,
+            created=api_time(metadata.get("creationTimestamp")) is not None,
         )
         context.uids_by_name.setdefault((namespace, name), []).append(uid)
     known.spec = pod.get("spec") or known.spec
@@ -172,6 +179,18 @@ def _take_event(context: BundleContext, item: ApiEvent) -> None:
     known.last_ts_ns = max(known.last_ts_ns, last)
     if item.evidence not in known.evidence:
         known.evidence = (*known.evidence, item.evidence)
+
+
+def _name_pod(context: BundleContext, item: ApiEvent, named: dict[str, KnownPod]) -> None:
+    """The kubelet's event names a pod of which no list may tell: its UID, and since when."""
+    api = ApiReason.read(item.event)
+    _, namespace, name, _, _ = api.key
+    if not api.pod_uid or not name or not api.may_be_of(context.node):
+        return
+    first, _ = event_times(item.event) or (item.ts_ns, item.ts_ns)
+    pod = KnownPod(namespace, name, api.pod_uid, {}, first, "log", item.evidence)
+    known = named.setdefault(api.pod_uid, pod)
+    known.first_seen_ts_ns = min(known.first_seen_ts_ns, first)
 
 
 def _take_checkpoint(context: BundleContext, item: Checkpoint) -> None:

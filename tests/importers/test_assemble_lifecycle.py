@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kubeledger.importers.documents import Document
+from kubeledger.importers.sources import SourceFile
+from kubeledger.importers.survey import fill_context
 from kubeledger.lifecycle.records import PodConfigChanged, PodListed, PodTerminated
 from tests.importers.pod_world import (
     at,
@@ -165,3 +170,27 @@ def test_the_end_in_structured_logs() -> None:
     )
     (body,) = of(tell(world(), [klog("10:00:00.000000", "kubelet.go", message)]), PodTerminated)
     assert values(body, "namespace", "pod", "pod_uid") == ("shop", "a", UID_A)
+
+
+def test_a_name_is_not_that_of_a_pod_created_later(tmp_path: Path) -> None:
+    """Only the last pod of a name is listed; the kubelet's events name the one before it."""
+    listed = {**_pod("web", UID_B), "kind": "Pod", "apiVersion": "v1"}
+    listed["metadata"]["creationTimestamp"] = "2026-11-21T10:30:00Z"
+    event = {
+        "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web", "uid": UID_A},
+        "source": {"component": "kubelet"},
+        "firstTimestamp": "2026-11-21T10:00:00Z",
+        "reason": "Pulled",
+    }
+    documents = []
+    for kind, entry, form in (("Pod", listed, "pod-list"), ("Event", event, "events")):
+        text = json.dumps({"kind": f"{kind}List", "apiVersion": "v1", "items": [entry]})
+        (tmp_path / f"{form}.json").write_text(text)
+        source = SourceFile(f"{form}.json", tmp_path / f"{form}.json")
+        documents.append(Document(source, form, at("11:00:00.000000")))
+    times = ("09:00:00.000000", "10:10:00.000000", "10:29:30.000000", "10:40:00.000000")
+    for given, expected in ((documents, [UID_A, UID_A, UID_A, UID_B]),
+                            (documents[:1], [None, None, UID_B, UID_B])):  # fmt: skip
+        context = world()
+        assert fill_context(context, given) == {}
+        assert [context.uid_of("shop", "web", at(time)) for time in times] == expected

@@ -41,13 +41,17 @@ def start(pid: int, time: str, limit: int, *, flags: bool = True) -> str:
 
 
 def told(
-    log: str, *documents: KubeletConfigFile, starts: tuple[str, ...]
+    log: str,
+    *documents: KubeletConfigFile,
+    starts: tuple[str, ...],
+    until: str | None = None,
 ) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
     """Settings and conflicts of each process."""
     context = BundleContext(
         node="n",
         kubelet_version="1.30.14",
         starts_ns=tuple(map(at, starts)),
+        logged_until_ns=None if until is None else at(until),
         served=[item for item in documents if item.served],
         last_ts_ns=at("12:00:00"),
     )
@@ -145,3 +149,15 @@ def test_served_settings_leave_out_what_is_zero() -> None:
     found = {name: setting.value for name, setting in fact.body.settings.items()}
     assert found["evictionHard"] == found["featureGates"] == found["qosReserved"] == "{}"
     assert found["readOnlyPort"] == "0"
+
+
+@pytest.mark.parametrize("flags", [True, False])
+def test_an_answer_behind_the_end_of_the_log_may_be_another_process(flags: bool) -> None:
+    """Only one that differs is; while the log goes on, the sources contradict each other."""
+    first = start(1, "10:00:00", -1, flags=flags)
+    same = document(OLD, "1/configz.json", "10:40:00", served=True)
+    other = document(NEW, "2/configz.json", "10:50:00", served=True)
+    *before, last = told(first, same, other, starts=STARTS[:1], until="10:30:00")
+    assert last == (NEW, ())
+    assert all(settings["podPidsLimit"] == -1 and not odd for settings, odd in before)
+    assert told(first, other, starts=STARTS[:1], until="11:30:00")[-1][1]

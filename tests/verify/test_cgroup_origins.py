@@ -10,7 +10,7 @@ import pytest
 from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated
 from kubeledger.lifecycle.records import ContainerStarted, PodListed, PodRejected
 from kubeledger.machine import Body
-from kubeledger.node.records import KubeletStarted
+from kubeledger.node.records import KubeletStarted, SettingsObserved
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify import run
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
@@ -138,3 +138,29 @@ def test_a_process_whose_start_is_in_a_hole_of_the_log() -> None:
     assert verdict(steps, "200", 210) == "unverifiable"
     assert verdict(steps, "max", 210) == "unverifiable"
     assert verdict(steps, "50", 210) == "impossible"
+
+
+@pytest.mark.parametrize(
+    ("settings", "synced", "pids", "expected"),
+    [
+        # The pod is older than the end of the log: the process that it tells of made its cgroup.
+        (None, 9, "max", "match"),
+        (None, 9, "200", "impossible"),
+        (200, 9, "max", "match"),
+        (200, 9, "200", "impossible"),
+        # Behind it, any process may have.
+        (None, 500, "200", "unverifiable"),
+        (200, 500, "200", "match"),
+        (200, 500, "max", "unverifiable"),
+        (200, 500, "77", "unverifiable"),
+        (200, 700, "200", "match"),
+    ],
+)
+def test_behind_the_end_of_the_log_another_process_may_have_begun(
+    settings: int | None, synced: float, pids: str, expected: str
+) -> None:
+    """Settings that differ show one; before that nothing does."""
+    told = [body for _, body in process(0, settings or 0) if isinstance(body, SettingsObserved)]
+    other: Steps = [(600, body) for body in told] if settings is not None else []
+    begin = FIRST if synced == 9 else [*FIRST[:2], (710, web(synced))]
+    assert verdict([*begin, *other], pids, 720) == expected

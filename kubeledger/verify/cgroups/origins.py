@@ -56,6 +56,7 @@ class Origins:
         self._synced: dict[str, int] = {}
         self._began_ns: dict[str, int] = {}
         self._told: dict[str, int] = {}
+        self._unseen: set[str] = set()
 
     # First reading ----------------------------------------------------------------------
 
@@ -103,10 +104,23 @@ class Origins:
         self._processes = self._known[: len(self._processes) + 1]
 
     def use(self, rules: Rules, told_ns: int | None) -> None:
-        """The rules of a process, of which the settings were told at a time, if they were."""
+        """The rules of a process, of which the settings were told at a time, if they were.
+
+        Others behind the end of the log are those of a process of which no log tells.
+        """
         index = len(self._processes) - 1 if told_ns is None else max(self._last(told_ns), 0)
-        if 0 <= index < len(self._known):
-            self._known[index].rules = rules
+        if not 0 <= index < len(self._known):
+            return
+        known = self._known[index]
+        if told_ns is None or known.rules in (None, rules) or not self._is_dark(told_ns):
+            known.rules = rules
+            return
+        self._known.append(_Process(told_ns, from_start=False, alive_ns=told_ns, rules=rules))
+        self._processes = list(self._known)
+
+    def _is_dark(self, ts_ns: int) -> bool:
+        """Behind the end of the log another process may have begun."""
+        return bool(self._known) and ts_ns > self._known[-1].alive_ns
 
     def container_started(self, record: Record, body: ContainerStarted) -> None:
         """The pod's cgroup is there, and the container's."""
@@ -117,8 +131,10 @@ class Origins:
 
     def shown(self, key: str | None, ts_ns: int) -> None:
         """The pod's cgroup is there: no later process makes it."""
-        if key is not None and self._processes:
-            self._synced.setdefault(key, self._last(ts_ns))
+        if key is not None and self._processes and key not in self._synced:
+            self._synced[key] = self._last(ts_ns)
+            if self._is_dark(ts_ns) and self._is_dark(self._synced_ns.get(key, ts_ns)):
+                self._unseen.add(key)
 
     def of_pod(self, key: str, now: Rules) -> list[Rules | None]:
         """By which rules a pod's cgroup may have been made, the likeliest first.
@@ -127,7 +143,8 @@ class Origins:
         """
         if not self._processes:
             return [now]
-        return self._rules(self._first_of(key), self._synced.get(key))
+        found = self._rules(self._first_of(key), self._synced.get(key))
+        return [*found, None] if key in self._unseen and None not in found else found
 
     def of_container(self, container_id: str, key: str, now: Rules) -> list[Rules | None]:
         """The same of a container's cgroup."""
@@ -140,7 +157,8 @@ class Origins:
         if began_ns is None:
             return self._rules(self._first_of(key), None)
         # Lists tell it to the second.
-        return self._rules(self._first(began_ns), self._last(began_ns + NS_PER_S))
+        found = self._rules(self._first(began_ns), self._last(began_ns + NS_PER_S))
+        return [*found, None] if self._is_dark(began_ns) and None not in found else found
 
     def _first_of(self, key: str) -> int:
         """The first process that can have made the pod's cgroup."""
