@@ -291,3 +291,15 @@ def test_a_lie_about_a_grant_does_not_spread() -> None:
     later = node.short("a", 4, 2)
     assert node.finding(lie).verdict == "impossible"
     assert node.finding(later).verdict == "unverifiable"
+
+
+@pytest.mark.parametrize("named", [(), IDS[:2]])
+def test_devices_that_no_record_names_may_have_been_there(named: tuple[str, ...]) -> None:
+    """A log without lists and checkpoints: the plugin may have been asked for any of them."""
+    node = Node()
+    if named:
+        node.pod("h", ("c", len(named), "app"))
+        node.grant("h", *named)
+    node.pod("a", ("c", 1, "app"))
+    failed = node.refuse("a", 1, "rpc error: code = Unknown desc = device gpu-3 is broken")
+    assert node.finding(failed).verdict != "impossible"

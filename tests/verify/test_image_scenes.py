@@ -180,6 +180,17 @@ def test_removals_that_failed() -> None:
     assert ("GarbageCollected", "impossible") in verdicts(records)
 
 
+def test_removals_before_the_start_of_a_log_that_begins_in_the_middle() -> None:
+    """Nothing tells what they were for; the pass that began behind them freed none of it."""
+    steps: list[Step] = [(0, kubelet()), (0.1, settings()), (9, disk(15))]
+    steps += [(10, deleted("a", None)), (10.1, deleted("b", None))]
+    start = (10.2, started())
+    for freed, possible in ((0, True), (1_000_000, False)):
+        end = msgspec.structs.replace(collected(2, freed), images_removed=2)
+        (found,) = findings(history(*steps, start, (10.3, end)), kind=GarbageCollected.kind)
+        assert (found.verdict != "impossible") == possible
+
+
 AGED: list[Step] = [(0, kubelet()), (0.1, settings(imageMaximumGCAge="10m0s")), *SEEN[2:]]
 
 

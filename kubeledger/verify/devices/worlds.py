@@ -267,7 +267,7 @@ def refusals(evidence: Evidence) -> tuple[set[str], bool]:
     everything = evidence.listed.maybe | evidence.in_use.maybe
     registered = evidence.listed.registered
     for flag in (True, False) if registered is None else (registered,):
-        for claimed in (everything, frozenset[str]()):
+        for claimed in (everything | _unnamed(evidence), frozenset[str]()):
             for suits in (frozenset(OPEN), frozenset[Topic]()):
                 manager = _world(evidence, claimed, suits, None)
                 if not flag:
@@ -276,6 +276,15 @@ def refusals(evidence: Evidence) -> tuple[set[str], bool]:
                 for plan in plans(manager, request, evidence.facts):
                     texts.add(plan.error if isinstance(plan, Refusal) else "")
     return texts, registered is not None and evidence.is_exact()
+
+
+def _unnamed(evidence: Evidence) -> frozenset[str]:
+    """Stand-ins for healthy devices that no record names; no more of them than matter."""
+    listed = evidence.listed
+    if listed.complete:
+        return frozenset()
+    others = evidence.required if listed.count is None else listed.count - len(listed.healthy)
+    return frozenset(f"<{index}>" for index in range(min(others, evidence.required)))
 
 
 def _affinities(evidence: Evidence, suits: frozenset[Topic]) -> Iterable[int | None]:

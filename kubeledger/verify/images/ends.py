@@ -272,14 +272,19 @@ def _freed(case: Case) -> Iterator[tuple[int, int]]:
 
 
 def _sums(case: Case) -> Iterator[int | None]:
-    """Sizes of the removals for space, as detected and as told; None when one is not known."""
+    """Sizes of the removals for space, as detected and as told; None when one is not known.
+
+    What stands before the start was not removed by it, whatever it was removed for.
+    """
     known = case.answer.known if case.answer is not None else {}
     detected: list[int | None] = []
     told: list[int | None] = []
     for record in case.of.removals:
         body = record.body
         assert isinstance(body, ImageDeleted)
-        if body.pass_ == "age" and record.cause is None and not case.start_missing:
+        before = body.pass_ is None and case.of.start is not None
+        by_age = body.pass_ == "age" and not case.start_missing
+        if record.cause is None and (before or by_age):
             continue
         image = known.get(body.image_id)
         told.append(body.size_bytes)
