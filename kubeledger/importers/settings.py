@@ -29,7 +29,7 @@ from kubeledger.machine import Evidence
 from kubeledger.node.records import Setting, SettingsObserved
 from kubeledger.units import parse_go_duration
 
-__all__ = ["SettingsSources", "Statement", "agrees", "effective_settings", "evidence_of"]
+__all__ = ["SettingsSources", "Statement", "effective_settings", "evidence_of"]
 
 _JSON = msgspec.json.Encoder(order="sorted")
 _MASKED = frozenset({"staticPodURLHeader"})
@@ -142,23 +142,6 @@ def effective_settings(sources: SettingsSources) -> SettingsObserved:
         },
         conflicts=tuple(chosen.conflicts),
     )
-
-
-def agrees(told: SettingsSources, answer: Statement) -> bool:
-    """Whether an answer at ``/configz`` can be that of the process that tells these settings.
-
-    A process answers the same as long as it runs.
-    """
-    if told.whole is not None:
-        whole = told.whole.value
-        return all(
-            _same(_filled(field, whole[field]), _filled(field, value))
-            for field, value in answer.value.items()
-            if field in whole and field not in _MASKED
-        )
-    without = effective_settings(told).conflicts
-    with_answer = msgspec.structs.replace(told, served=answer)
-    return {*effective_settings(with_answer).conflicts} <= {*without}
 
 
 def evidence_of(sources: SettingsSources) -> tuple[Evidence, ...]:

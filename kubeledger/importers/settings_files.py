@@ -9,7 +9,7 @@ import msgspec
 from kubeledger.importers.settings import SettingsSources, Statement, effective_settings
 from kubeledger.importers.snapshot_time import time_in_name
 
-__all__ = ["fits", "fitting_files"]
+__all__ = ["agrees", "fits", "fitting_files"]
 
 
 def fitting_files(
@@ -74,6 +74,18 @@ def fits(files: list[Statement], told: SettingsSources) -> bool:
     without = effective_settings(told).conflicts
     with_files = effective_settings(msgspec.structs.replace(told, files=files)).conflicts
     return {*map(_field, with_files)} <= {*map(_field, without)}
+
+
+def agrees(told: SettingsSources, answer: Statement) -> bool:
+    """Whether an answer at ``/configz`` can be that of the process that tells these settings.
+
+    A process answers the same as long as it runs.
+    """
+    files = [told.whole] if told.whole is not None else []
+    rest = msgspec.structs.replace(told, dump=None, served=None, files=files)
+    without = effective_settings(rest).conflicts
+    with_answer = effective_settings(msgspec.structs.replace(rest, served=answer)).conflicts
+    return {*map(_field, with_answer)} <= {*map(_field, without)}
 
 
 def _field(conflict: str) -> str:

@@ -23,11 +23,10 @@ from kubeledger.importers.items import KubeletConfigFile, LogLine
 from kubeledger.importers.settings import (
     SettingsSources,
     Statement,
-    agrees,
     effective_settings,
     evidence_of,
 )
-from kubeledger.importers.settings_files import fits, fitting_files
+from kubeledger.importers.settings_files import agrees, fits, fitting_files
 from kubeledger.importers.settings_flags import minor_version
 from kubeledger.importers.settings_text import (
     parse_configuration_json,
