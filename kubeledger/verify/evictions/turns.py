@@ -250,6 +250,8 @@ class Turns:
 def unsure(state: NodeState, ts_ns: int, ranked: Sequence[RankedPod]) -> frozenset[RankedPod]:
     """Pods of which there may be no statistics: no container ran for a while.
 
+    One that nothing names may be the sandbox, whose statistics do not count.
+
     Source: v1.30.1 pkg/kubelet/stats/cri_stats_provider.go removeTerminatedContainers
     """
     found = set()
@@ -259,7 +261,7 @@ def unsure(state: NodeState, ts_ns: int, ranked: Sequence[RankedPod]) -> frozens
             each.running
             and each.started_ts_ns is not None
             and ts_ns - each.started_ts_ns > _STEADY_NS
-            for each in (*pod.containers.values(), *pod.unnamed.values())
+            for each in pod.containers.values()
         )
         if not steady:
             found.add(who)
