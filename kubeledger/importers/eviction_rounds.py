@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, Literal, NamedTuple
 
 from kubeledger.kube.quantity import QuantityError, value_of
+from kubeledger.units import NS_PER_S
 
 __all__ = ["Driver", "EvictionRounds", "amount_of"]
 
@@ -22,6 +23,9 @@ _RESOURCES: Final = {
     "inodesFree": "inodes",
 }
 """Signal, or the last word of a disk's signal -> resource that it measures."""
+
+_LOST_NS: Final = 25 * NS_PER_S
+"""A round comes every 10 s: so long without one, lines were lost."""
 
 
 class _Threshold(NamedTuple):
@@ -47,6 +51,7 @@ class EvictionRounds:
     def __init__(self) -> None:
         self._since: dict[_Threshold, int | None] = {}
         self._soft: set[_Threshold] = set()
+        self._prompt: set[_Threshold] = set()
         self._met: dict[str, dict[_Threshold, str]] = {}
         self._ts_ns: int | None = None
         self._known_before = False
@@ -62,7 +67,9 @@ class EvictionRounds:
             self._see_grace_periods()
             unresolved = self._met.get(_UNRESOLVED, {})
             self._since = {met: self._since.get(met) for met in unresolved}
-            self._known_before = True
+            # Where rounds are not in the log, a threshold may have been met in them.
+            self._known_before = ts_ns - self._ts_ns < _LOST_NS
+            self._prompt &= unresolved.keys()
         self._met = {}
         self._ts_ns = ts_ns
 
@@ -109,8 +116,14 @@ class EvictionRounds:
         )
 
     def _see_grace_periods(self) -> None:
-        """What is met and must wait has a grace period."""
-        self._soft |= self._met.get(_UNRESOLVED, {}).keys() - self._met.get(_SATISFIED, {}).keys()
+        """What is met and must wait has a grace period.
+
+        What drove a reclaim, or had not to wait when it was met first, has none, or it is over:
+        the line that would say so again was lost.
+        """
+        satisfied = self._met.get(_SATISFIED, {}).keys() | self._met.get(_UPDATED, {}).keys()
+        self._prompt |= {met for met in satisfied if met not in self._soft}
+        self._soft |= self._met.get(_UNRESOLVED, {}).keys() - satisfied - self._prompt
 
     def _kind(self, met: _Threshold) -> Literal["hard", "soft", "allocatable"] | None:
         if met.signal == "allocatableMemory.available":
