@@ -261,7 +261,10 @@ class ProbeWorkers:
         return any(seen is not None and seen >= link.died.ts_ns for seen in others)
 
     def _running_id(self, pod: PodLink, container: str, ts_ns: int | None) -> str | None:
-        """ID of the running container: the PLEG's last, else the only one a status tells."""
+        """ID of the running container: the PLEG's last, else the only one a status tells.
+
+        Statuses tell the second in which it started.
+        """
         current = pod.current.get(container)
         if ts_ns is None:
             return current
@@ -271,7 +274,7 @@ class ProbeWorkers:
             container_id
             for container_id, instance in self._links.instances(self._context).items()
             if (instance.pod_uid, instance.container) == (pod.uid, container)
-            and (instance.started_ts_ns or ts_ns + 1) <= ts_ns
+            and (instance.started_ts_ns or ts_ns) + NS_PER_S <= ts_ns
             and (instance.finished_ts_ns is None or ts_ns <= instance.finished_ts_ns + NS_PER_S)
         ]
         return running[0] if len(running) == 1 else None
