@@ -424,6 +424,18 @@ def test_a_log_that_begins_late_does_not_guess_what_was_cached() -> None:
     assert values(change, "from_result", "to_result") == ("success", "failure")
 
 
+def test_a_status_tells_only_the_second_in_which_a_container_started() -> None:
+    """A tick in that second may be of the container before it."""
+    context = _probed(liveness={})
+    state = {"running": {"startedAt": "2026-11-21T10:00:02Z"}}
+    status = {"name": "c", "containerID": f"containerd://{FIRST}", "state": state}
+    context.pods[UID].statuses.append({"containerStatuses": [status]})
+    log = [_text(second, "Liveness", "failed (failure): x") for second in (1, 2, 3)]
+    log[1] = log[1].replace("10:00:02.000000", "10:00:02.900000")
+    ticks = of(tell(context, log), ProbeExecuted)
+    assert [tick.container_id for tick in ticks] == [None, None, FIRST]
+
+
 def test_recorded_startup_probe_that_never_succeeds() -> None:
     """Recorded startup probe that never succeeds."""
     context = world("1.36.2")

@@ -19,7 +19,7 @@ from kubeledger.eviction.records import (
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.lifecycle.records import ContainerStarted, PodEvicted, PodListed
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted
+from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
 from kubeledger.verify import Finding, Variant
 from tests.verify.histories import findings, scene
@@ -195,6 +195,25 @@ def test_a_lie_about_an_eviction_is_impossible(lie: dict[str, Any], told: str) -
     one = found(scene_of(evicted("big", **lie)))
     assert one.verdict == "impossible"
     assert told in one.why
+
+
+def test_lost_lines_may_have_told_another_kind_of_threshold() -> None:
+    """The kind follows from the rounds before; what no threshold has at all is a lie still."""
+    lost = LogThinned(
+        from_ts_ns=1_000 * NS_PER_S,
+        to_ts_ns=1_060 * NS_PER_S,
+        beats_expected=60,
+        beats_missing=20,
+    )
+    for lie, verdict in (
+        ({"threshold_kind": "soft"}, "unverifiable"),
+        ({"threshold_kind": "soft", "threshold": 2 * GI}, "impossible"),
+    ):
+        eviction = evicted("big", **lie)
+        records = story(
+            (50, memory(900)), (50.1, reclaim("big", "small")), (50.2, eviction), (60, lost)
+        )
+        assert found(records).verdict == verdict
 
 
 def test_usage_between_samples_may_be_anything_that_a_pod_can_use() -> None:

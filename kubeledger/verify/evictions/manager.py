@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from kubeledger.eviction.reclaim import reclaim_functions
 from kubeledger.eviction.signals import RESOURCE_OF, DiskLayout
 from kubeledger.eviction.thresholds import Threshold
@@ -195,4 +197,9 @@ class Manager:
         value = "" if claim.threshold is None else f" of {claim.threshold}"
         why = f"no {what}{value} is set" + ("" if claim.observed is None else " that fits")
         seqs = () if self.bench.settings.seq is None else (self.bench.settings.seq,)
-        return judge([Ruling(allowed=False, why=why, inputs=seqs, certain=True)]), None
+        # Of which kind it was follows from lines of the rounds before, which may be lost.
+        of_any_kind = msgspec.structs.replace(claim, kind=None)
+        certain = not any(
+            of_any_kind.fits(each, rounds.latest(each.signal, ts_ns)) for each in rounds.thresholds
+        )
+        return judge([Ruling(allowed=False, why=why, inputs=seqs, certain=certain)]), None
