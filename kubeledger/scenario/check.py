@@ -150,6 +150,18 @@ def _kinds(event: PluginEvent) -> list[str]:
     return [name for name, value in told.items() if value is not None]
 
 
+def _pins_count(sound: Sound) -> bool:
+    """Whether a kubelet of the scenario spares pinned images; unknown versions are told elsewhere."""
+    restarts = (restart.kubelet_version for _, restart in sound.items["kubeletRestarts"])
+    for version in (sound.scenario.kubelet_version, *filter(None, restarts)):
+        try:
+            if resolve(version).images.pinned_images_kept:
+                return True
+        except BadQuestionError:
+            return True
+    return False
+
+
 def _check_images(sound: Sound, problems: Problems) -> None:
     images = sound.items["images"]
     names = [(("images", i, "name"), image.name) for i, image in images]
@@ -158,12 +170,11 @@ def _check_images(sound: Sound, problems: Problems) -> None:
         (("images", i, "id"), image.id.removeprefix("sha256:")) for i, image in images if image.id
     ]
     _twice(ids, problems, lambda _: "another image has this ID")
-    version = sound.scenario.kubelet_version
-    knows_pinned = resolve(version).images.pinned_images_kept
+    pins_count = _pins_count(sound)
     for index, image in images:
         _late(sound.scenario, image.at, ("images", index, "at"), problems)
-        if image.pinned and not knows_pinned:
-            text = f"kubelet {version} knows no pinned images"
+        if image.pinned and not pins_count:
+            text = f"kubelet {sound.scenario.kubelet_version} knows no pinned images"
             problems.add(("images", index, "pinned"), text, "leave it out, or choose 1.23 or later")
     node = sound.scenario.node
     key, disk = ("imageDisk", node.image_disk) if node.image_disk else ("disk", node.disk)

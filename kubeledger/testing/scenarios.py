@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kubeledger.profile.resolve import resolve
 from kubeledger.scenario.document import Document
 from kubeledger.scenario.load import load_data
 from kubeledger.scenario.plan import to_plan
@@ -75,7 +76,8 @@ def random_scenario(seed: int) -> dict[str, Any]:
     version = chance.one(*VERSIONS)
     seconds = chance.one(120, 240, 400, 700)
     node = _node(chance.of("node"))
-    images = _images(chance.of("images"), seconds, node)
+    pins = resolve(version).images.pinned_images_kept
+    images = _images(chance.of("images"), seconds, node, pins=pins)
     plugins = _plugins(chance.of("plugins"), node["numaNodes"], seconds)
     return {
         "kubeletVersion": version,
@@ -201,8 +203,10 @@ def _event(chance: Chance, devices: list[str]) -> dict[str, Any]:
     return {kind: chance.some(devices) if kind in ("unhealthy", "healthy") else True}
 
 
-def _images(chance: Chance, seconds: int, node: dict[str, Any]) -> list[dict[str, Any]]:
-    """As many as fit on the disk."""
+def _images(
+    chance: Chance, seconds: int, node: dict[str, Any], *, pins: bool
+) -> list[dict[str, Any]]:
+    """As many as fit on the disk; pinned ones only where the kubelet spares them."""
     disk = node.get("imageDisk", node["disk"])
     free_mi = 1024 * (int(disk["size"][:-2]) - int(disk["used"][:-2]))
     images: list[dict[str, Any]] = []
@@ -214,7 +218,7 @@ def _images(chance: Chance, seconds: int, node: dict[str, Any]) -> list[dict[str
             "name": f"registry.local/app{number}:1",
             "size": f"{size_mi}Mi",
         }
-        if number and chance.happens(10):
+        if number and chance.happens(10) and pins:
             image["pinned"] = True
         if number and chance.happens(25):
             image["at"] = f"{chance.number(1, seconds - 1)}s"
