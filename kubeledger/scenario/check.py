@@ -151,7 +151,7 @@ def _kinds(event: PluginEvent) -> list[str]:
 
 
 def _pins_count(sound: Sound) -> bool:
-    """Whether a kubelet of the scenario spares pinned images; unknown versions are told elsewhere."""
+    """Whether a kubelet of the scenario spares pinned images; unknown versions pass here."""
     restarts = (restart.kubelet_version for _, restart in sound.items["kubeletRestarts"])
     for version in (sound.scenario.kubelet_version, *filter(None, restarts)):
         try:
