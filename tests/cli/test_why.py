@@ -51,8 +51,9 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
         f"image/{REMOVED}",
         "images.ImageDeleted",
         (f"image {REMOVED} (42005183 bytes) was deleted at 2026-11-21T03:02:42.155387Z by the "
-         "image collection that began at 2026-11-21T03:02:42.136198Z at 72 % of the disk used and wanted "
-         "to free 183647269519 bytes", "image 5e3c775663b8 was not in use", "is older than 10s",
+         "image collection that began at 2026-11-21T03:02:42.136198Z at 72 % of the disk used "
+         "and wanted to free 183647269519 bytes", "image 5e3c775663b8 was not in use",
+         "is older than 10s",
          "72 % used",
          "high threshold of 5 %", "183647269519 bytes are to be freed", "down to 4 %"),
         (("kubelet.log", 13983, "Trying to free 183647269519 bytes"),
