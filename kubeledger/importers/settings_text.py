@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeledger.importers.goliteral import parse_go_literal
-from kubeledger.importers.settings_flags import FlagKind
+from kubeledger.importers.settings_flags import FLAGS, FlagKind
 from kubeledger.units import format_go_duration, whole_number
 
 __all__ = [
@@ -60,11 +60,22 @@ def parse_configuration_literal(text: str) -> dict[str, Any]:
     return _without_type(fields)
 
 
+_TEXT_MAPS = frozenset(row.field for row in FLAGS if row.kind in ("map", "thresholds"))
+"""Fields that map names to texts."""
+
+
 def parse_configuration_json(dump: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of the JSON dump, whose names are Go's."""
+    """Fields of the JSON dump, whose names are Go's.
+
+    Raises:
+        ValueError: a line of it was lost, so that fields stand within another.
+    """
     fields: dict[str, Any] = {}
     for name, value in dump.items():
         field = api_name(name)
+        if field in _TEXT_MAPS and not all(isinstance(v, str) for v in (value or {}).values()):
+            msg = f"{name} holds other than texts"
+            raise ValueError(msg)
         fields[field] = _renamed(value) if field in STRUCT_FIELDS else value
     return _without_type(fields)
 

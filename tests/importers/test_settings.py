@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,20 @@ def test_dump_and_flags_agree(version: str) -> None:
     assert {k: v for k, v in pieced.items() if k not in derived} == {
         k: full[k] for k in pieced if k not in derived
     }
+
+
+def test_a_dump_that_lost_lines_contradicts_nothing() -> None:
+    """Two lost braces, of which one closed a field and one opened another, leave it valid JSON."""
+    lines = start_log("1.36.2").splitlines(keepends=True)
+    item = config_item(config("1.36.2"))
+    closing = next(n for n, line in enumerate(lines) if '"EvictionHard": {' in line)
+    closing = next(n for n in range(closing, len(lines)) if lines[n].strip() == "},")
+    opening = [n for n in range(closing, len(lines)) if re.search(r'^\s*"\w+": \{$', lines[n])]
+    assert opening
+    for second in opening:
+        lost = {closing - 1, closing, second}  # its last entry has no comma
+        log = "".join(line for n, line in enumerate(lines) if n not in lost)
+        assert settings_of(log, item, version="1.36.2").conflicts == ()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
