@@ -20,6 +20,8 @@ from kubeledger.query.views import load_views
 from tests.query.fixture_ledger import whole_story
 
 DAY_NS = 86_400_000_000_000
+STORY = len(whole_story())
+"""Records of one day."""
 
 
 def append(ledger: Ledger, records: list[Record]) -> None:
@@ -52,7 +54,7 @@ def all_rows(ledger: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def open_segment(ledger: Ledger) -> Path:
-    """The segment that is appended to, with two records (93 and 94) in it."""
+    """The segment that is appended to, with two records in it."""
     with ledger.writer() as writer:
         writer.append("node-a", later(whole_story(), 2)[:2])
     (segment,) = (ledger.path / "nodes" / "node-a" / "segments").glob("*.jsonl")
@@ -75,7 +77,7 @@ def test_every_view_answers_the_same_from_parquet(ledger: Ledger, tmp_path: Path
     assert plain["events"]
     assert not (ledger.path / HISTORY).exists()
     covered = cover(ledger, tmp_path / "a")
-    assert covered.ends == {"node-a": 92}
+    assert covered.ends == {"node-a": 2 * STORY}
     assert all_rows(ledger.path) == plain
     with ledger.writer() as writer:
         writer.append("node-a", later(whole_story(), 2))
@@ -99,7 +101,7 @@ def test_other_engines_read_the_partitions(ledger: Ledger, tmp_path: Path) -> No
         .fetchall()
     )
     assert [row[:2] for row in rows] == [("node-a", "2026-11-21"), ("node-a", "2026-11-22")]
-    assert sum(row[2] for row in rows) == 92
+    assert sum(row[2] for row in rows) == 2 * STORY
     assert all(row[3] for row in rows)
 
 
@@ -109,7 +111,7 @@ def test_it_grows_by_what_is_new(ledger: Ledger, tmp_path: Path) -> None:
     with ledger.writer() as writer:
         writer.append("node-a", later(whole_story(), 2))
     after = cover(ledger, tmp_path / "a")
-    assert after.ends == {"node-a": 138}
+    assert after.ends == {"node-a": 3 * STORY}
     assert set(before) < set(after.paths)
     for path, status in before.items():
         now = Path(path).resolve().stat()
@@ -130,7 +132,7 @@ def test_a_flipped_bit_is_never_answered_from(ledger: Ledger, tmp_path: Path) ->
         damaged[place] ^= 4
         first.write_bytes(damaged)
         assert all_rows(ledger.path) == plain
-        assert cover(ledger, tmp_path / "b").ends == {"node-a": 92}
+        assert cover(ledger, tmp_path / "b").ends == {"node-a": 2 * STORY}
         assert first.read_bytes() == whole
     first.unlink()
     assert all_rows(ledger.path) == plain
@@ -147,7 +149,7 @@ def test_a_bad_index_counts_as_none(ledger: Ledger, tmp_path: Path, content: byt
         whole.replace(b'"first_seq":1,', b'"first_seq":2,') if content is None else content
     )
     assert all_rows(ledger.path) == plain
-    assert cover(ledger, tmp_path / "b").ends == {"node-a": 92}
+    assert cover(ledger, tmp_path / "b").ends == {"node-a": 2 * STORY}
     assert index.read_bytes() == whole
 
 
@@ -169,13 +171,13 @@ def test_where_nothing_can_be_written_it_stands_elsewhere(ledger: Ledger, tmp_pa
     (tmp_path / "scratch").mkdir()
     history = History(ledger, tmp_path / "scratch")
     covered = history.cover(1)
-    assert covered.ends == {"node-a": 92}
+    assert covered.ends == {"node-a": 2 * STORY}
     assert all(Path(p).resolve().is_relative_to(tmp_path / "scratch") for p in covered.paths)
     with pytest.raises(LedgerUnavailableError, match="cannot write the history"):
         history.require_kept()
     with ledger.writer() as writer:
         writer.append("node-a", later(whole_story(), 2))
-    assert history.cover(1).ends == {"node-a": 138}
+    assert history.cover(1).ends == {"node-a": 3 * STORY}
     assert set(covered.paths) < set(history.cover(1).paths)
 
 
@@ -217,13 +219,13 @@ def test_records_cut_off_since_take_their_part_along(ledger: Ledger, tmp_path: P
     with segment.open("ab") as file:  # as a writer does that is not done with its batch
         whole = segment.stat().st_size
         file.write(_next_line(ledger))
-    assert cover(ledger, tmp_path / "a").ends == {"node-a": 95}
+    assert cover(ledger, tmp_path / "a").ends == {"node-a": 2 * STORY + 3}
     with segment.open("rb+") as file:
         file.truncate(whole)
     with ledger.writer() as writer:
         writer.append("node-a", later(whole_story(), 3)[:2])
     covered = cover(ledger, tmp_path / "b")
-    assert covered.ends == {"node-a": 96}
+    assert covered.ends == {"node-a": 2 * STORY + 4}
     expected = [(r.seq, r.ts_ns) for r in ledger.records("node-a")]
     with connect(ledger.path) as database:
         assert database.sql("SELECT seq, ts_ns FROM events ORDER BY seq").fetchall() == expected

@@ -56,7 +56,8 @@ def test_the_line_is_what_the_format_says() -> None:
         '{"node":"node-a","seq":1,"ts_ns":1795229590000000000,"role":"decision",'
         '"kind":"images.ImageDeleted","v":1,"cause":null,'
         '"evidence":[{"file":"kubelet.log","line":7,"offset":812,"text":"said \\"ä\\""}],'
-        '"body":{"image_id":"sha256:1d","size_bytes":24301,"pass":"space"}'
+        '"body":{"image_id":"sha256:1d","size_bytes":24301,"pass":"space",'
+        '"reclaimed":null,"signals":[]}'
     ).encode()
     digest = hashlib.blake2b(bytes(32) + payload, digest_size=32)
     before_crc = payload + b',"chain":"' + digest.hexdigest().encode() + b'"'
