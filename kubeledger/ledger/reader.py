@@ -9,6 +9,7 @@ is :class:`DamagedLedgerError` with file and offset.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -27,7 +28,7 @@ from kubeledger.wire.codec import (
     kind_of,
 )
 
-__all__ = ["NodeReader", "RawLine", "Verify"]
+__all__ = ["NodeReader", "RawLine", "Verify", "damaged"]
 
 Verify = Literal["chain", "crc"]
 """What a reader proves of each line: ``chain``: that it and all before it (from where the
@@ -102,7 +103,7 @@ class NodeReader:
                     if record.seq != seq or record.node != node:
                         raise BadLineError(self._misplaced(seq))
                 except BadLineError as error:
-                    raise _damaged(segment, position, f"record {seq}: {error}") from error
+                    raise damaged(segment.path, position, f"record {seq}: {error}") from error
                 yield record
                 position += len(line)
 
@@ -118,7 +119,7 @@ class NodeReader:
             for line in piece.lines:
                 seq += 1
                 if not line.startswith(self._prefix + b"%d," % seq):
-                    raise _damaged(segment, position, f"record {seq}: {self._misplaced(seq)}")
+                    raise damaged(segment.path, position, f"record {seq}: {self._misplaced(seq)}")
                 yield RawLine(seq, file, position, line)
                 position += len(line)
 
@@ -134,9 +135,9 @@ class NodeReader:
                 if error is not None:
                     raise error
                 if piece.rest and not (segment.open and index == len(segments) - 1):
-                    raise _damaged(segment, piece.offset, "the segment ends inside a line")
+                    raise damaged(segment.path, piece.offset, "the segment ends inside a line")
                 if piece.rest and is_whole_but_for_its_end(piece.rest):
-                    raise _damaged(segment, piece.offset, "the newline of a record was changed")
+                    raise damaged(segment.path, piece.offset, "the newline of a record was changed")
         if max(after_seq, self.last_seq) < self.acknowledged_seq:
             raise self._too_short()
 
@@ -186,7 +187,7 @@ class NodeReader:
                 check_crc(line)
                 self.digest = chain_of(line)
             except BadLineError as error:
-                raise _damaged(segment, start, f"record {seq}: {error}") from error
+                raise damaged(segment.path, start, f"record {seq}: {error}") from error
             self.last_seq = seq
             return start + len(line)
         return None
@@ -206,7 +207,7 @@ class NodeReader:
             damage = f"record {self.last_seq + count + 1}: {error}"
             self.last_seq += count
             place = piece.offset + sum(map(len, good))
-            return Lines(piece.offset, good), _damaged(segment, place, damage)
+            return Lines(piece.offset, good), damaged(segment.path, place, damage)
         self.last_seq, self.digest = self.last_seq + count, digest
         return piece, None
 
@@ -223,8 +224,9 @@ class NodeReader:
         )
 
 
-def _damaged(segment: Segment, offset: int, reason: str) -> DamagedLedgerError:
-    return DamagedLedgerError(reason, advice=_RESTORE, file=str(segment.path), offset=offset)
+def damaged(file: Path | str, offset: int, reason: str) -> DamagedLedgerError:
+    """What tells that a line of a segment, which begins at ``offset``, is not what was written."""
+    return DamagedLedgerError(reason, advice=_RESTORE, file=str(file), offset=offset)
 
 
 def _gone(segment: Segment, first: int, last: int) -> DamagedLedgerError:

@@ -17,12 +17,12 @@ from kubeledger.ledger.base_content import BaseContent, load_content
 from kubeledger.ledger.index import INDEXED_KINDS, begin_segment, note_records, without_dropped
 from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
-from kubeledger.ledger.reader import NodeReader, RawLine, Verify
+from kubeledger.ledger.reader import NodeReader, RawLine, Verify, damaged
 from kubeledger.ledger.runs import replay_runs
 from kubeledger.ledger.segments import Segment, SegmentGoneError, hold, list_segments
 from kubeledger.ledger.superseded import Span
 from kubeledger.machine import Body, Record
-from kubeledger.wire.codec import chain_of, decode_envelope, decode_line
+from kubeledger.wire.codec import BadLineError, chain_of, decode_envelope, decode_line
 
 __all__ = ["DroppedMeanwhileError", "Reading", "reading"]
 
@@ -206,8 +206,11 @@ def _count(info: NodeInfo, lines: list[RawLine], first_seqs: set[int]) -> None:
         begin_segment(info, lines[0].seq, info.head)
     facts: list[tuple[int, Body | None]] = []
     for raw in lines:
-        envelope = decode_envelope(raw.line)
-        body = decode_line(raw.line).body if envelope.kind in INDEXED_KINDS else None
+        try:
+            envelope = decode_envelope(raw.line)
+            body = decode_line(raw.line).body if envelope.kind in INDEXED_KINDS else None
+        except BadLineError as error:  # its CRC and chain were made to fit
+            raise damaged(raw.file, raw.offset, f"record {raw.seq}: {error}") from error
         facts.append((envelope.ts_ns, body))
     size_bytes = sum(len(raw.line) for raw in lines)
     note_records(info, facts, size_bytes, chain_of(lines[-1].line))

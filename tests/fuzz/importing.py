@@ -22,6 +22,7 @@ from kubeledger.importers.pipeline import Pipeline
 from kubeledger.importers.plan import Plan
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.records import RecordsSuperseded
 from kubeledger.machine import Record
 from kubeledger.replay.histories import history_of_reader
 from kubeledger.wire.codec import decode_line, encode_line
@@ -162,7 +163,7 @@ def _into_ledger(data: bytes) -> None:
         for name, content in stored_ledger().items():
             (ledger / name).parent.mkdir(parents=True, exist_ok=True)
             (ledger / name).write_bytes(content)
-        before = list(Ledger.open(ledger).records())
+        before = list(Ledger.open(ledger).records(superseded=True))
         directory = Path(root) / "node-x"
         directory.mkdir()
         for name, content in _parted(data).items():
@@ -175,10 +176,23 @@ def _into_ledger(data: bytes) -> None:
                     total = account.understood + account.noise + account.not_understood
                     holds(account.lines == total, f"{account.file}: lines are unaccounted for")
         finally:
-            after = list(Ledger.open(ledger).records())
+            after = list(Ledger.open(ledger).records(superseded=True))
             holds(after[: len(before)] == before, "stored records changed")
+            _left_out_as_told(Ledger.open(ledger), after)
             holds(not audit(Ledger.open(ledger)).findings, "the ledger is damaged")
             holds(contents(directory) == given, "the source was changed")
+
+
+def _left_out_as_told(ledger: Ledger, records: list[Record]) -> None:
+    """Records hold unless an import says that it superseded them; it names earlier ones only."""
+    told = set()
+    for record in records:
+        if isinstance(record.body, RecordsSuperseded):
+            for span in record.body.spans:
+                holds(span.last_seq < record.seq, "a record superseded later ones")
+                told |= set(range(span.first_seq, span.last_seq + 1))
+    holding = [record for record in records if record.seq not in told]
+    holds(list(ledger.records()) == holding, "other records hold than the ledger says")
 
 
 # --- archives -----------------------------------------------------------------------

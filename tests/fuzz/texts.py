@@ -201,7 +201,10 @@ def _setting(data: bytes) -> None:
 def _values(data: bytes) -> None:
     """Values of a structured line, also in Go's own notation."""
     parts = split_structured(_text(data))
-    text_values(parts[1] if parts else _text(data))
+    try:
+        text_values(parts[1] if parts else _text(data))
+    except ValueError as error:
+        holds(str(error) == "a quoted value has no end", f"refused for another reason: {error}")
 
 
 def _words(name: str, run: Callable[[bytes], object], *words: str, share: int = 20) -> Target:
