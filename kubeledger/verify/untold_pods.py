@@ -2,7 +2,8 @@
 
 A kubelet learns of each of its pods by a config line (``SyncLoop ADD``), after a restart once
 more. Where a log begins with its process and tells of other pods, the line of a pod that the
-kubelet's own list shows was there, too.
+kubelet's own list shows was there, too; unless the pod was created behind the end of the log, as
+where a list was read later.
 """
 
 from __future__ import annotations
@@ -46,11 +47,16 @@ class UntoldPods:
     def __init__(self) -> None:
         """Nothing is known yet."""
         self._starts: list[tuple[int, bool]] = []
+        self._last_line_ns = 0
         self._told: dict[str, list[int]] = {}
         self._shown: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
+        self._created: dict[tuple[str | None, str], int] = {}
 
     def note(self, record: Record) -> None:
         """Take in a record; one of another kind changes nothing."""
+        is_line = all(evidence.line is not None for evidence in record.evidence)
+        if is_line and not isinstance(record.body, PodListed):
+            self._last_line_ns = max(self._last_line_ns, record.ts_ns)
         match record.body:
             case KubeletStarted() as body:
                 self._starts.append((record.ts_ns, body.from_start))
@@ -61,6 +67,8 @@ class UntoldPods:
                 if (body.status or {}).get("phase") not in TERMINAL_PHASES:
                     pod = body.pod_uid, f"{body.namespace}/{body.pod}"
                     self._shown.setdefault(pod, []).append((record.ts_ns, record.seq))
+                    if body.created_ts_ns is not None:
+                        self._created[pod] = body.created_ts_ns
 
     def found(self) -> Iterator[UntoldPod]:
         """The pods, one a process at most for each."""
@@ -73,6 +81,8 @@ class UntoldPods:
                 continue
             last_ns = None if end_ns is None else end_ns - _READ_NS
             for (uid, name), shown in sorted(self._shown.items(), key=lambda pod: pod[1]):
+                if self._created.get((uid, name), 0) > self._last_line_ns:
+                    continue
                 seqs = [seq for ts_ns, seq in shown if _is_in(ts_ns, began_ns + _READ_NS, last_ns)]
                 told = [self._told.get(key, []) for key in _keys(uid, name)]
                 if seqs and not _any_in(began_ns, end_ns, *told):

@@ -68,10 +68,10 @@ def test_what_happens_to_a_pod_later_shows_it_alive(sign: Step) -> None:
 
 
 def test_the_line_of_an_add_may_be_lost() -> None:
-    """A list shows ``b``, which was made before: it may have counted."""
+    """A list shows ``b``, which was made before: it may have counted, and others may be lost."""
     shown = [listed("a", asks("500m")), listed("b", asks("300m"), created_s=1_800_000_000)]
     shown[1] = (900, msgspec.structs.replace(shown[1][1], created_ts_ns=1))
-    for used, expected in ((800, "match"), (500, "admissible"), (700, "impossible")):
+    for used, expected in ((800, "match"), (500, "admissible"), (700, "unverifiable")):
         assert _verdict_of(admitted("a", 1), shown, _out(used)) == expected
     later_add = add("b", 80)
     assert _verdict_of(admitted("a", 1), shown, later_add, _out(800)) == "impossible"

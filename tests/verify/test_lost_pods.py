@@ -10,6 +10,7 @@ from kubeledger.importers.histories import open_histories
 from kubeledger.lifecycle.records import PodConfigChanged, PodListed
 from kubeledger.machine import Body
 from kubeledger.node.records import KubeletStarted
+from kubeledger.units import NS_PER_S
 from kubeledger.verify.finding import Finding
 from kubeledger.verify.untold_pods import UntoldPods
 from tests.recordings import extract
@@ -26,11 +27,13 @@ def comes(pod: str, uid: str | None = None) -> PodConfigChanged:
     return PodConfigChanged(namespace="ns", pod=pod, pod_uid=uid, operation="ADD", source="api")
 
 
-def shown(pod: str, uid: str | None = "u", phase: str = "Running") -> PodListed:
+def shown(
+    pod: str, uid: str | None = "u", phase: str = "Running", created_s: int | None = None
+) -> PodListed:
     """The kubelet's own list shows a pod."""
     return PodListed(
         namespace="ns", pod=pod, pod_uid=uid, spec={}, status={"phase": phase},
-        listed_by="kubelet",
+        listed_by="kubelet", created_ts_ns=None if created_s is None else created_s * NS_PER_S,
     )  # fmt: skip
 
 
@@ -39,6 +42,8 @@ def shown(pod: str, uid: str | None = "u", phase: str = "Running") -> PodListed:
     [
         ([(0, start()), (1, comes("a")), (20, shown("a")), (20, shown("b"))], ["ns/b"]),
         ([(0, start()), (1, comes("a", "u")), (20, shown("a", "u")), (30, comes("b"))], []),
+        ([(0, start()), (15, comes("a")), (20, shown("b", created_s=1_015))], ["ns/b"]),
+        ([(0, start()), (15, comes("a")), (20, shown("b", created_s=1_016))], []),  # the log ends
         ([(0, start()), (20, shown("b"))], []),  # it tells of no pod: its verbosity is low
         ([(0, start(whole=False)), (1, comes("a")), (20, shown("b"))], []),
         ([(0, start()), (1, comes("a")), (20, shown("b", phase="Failed"))], []),
