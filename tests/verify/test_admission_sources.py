@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -179,16 +179,26 @@ def test_lists_show_a_victim_as_one(reason: str, message: str, told: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "heard_of", "told"), [("a", False, 0), ("z", False, 1), ("z", True, 0)]
+    ("name", "heard_of", "listed_by", "told"),
+    [
+        ("a", False, "api", 0),
+        ("z", False, "api", 1),
+        ("z", True, "api", 0),
+        ("z", False, "kubelet", 0),  # its own list shows ``a``: that line may be lost
+    ],
 )
-def test_a_pod_that_is_handed_over_under_another_name(name: str, heard_of: bool, told: int) -> None:
+def test_a_pod_that_is_handed_over_under_another_name(
+    name: str, heard_of: bool, listed_by: Literal["api", "kubelet"], told: int
+) -> None:
     """Of ``z`` nothing else is told, and ``a`` runs without having been handed over."""
     at, body = add(name, 1)
     assert isinstance(body, PodConfigChanged)
+    shown_at, shown = listed("a", asks("1m"))
+    assert isinstance(shown, PodListed)
     steps = [
         (at, msgspec.structs.replace(body, pod_uid=None)),
         ran("a", 1.5),
-        listed("a", asks("1m")),
+        (shown_at, msgspec.structs.replace(shown, listed_by=listed_by)),
     ]
     if heard_of:
         steps.append(listed("z", asks("1m")))

@@ -169,10 +169,10 @@ PASS_LIES: list[tuple[str, int, int, dict[str, Any], int]] = [
     ("node-a", 1, 1, {"in_use": True}, 517),
     ("node-a", 1, 1, {"new": True}, 517),
     ("node-a", 1, 1, {"size_bytes": 1}, 517),
-    ("node-b", 2, 0, {"in_use": True}, 1878),
-    ("node-b", 2, 0, {"new": True}, 1878),
-    ("node-b", 2, 0, {"size_bytes": 1}, 1878),
-    ("node-b", 2, 0, {"pinned": True}, 1878),
+    ("node-b", 2, 0, {"in_use": True}, 1879),
+    ("node-b", 2, 0, {"new": True}, 1879),
+    ("node-b", 2, 0, {"size_bytes": 1}, 1879),
+    ("node-b", 2, 0, {"pinned": True}, 1879),
 ]
 
 
