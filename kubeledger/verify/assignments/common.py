@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -16,15 +16,18 @@ from kubeledger.lifecycle.records import (
     PodListed,
     PodTerminated,
 )
-from kubeledger.machine import Record
+from kubeledger.machine import Body, Record
 from kubeledger.node.state import NodeState
+from kubeledger.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.devices.releases import is_active
+from kubeledger.verify.verifier import Foresee, Verifier
 
 __all__ = [
     "FILE_NS",
     "NOTICED_NS",
+    "AssignmentVerifier",
     "Doubt",
     "Holder",
     "PodsInTime",
@@ -193,6 +196,51 @@ class PodsInTime:
             for holder in sorted(holders)
             if (ended := self._ended.get(holder[0])) is not None and ts_ns - ended.ts_ns > wait_ns
         ]
+
+
+class AssignmentVerifier(Verifier):
+    """What the rules of both managers do alike.
+
+    Attributes:
+        file: name of the manager's state file.
+        denied: what it means when the file shows something else than the lines told.
+    """
+
+    file: ClassVar[str]
+    denied: ClassVar[str]
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._pods = PodsInTime()
+        self._doubt = Doubt(bench, self.denied)
+
+    def foresees(self) -> Mapping[type[Body], Foresee]:
+        """Which pods were alive by when."""
+        kinds: tuple[type[Body], ...] = (ContainerDied, PodConfigChanged, PodListed, PodTerminated)
+        return dict.fromkeys(kinds, self._pods.foresee)
+
+    def settle(self, state: NodeState) -> None:
+        """The records end."""
+        self._doubt.settle()
+
+    def _facts(self) -> ResourceManagerFacts | None:
+        profile = self.bench.profile
+        return profile.resourcemanagers if profile is not None else None
+
+    def _relied_on(self, record: Record, checksum: int | None, checksum_ok: bool | None) -> bool:
+        """Whether the content of the manager's file counts; a wrong checksum is told."""
+        if checksum_ok is False:
+            self.bench.contradict(
+                record.ts_ns,
+                "node",
+                f"the checksum of {self.file} is not that of its content, which is not relied on",
+                (record.seq, f"checksum {checksum} is stored"),
+                (record.seq, "its content has another checksum"),
+            )
+        return checksum_ok is not False
+
+    def _unknown(self, record: Record, about: Whose, rule: str, missing: Sequence[str]) -> None:
+        self.bench.unverifiable(record, subject=about.subject, missing=missing, rule=rule)
 
 
 def _shows_running(body: PodListed) -> bool:

@@ -25,7 +25,7 @@ from kubeledger.cpumanager.records import (
 from kubeledger.errors import BadInputError
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.cpuset import cpu_set_text, cpus_of
-from kubeledger.lifecycle.records import ContainerDied, PodConfigChanged, PodListed, PodTerminated
+from kubeledger.lifecycle.records import PodConfigChanged, PodTerminated
 from kubeledger.machine import Body, Decision, Record
 from kubeledger.node.records import KubeletStarted
 from kubeledger.node.state import NodeState
@@ -33,9 +33,8 @@ from kubeledger.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.units import NS_PER_S, parse_go_duration
 from kubeledger.verify.assignments.common import (
     NOTICED_NS,
-    Doubt,
+    AssignmentVerifier,
     Holder,
-    PodsInTime,
     Spec,
     Whose,
     spec_of,
@@ -44,7 +43,7 @@ from kubeledger.verify.assignments.common import (
 from kubeledger.verify.assignments.cpu_belief import CpuBelief
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Fields, Verdict
-from kubeledger.verify.verifier import Foresee, See, Verifier
+from kubeledger.verify.verifier import See
 
 __all__ = ["CpuAssignmentVerifier"]
 
@@ -54,14 +53,13 @@ _RELEASE = f"{_FILE}cpu_manager.go removeStaleState"
 _VALIDATE = f"{_FILE}policy_static.go validateState"
 _LOOP = "cpuManagerReconcilePeriod"
 _SLACK_NS = 10 * NS_PER_S
-_DENIED = "cpu_manager_state shows other CPUs of containers than the lines told"
 _SHORT = re.compile(
     r"not enough cpus available to satisfy request"
     r"(?:: requested=(?P<requested>\d+), available=(?P<available>\d+))?$"
 )
 
 
-class CpuAssignmentVerifier(Verifier):
+class CpuAssignmentVerifier(AssignmentVerifier):
     """The CPU manager's decisions, judged again."""
 
     decides: ClassVar[tuple[type[Decision], ...]] = (
@@ -71,16 +69,12 @@ class CpuAssignmentVerifier(Verifier):
         CpuStateRefused,
     )
 
+    file = "cpu_manager_state"
+    denied = "cpu_manager_state shows other CPUs of containers than the lines told"
+
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._pods = PodsInTime()
         self._belief = CpuBelief()
-        self._doubt = Doubt(bench, _DENIED)
-
-    def foresees(self) -> Mapping[type[Body], Foresee]:
-        """Which pods were alive by when."""
-        kinds: tuple[type[Body], ...] = (ContainerDied, PodConfigChanged, PodListed, PodTerminated)
-        return dict.fromkeys(kinds, self._pods.foresee)
 
     def sees(self) -> Mapping[type[Body], See]:
         """Decisions, what the manager began with, its file, and the ends of pods."""
@@ -97,10 +91,6 @@ class CpuAssignmentVerifier(Verifier):
             PodTerminated: lambda record, body, state: self._pods.terminated(record, body),
         }
 
-    def settle(self, state: NodeState) -> None:
-        """The records end."""
-        self._doubt.settle()
-
     def _time_passed(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
         """Each turn of the reconcile loop lets go of what pods that ended held."""
         self._doubt.passed(record.ts_ns)
@@ -109,20 +99,8 @@ class CpuAssignmentVerifier(Verifier):
             with suppress(ValueError):
                 self._overdue(record, 2 * parse_go_duration(period) + _SLACK_NS)
 
-    def _facts(self) -> ResourceManagerFacts | None:
-        profile = self.bench.profile
-        return profile.resourcemanagers if profile is not None else None
-
     def _file_read(self, record: Record, body: CpuManagerStateRead, state: NodeState) -> None:
-        if body.checksum_ok is False:
-            self.bench.contradict(
-                record.ts_ns,
-                "node",
-                "the checksum of cpu_manager_state is not that of its content, which is not "
-                "relied on",
-                (record.seq, f"checksum {body.checksum} is stored"),
-                (record.seq, "its content has another checksum"),
-            )
+        if not self._relied_on(record, body.checksum, body.checksum_ok):
             return
         shown = {
             (uid, name): cpus_of(text)
@@ -323,9 +301,6 @@ class CpuAssignmentVerifier(Verifier):
 
     def _named(self, holder: Holder) -> str:
         return f"container {holder[1]} of pod {self._pod(holder)}"
-
-    def _unknown(self, record: Record, about: Whose, rule: str, missing: Sequence[str]) -> None:
-        self.bench.unverifiable(record, subject=about.subject, missing=missing, rule=rule)
 
     def _found(
         self,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from kubeledger.errors import BadInputError
 from kubeledger.kube.pod import SIDECAR
-from kubeledger.lifecycle.records import ContainerDied, PodConfigChanged, PodListed, PodTerminated
+from kubeledger.lifecycle.records import PodConfigChanged, PodTerminated
 from kubeledger.machine import Body, Decision, Record
 from kubeledger.memorymanager.decider import gets_memory, requested_memory, sizes_after_reuse
 from kubeledger.memorymanager.records import (
@@ -23,9 +23,8 @@ from kubeledger.node.state import NodeState
 from kubeledger.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.verify.assignments.common import (
     FILE_NS,
-    Doubt,
+    AssignmentVerifier,
     Holder,
-    PodsInTime,
     Spec,
     Whose,
     spec_of,
@@ -33,7 +32,7 @@ from kubeledger.verify.assignments.common import (
 )
 from kubeledger.verify.assignments.numa_memory import Blocks, NumaMemory, reserved_bytes
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.verifier import Foresee, See, Verifier
+from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["MemoryAssignmentVerifier"]
 
@@ -42,11 +41,10 @@ _ALLOCATE = f"{_FILE}policy_static.go Allocate"
 _RELEASE = f"{_FILE}memory_manager.go removeStaleState"
 _REUSED = f"{_FILE}memory_manager.go AddContainer"
 _VALIDATE = f"{_FILE}policy_static.go validateState"
-_DENIED = "memory_manager_state lacks a container that got memory by the lines"
 _NONE_FITS = "no NUMA nodes with enough memory is available"
 
 
-class MemoryAssignmentVerifier(Verifier):
+class MemoryAssignmentVerifier(AssignmentVerifier):
     """The memory manager's decisions, judged again."""
 
     decides: ClassVar[tuple[type[Decision], ...]] = (
@@ -56,19 +54,20 @@ class MemoryAssignmentVerifier(Verifier):
         MemoryStateRefused,
     )
 
+    file = "memory_manager_state"
+    denied = "memory_manager_state lacks a container that got memory by the lines"
+
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._pods = PodsInTime()
         self._held: dict[Holder, tuple[Blocks | None, int]] = {}
         self._numa = NumaMemory()
-        self._doubt = Doubt(bench, _DENIED)
         self._complete = False
         self._changed_ns = 0
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
-        """Which pods were alive by when."""
-        kinds: tuple[type[Body], ...] = (ContainerDied, PodConfigChanged, PodListed, PodTerminated)
-        return dict.fromkeys(kinds, self._pods.foresee) | {
+        """Which pods were alive by when, and what memory the machine has."""
+        return {
+            **super().foresees(),
             KubeletStarted: self._numa.foresee,
             MemoryManagerStateRead: self._numa.foresee,
         }
@@ -87,14 +86,6 @@ class MemoryAssignmentVerifier(Verifier):
             PodTerminated: lambda record, body, state: self._pods.terminated(record, body),
         }
 
-    def settle(self, state: NodeState) -> None:
-        """The records end."""
-        self._doubt.settle()
-
-    def _facts(self) -> ResourceManagerFacts | None:
-        profile = self.bench.profile
-        return profile.resourcemanagers if profile is not None else None
-
     def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self._pods.forget()
         self._numa.enter(record)
@@ -105,15 +96,7 @@ class MemoryAssignmentVerifier(Verifier):
         self._complete = body.restored is False or (self._complete and body.restored is True)
 
     def _file_read(self, record: Record, body: MemoryManagerStateRead, state: NodeState) -> None:
-        if body.checksum_ok is False:
-            self.bench.contradict(
-                record.ts_ns,
-                "node",
-                "the checksum of memory_manager_state is not that of its content, which is not "
-                "relied on",
-                (record.seq, f"checksum {body.checksum} is stored"),
-                (record.seq, "its content has another checksum"),
-            )
+        if not self._relied_on(record, body.checksum, body.checksum_ok):
             return
         shown = {
             (uid, name): blocks
@@ -326,9 +309,6 @@ class MemoryAssignmentVerifier(Verifier):
     def _pod(self, holder: Holder) -> str:
         listed = self.bench.pods.at(0, holder[0])
         return f"{listed.namespace}/{listed.name}" if listed is not None else holder[0]
-
-    def _unknown(self, record: Record, about: Whose, rule: str, missing: Sequence[str]) -> None:
-        self.bench.unverifiable(record, subject=about.subject, missing=missing, rule=rule)
 
     def _impossible(
         self,
