@@ -18,7 +18,7 @@ from typing import Final
 
 from kubeledger.oom.records import Task
 
-__all__ = ["NEVER_KILLED", "own_pages", "points", "race_pages", "totals_for"]
+__all__ = ["NEVER_KILLED", "chosen", "own_pages", "points", "race_pages", "totals_for"]
 
 NEVER_KILLED: Final = -1000
 """The adjustment of a process that is never chosen (OOM_SCORE_ADJ_MIN)."""
@@ -56,6 +56,19 @@ def points(task: Task, *, total_pages: int, page_bytes: int) -> int | None:
     if task.oom_score_adj == NEVER_KILLED:
         return None
     return own_pages(task, page_bytes) + task.oom_score_adj * (total_pages // 1000)
+
+
+def chosen(tasks: Sequence[Task], *, total_pages: int, page_bytes: int) -> Task | None:
+    """Whom the kernel kills: most points, of equals the last; None when nobody can be killed.
+
+    Source: Linux 6.12 mm/oom_kill.c oom_evaluate_task
+    """
+    found, most = None, 0
+    for task in tasks:
+        score = points(task, total_pages=total_pages, page_bytes=page_bytes)
+        if score is not None and (found is None or score >= most):
+            found, most = task, score
+    return found
 
 
 def totals_for(

@@ -103,6 +103,9 @@ class Container(Model):
     """How long it takes to end when it is told to; longer than its grace: it is killed."""
     usage: list[Use] = []
     """What it uses, in the order of time."""
+    child: bool = False
+    """Its memory is held by a child of its main process; the child is started again, with
+    nothing, when the kernel kills it alone."""
     probes: Probes = Probes()
     """What its probes find."""
 

@@ -246,6 +246,7 @@ def _with_exits(script: ContainerScript, exits: tuple[ExitStep, ...]) -> Contain
         exits_repeat=True,
         probes=script.probes,
         usage=script.usage,
+        child=script.child,
         stop_ns=script.stop_ns,
     )
 
@@ -264,6 +265,7 @@ def _script(container: Container, end_ns: int) -> ContainerScript:
             Usage(from_ns=each.from_, memory_bytes=each.memory, disk_bytes=each.disk)
             for each in container.usage
         ),
+        child=container.child,
         stop_ns=container.stops_after,
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kubeledger.cgroups.container_config import container_config
+from kubeledger.cgroups.container_config import ContainerConfig, container_config
 from kubeledger.cgroups.conversions import MIN_SHARES
 from kubeledger.cgroups.decider import (
     PodDecision,
@@ -27,7 +27,12 @@ from kubeledger.cgroups.node_config import (
 )
 from kubeledger.cgroups.qos_config import qos_requests, qos_unified
 from kubeledger.cgroups.records import QOSCgroupsUpdated, QOSReserveComputed
-from kubeledger.cgroups.unified import TIERED_RESERVATION, UnifiedSettings
+from kubeledger.cgroups.unified import (
+    OOM_GROUP,
+    TIERED_RESERVATION,
+    UnifiedSettings,
+    container_unified,
+)
 from kubeledger.kube.quantity import Quantity
 from kubeledger.simulate.cgroup_values import MOST_PIDS, CgroupValues, values_of
 from kubeledger.simulate.config import duration_ns, gate, integer, quantities, table
@@ -81,6 +86,8 @@ class CgroupLoop:
             throttling_factor=float(settings.get("memoryThrottlingFactor") or 0.9),
             tiered_reservation=self._tiered,
             limited_swap=False,
+            # The kubelet sets it to false where nobody has set it.
+            single_process_oom_kill=settings.get("singleProcessOOMKill") is True,
             memory_capacity=sim.world.memory_bytes,
             swap_capacity=0,
             node_allocatable_memory=self._node.kubepods["memory"].value(),
@@ -165,6 +172,22 @@ class CgroupLoop:
             else:
                 self._write(path, self._container_values(pod, container.name))
 
+    def container_cgroup(self, pod: SimPod, container_id: str) -> str:
+        """In which cgroup a container runs; empty where the kubelet makes none."""
+        return self._container_path(pod, container_id) if self._on else ""
+
+    def oom_score_adj(self, pod: SimPod, name: str) -> int:
+        """Adjustment that a container's processes are given."""
+        return self._container_config(pod, name).oom_score_adj
+
+    def kills_whole(self, pod: SimPod, name: str) -> bool:
+        """Whether the kernel kills all processes of a container at once."""
+        if self._version == 1 or not self._on:
+            return False
+        container = _container_of(pod, name)
+        files = container_unified(pod.api, container, pod.qos_class, self._facts, self._unified)
+        return files.get(OOM_GROUP) == "1"
+
     def container_removed(self, pod: SimPod, container_id: str) -> None:
         """A container has ended."""
         self.tree.pop(self._container_path(pod, container_id), None)
@@ -187,15 +210,13 @@ class CgroupLoop:
             static_cpu_policy=self._static_cpus,
         )
 
-    def _container_values(self, pod: SimPod, name: str) -> CgroupValues:
-        spec = pod.api.spec
-        container = _named((*(spec.containers or ()), *(spec.init_containers or ())), name)
+    def _container_config(self, pod: SimPod, name: str) -> ContainerConfig:
         exclusive = frozenset[str]()
         if self._static_cpus:
             exclusive = exclusive_containers(pod.api, pod.qos_class, self._facts)
-        config = container_config(
+        return container_config(
             pod.api,
-            container,
+            _container_of(pod, name),
             pod.qos_class,
             self._facts,
             enforce_cpu_limits=self._enforce_cpu_limits,
@@ -203,6 +224,9 @@ class CgroupLoop:
             memory_capacity=self._sim.world.memory_bytes,
             exclusive_cpus=name in exclusive,
         )
+
+    def _container_values(self, pod: SimPod, name: str) -> CgroupValues:
+        config = self._container_config(pod, name)
         files = None
         if self._unified.memory_qos:
             decided = decide_pod_unified(pod.api, self._facts, self._unified)
@@ -306,7 +330,8 @@ class CgroupLoop:
         return f"{self._pod_path(pod)}/{name}"
 
 
-def _named(containers: Sequence[Container], name: str) -> Container:
+def _container_of(pod: SimPod, name: str) -> Container:
+    containers = (*(pod.api.spec.containers or ()), *(pod.api.spec.init_containers or ()))
     return next(container for container in containers if container.name == name)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from kubeledger.simulate.plan import Usage
 from kubeledger.simulate.world import Disk, SimPod
 
@@ -51,7 +53,8 @@ def container_usage(sim: Sim, pod: SimPod) -> dict[str, Usage]:
                 break
             usage = step
         if container.state == "running":
-            found[container.name] = usage
+            held = sim.memory.used_bytes(container.container_id)
+            found[container.name] = msgspec.structs.replace(usage, memory_bytes=held)
         elif container.instances:
             # Its files stay until the container is removed.
             found[container.name] = Usage(from_ns=usage.from_ns, disk_bytes=usage.disk_bytes)

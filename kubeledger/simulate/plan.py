@@ -101,6 +101,7 @@ class ContainerScript(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         exits: for its first instances; further ones do as the last if ``exits_repeat``.
         probes: probe type -> steps in the order of time; without: every execution succeeds.
+        child: a child of its main process holds the memory that ``usage`` tells.
         stop_ns: how long it takes to end when it is told to; longer than the grace it was
             given: it is killed then.
     """
@@ -109,6 +110,7 @@ class ContainerScript(msgspec.Struct, frozen=True, kw_only=True):
     exits_repeat: bool = False
     probes: dict[ProbeType, tuple[ProbeStep, ...]] = {}
     usage: tuple[Usage, ...] = ()
+    child: bool = False
     stop_ns: int = 0
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kubeledger.lifecycle.records import ContainerDied, ContainerRestarted, ContainerStarted
 from kubeledger.simulate.pleg import Changes
-from kubeledger.simulate.runtime import Instance
+from kubeledger.simulate.runtime import KILLED, Instance
 from kubeledger.simulate.worker import PodWorker
 from kubeledger.simulate.world import SimPod
 
@@ -32,6 +32,9 @@ def write_changes(kubelet: Kubelet, pod: SimPod, worker: PodWorker, changes: Cha
 
 def _died(kubelet: Kubelet, pod: SimPod, instance: Instance) -> None:
     killed = kubelet.sim.runtime.killed.get(instance.container_id)
+    cause = None if killed is None else killed.seq
+    if cause is None and instance.oom_killed and instance.exit_code == KILLED:
+        cause = kubelet.sim.memory.kills[instance.container_id]
     kubelet.sim.runtime.died[instance.container_id] = kubelet.sim.journal.write(
         ContainerDied(
             namespace=pod.namespace,
@@ -42,8 +45,8 @@ def _died(kubelet: Kubelet, pod: SimPod, instance: Instance) -> None:
             sandbox=instance.container is None,
             exit_code=instance.exit_code if instance.container is not None else None,
         ),
-        cause=None if killed is None else killed.seq,
-        source=None if killed is not None else kubelet.sim.plan.pods[pod.index].place,
+        cause=cause,
+        source=None if cause is not None else kubelet.sim.plan.pods[pod.index].place,
     )
 
 

@@ -143,12 +143,19 @@ def _state(instance: Instance) -> dict[str, Any]:
     return {
         "terminated": {
             "exitCode": instance.exit_code,
-            "reason": "Error" if instance.exit_code else "Completed",
+            "reason": _reason(instance),
             "startedAt": started,
             "finishedAt": _second(instance.finished_ns),
             "containerID": f"containerd://{instance.container_id}",
         }
     }
+
+
+def _reason(instance: Instance) -> str:
+    """As containerd tells it: a kill of any process in the container stays."""
+    if instance.oom_killed:
+        return "OOMKilled"
+    return "Error" if instance.exit_code else "Completed"
 
 
 def _second(ts_ns: int) -> str:

@@ -20,10 +20,11 @@ from kubeledger.units import NS_PER_S
 if TYPE_CHECKING:
     from kubeledger.simulate.sim import Sim
 
-__all__ = ["End", "Instance", "Runtime"]
+__all__ = ["KILLED", "End", "Instance", "Runtime"]
 
 _TERMINATED = 143
-_KILLED = 137
+KILLED = 137
+"""Exit code of a main process that was killed."""
 _DEFAULT = ContainerScript()
 _ENDS_SOON = ContainerScript(exits=(ExitStep(after_ns=NS_PER_S, code=0),), exits_repeat=True)
 
@@ -36,6 +37,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         restarts: how many instances there were before it.
         previous_id: ID of the instance before it; empty for the first.
         finished_ns, exit_code: None while it runs.
+        oom_killed: it ended, and the kernel's OOM killer had killed a process in it.
     """
 
     container_id: str
@@ -45,6 +47,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     started_ns: int
     finished_ns: int | None = None
     exit_code: int | None = None
+    oom_killed: bool = False
 
     @property
     def running(self) -> bool:
@@ -115,6 +118,7 @@ class Runtime:
             self._tell_probes(pod, container)
         self._sim.agent.container_made(instance.container_id, instance.container)
         self._sim.newest_kubelet.cgroups.container_created(pod, container, instance.container_id)
+        self._sim.memory.started(pod, container, instance)
         self.on_change(pod.uid)
         return instance
 
@@ -129,8 +133,15 @@ class Runtime:
             return before.at_ns
         if before is not None:
             before.cancel()
-        code = 0 if instance.container is None else _KILLED if killed else _TERMINATED
+        code = 0 if instance.container is None else KILLED if killed else _TERMINATED
         return self._end_after(pod, instance, takes_ns, code)
+
+    def kill(self, pod: SimPod, instance: Instance) -> None:
+        """The kernel kills the main process of an instance."""
+        timer = self._ends.get(instance.container_id)
+        if timer is not None:
+            timer.cancel()
+        self._ended(pod, instance, KILLED)
 
     def forget(self, uid: str, keep: int = 0) -> None:
         """Remove instances of a pod that ended, all but the newest ``keep`` of each container."""
@@ -146,6 +157,7 @@ class Runtime:
                 del listed[instance.container_id]
                 self.killed.pop(instance.container_id, None)
                 self.died.pop(instance.container_id, None)
+                self._sim.memory.kills.pop(instance.container_id, None)
         if not listed:
             del self._pods[uid]
 
@@ -174,7 +186,12 @@ class Runtime:
     def _ended(self, pod: SimPod, instance: Instance, code: int) -> None:
         self._ends.pop(instance.container_id, None)
         now_ns = self._sim.schedule.now_ns
-        ended = msgspec.structs.replace(instance, finished_ns=now_ns, exit_code=code)
+        ended = msgspec.structs.replace(
+            instance,
+            finished_ns=now_ns,
+            exit_code=code,
+            oom_killed=instance.container_id in self._sim.memory.kills,
+        )
         listed = self._pods.get(pod.uid, {})
         if instance.container_id not in listed:
             return
@@ -185,6 +202,7 @@ class Runtime:
                 container.state, container.exit_code = "terminated", code
                 container.finished_ns = now_ns
                 self._tell_probes(pod, container)
+        self._sim.memory.ended(instance.container_id)
         self._sim.newest_kubelet.cgroups.container_removed(pod, instance.container_id)
         self.on_change(pod.uid)
 

@@ -24,6 +24,7 @@ from kubeledger.simulate.images import ImageLoop
 from kubeledger.simulate.journal import Journal
 from kubeledger.simulate.kubelet import Kubelet
 from kubeledger.simulate.machine import Machine, machine_of
+from kubeledger.simulate.memory import Memory
 from kubeledger.simulate.newpod import sim_pod
 from kubeledger.simulate.plan import DiskChange, ImageArrival, KubeletRestart, Plan, PlannedPod
 from kubeledger.simulate.plugins import SimPlugin
@@ -54,8 +55,8 @@ class Sim:
 
     Attributes:
         plan: what is to happen.
-        schedule, journal, draws, world, runtime: clock, records, numbers, and what is outside
-            of the kubelet.
+        schedule, journal, draws, world, runtime, memory: clock, records, numbers, and what is
+            outside of the kubelet.
         settings: effective settings: field -> value.
         profile: of the kubelet version that runs.
         machine: what the node has for pods.
@@ -73,6 +74,7 @@ class Sim:
         self._use(plan.kubelet_version, plan.settings)
         self.world = _world(plan)
         self.runtime = Runtime(self)
+        self.memory = Memory(self)
         self.plugins = tuple(SimPlugin(self, script) for script in plan.plugins)
         self.checkpoint: DeviceCheckpoint | None = None
         self.offered: dict[str, SimPod] = {}
@@ -199,9 +201,18 @@ class Sim:
                 return
             pod = sim_pod(planned, index, self.schedule.now_ns, self.profile)
             self.offered[pod.uid] = pod
+            self._ask_for_memory(pod, planned)
             self.tell_pods(lambda pods: pods.arrive(pod))
 
         return arrive
+
+    def _ask_for_memory(self, pod: SimPod, planned: PlannedPod) -> None:
+        """What a container uses changes at times that its script tells."""
+        since_ns = self.schedule.now_ns - self.plan.start_ns
+        times = {u.from_ns for script in planned.scripts.values() for u in script.usage}
+        for from_ns in sorted(times):
+            if from_ns > since_ns:
+                self._at(from_ns, lambda: self.memory.ask(pod))
 
     def _deletion(self, planned: PlannedPod) -> Callable[[], None]:
         def delete() -> None:

@@ -111,6 +111,7 @@ class _Maker:
                 {"from": f"{at}s", "memory": f"{chance.number(1, 1500)}Mi", "disk": "10Mi"}
                 for at in (0, chance.number(1, self._seconds))
             ]
+            script["child"] = chance.of("child").happens(30)
         if script:
             scripts[name] = script
         return container
