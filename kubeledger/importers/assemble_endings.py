@@ -18,6 +18,7 @@ from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.holdback import Waiting
 from kubeledger.importers.items import LogLine
+from kubeledger.importers.last_words import FATAL, first_line, reason_of
 from kubeledger.importers.links import PodLink
 from kubeledger.importers.podref import (
     FORMATTED_POD,
@@ -48,16 +49,32 @@ _BEGINNINGS: Mapping[str, Reason] = {
 _ALL_DEAD = re.compile(
     rf'Stopping PodSandbox for "({FORMATTED_POD})" because all other containers are dead'
 )
-_NOT_RUN = re.compile(r"[Ff]ailed to run [Kk]ubelet: ")
 _GAVE_UP = (
     "command failed",
+    "Failed to bootstrap a configuration controller",
+    "Failed to construct kubelet dependencies",
+    "Failed to create a new kubelet configuration",
+    "Failed to create listener for podResources endpoint",
     "Failed to initialize internal modules",
+    "failed to intialize internal modules",  # as 1.21 writes it
+    "Failed to initialize logging",
+    "Failed to listen and serve",
+    "Failed to load kubelet config file",
+    "Failed to parse kubelet flag",
+    "Failed to precedence kubeletConfigFlag",
     "Failed to run kubelet",
+    "Failed to serve",
+    "Failed to set feature gates from initial flags-based config",
     "Failed to start ContainerManager",
     "Failed to start cAdvisor",
+    "Failed to validate kubelet configuration",
+    "Failed to validate kubelet flags",
     "Kubelet failed to get node info",
+    "No valid client certificate is found and the server is responsive, exiting.",
+    "The currently active client certificate has expired and the server is responsive, exiting.",
+    "Unknown command",
 )
-"""Errors after which the kubelet exits (cmd/kubelet, pkg/kubelet/kubelet.go, 1.20 to 1.36)."""
+"""Errors after which the kubelet calls os.Exit (cmd/kubelet, pkg/kubelet of 1.21 to 1.36)."""
 
 
 class EndingsAssembler(Assembler):
@@ -78,17 +95,12 @@ class EndingsAssembler(Assembler):
         handlers["Stopping PodSandbox for pod, will start new one"] = self._replaces
         handlers["Created PodSandbox for pod"] = self._replaced
         handlers["Event occurred"] = self._event
-        handlers |= dict.fromkeys(_GAVE_UP, self._gave_up)
+        handlers |= dict.fromkeys((*_GAVE_UP, FATAL), self._gave_up)
         return handlers
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
-        """Messages of 1.20 and before: a kubelet that gives up writes them with klog's Fatal."""
-        pattern = re.compile("|".join(_GAVE_UP))
-        return {
-            "kubelet.go": [(pattern, lambda line, _: self._gave_up(line))],
-            "server.go": [(_NOT_RUN, lambda line, _: self._gave_up(line))],
-            "kuberuntime_manager.go": [(_ALL_DEAD, self._all_dead_text)],
-        }
+        """Messages of 1.20 and before."""
+        return {"kuberuntime_manager.go": [(_ALL_DEAD, self._all_dead_text)]}
 
     def _release(self, line: LogLine) -> list[Fact]:
         return self._links.queue.release(line.ts_ns)
@@ -182,9 +194,12 @@ class EndingsAssembler(Assembler):
             fact.body = msgspec.structs.replace(fact.body, grace_period_s=grace_s)
 
     def _gave_up(self, line: LogLine) -> Facts:
+        """A process ends once: what it writes after the first such line only follows from it."""
+        reason, last = reason_of(line), self._links.kubelet_exit
+        if reason is None or (last is not None and line.ts_ns - last.ts_ns < NS_PER_S):
+            return self._release(line)
         error = text_value(line, "err")
-        message = f"{line.message}: {error}" if error else line.message
-        reason: Literal["error", "fatal"] = "fatal" if line.severity == "F" else "error"
+        message = f"{line.message}: {error}" if error else first_line(line.message)
         body = KubeletExited(pid=line.pid, reason=reason, message=message)
         refused = self._links.refused_state
         if refused is not None and line.ts_ns - refused.ts_ns > NS_PER_S:

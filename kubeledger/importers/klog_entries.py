@@ -31,6 +31,7 @@ from kubeledger.importers.klog_outputs import (
 from kubeledger.importers.klog_prefix import HEADER, JSON_START
 from kubeledger.importers.klog_time import Clock, exact_json_ns
 from kubeledger.importers.klog_values import normal_message, split_structured, text_values
+from kubeledger.importers.last_words import FATAL, is_last_words, last_line
 from kubeledger.importers.multiline import (
     block_line,
     continues_free_text,
@@ -98,12 +99,10 @@ class EntryReader:
             return
         if self._entry(place):
             return
-        if not self._wrapped:
-            unwrapped = self._bodies.unwrap(place.raw)
-            if unwrapped.wrapped:
-                place.body = unwrapped.body
-                if self._entry(place):
-                    return
+        if not self._wrapped and (unwrapped := self._bodies.unwrap(place.raw)).wrapped:
+            place.body = unwrapped.body
+            if self._entry(place):
+                return
         self._without_header(place)
 
     def _entry(self, place: Place) -> bool:
@@ -129,7 +128,7 @@ class EntryReader:
             self._pid = line.pid
             self._out.append(NewProcess(line))
         caller = place.body[21 : place.body.find(b"] ", 22, 200)]
-        if caller not in self._verdicts:
+        if caller not in self._verdicts and line.severity != "F":
             self._learn(caller, self._router.file_verdict(line.file))
         parts = split_structured(line.message)
         if parts is None:
@@ -228,7 +227,7 @@ class EntryReader:
             self._count(route)
 
     def _free_text(self, line: LogLine, key: bytes | None = None) -> None:
-        if self._router.file_verdict(line.file) is _NOISE:
+        if line.severity != "F" and self._router.file_verdict(line.file) is _NOISE:
             self._count(_NOISE)
         else:
             self._pending = PendingEntry(line, None, key=key)
@@ -279,7 +278,10 @@ class EntryReader:
             self._hand_on(line, pending.calls)
             return
         line.message = normal_message(pending.whole(line.message))
-        route = self._router.free_text(line.file, line.message)
+        if line.severity == "F":
+            route = self._router.structured("", FATAL)
+        else:
+            route = self._router.free_text(line.file, line.message)
         if (
             pending.key is not None
             and route in (_NOISE, _UNDERSTOOD)
@@ -366,16 +368,17 @@ class EntryReader:
     def _without_header(self, place: Place) -> None:
         text = place.body.rstrip(b"\r").decode("utf-8", "replace")
         tag = self._bodies.unwrap(place.raw).tag if self._wrapped else None
-        if tag != self._tag and is_neighbour(tag):
-            kind = self._tail_kind
-            self._count(_NOISE)
-            self._tail_kind = kind
-            return
         foreign = self._is_foreign(place)
-        noise = not text.strip() or self._router.plain(text)
-        if not foreign and (not noise or not text.strip()) and self._may_continue():
+        blank = not text.strip()
+        known = (tag != self._tag and is_neighbour(tag)) or (not blank and self._router.plain(text))
+        if not foreign and is_last_words(text):
+            self._flush()
+            self._pending = PendingEntry(
+                last_line(place, self._ts_ns, self._pid, self._source), None
+            )
+        elif not foreign and not known and self._may_continue():
             self._append(place, place.body)
-        elif noise:
+        elif known or blank:
             kind = self._tail_kind
             self._count(_NOISE)
             self._tail_kind = kind

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from kubeledger.importers.api import import_sources
 from kubeledger.importers.assemble_memory import MemoryAssembler
 from kubeledger.importers.facts import Fact
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.records import LinesNotUnderstood
 from kubeledger.lifecycle.records import ContainerKilled, PodTerminating
-from kubeledger.node.records import KubeletExited
+from kubeledger.node.records import KubeletExited, KubeletStarted
 from tests.importers.feeding import log_line
+from tests.importers.node_files import log_text
 from tests.importers.pod_world import container, facts_of, klog, know_pod, of, tell, values, world
 
 UID = "aaaaaaaa-0000-4000-8000-00000000000a"
@@ -118,27 +124,85 @@ def test_a_failed_hook_and_a_new_sandbox() -> None:
     assert [b.reason for b in of(facts, ContainerKilled)] == ["sandbox_changed"]
 
 
+STACK = "\ngoroutine 1 [running]:\nmain.main()\n\t/go/src/kubelet.go:43 +0x1d\n\nexit status 2\n"
+
+
 @pytest.mark.parametrize(
-    ("line", "reason", "message"),
+    ("last", "reason", "message", "pid"),
     [
         (
-            '"Failed to start ContainerManager" err="start memory manager error"',
+            'E1121 03:01:20.000000    8337 kubelet.go:1556] "Failed to start ContainerManager" '
+            'err="start memory manager error"\n',
             "error",
             "Failed to start ContainerManager: start memory manager error",
+            8337,
         ),
-        ("Failed to start cAdvisor no such device", "fatal", None),
-        ('"command failed" err="no such flag"', "error", "command failed: no such flag"),
-        ("failed to run Kubelet: running with swap on", "fatal", None),
+        (
+            'E1121 03:01:20.000000    8337 run.go:74] "command failed" err="no such flag"\n',
+            "error",
+            "command failed: no such flag",
+            8337,
+        ),
+        (
+            "F1121 03:01:20.000000    8337 server.go:274] failed to run Kubelet: swap is on\n"
+            + STACK,
+            "fatal",
+            "failed to run Kubelet: swap is on",
+            8337,
+        ),
+        (
+            "F1121 03:01:20.000000    8337 transport.go:108] It has been 5m0s\n" + STACK,
+            "fatal",
+            "It has been 5m0s",
+            8337,
+        ),
+        (
+            "panic: runtime error: index out of range [1] with length 1\n\n[signal SIGSEGV]\n"
+            + STACK,
+            "panic",
+            "panic: runtime error: index out of range [1] with length 1",
+            8337,
+        ),
+        (
+            "fatal error: concurrent map writes\n" + STACK,
+            "panic",
+            "fatal error: concurrent map writes",
+            8337,
+        ),
+        (
+            "Error: failed to parse kubelet flag: unknown flag: --network-plugin\n"
+            "Usage:\n  kubelet [flags]\n",
+            "error",
+            "Error: failed to parse kubelet flag: unknown flag: --network-plugin",
+            None,
+        ),
+        ("panic: at the disco\nnothing else\n", None, "", None),
+        ("Error: failed to pull image\n", None, "", None),
     ],
 )
-def test_a_kubelet_that_gives_up(line: str, reason: str, message: str | None) -> None:
-    """Since 1.21 an error, before that klog's Fatal."""
-    file = "server.go" if line.startswith("failed to run") else "kubelet.go"
-    text = klog("10:00:00.1", file, line)
-    text = f"F{text[1:]}" if reason == "fatal" else text
-    (body,) = of(_told(text), KubeletExited)
-    assert body.reason == reason
-    assert body.message == (message or line)
+@pytest.mark.parametrize("carrier", ["", "Nov 21 03:01:20 node-x kubelet[8337]: "])
+def test_a_kubelet_that_ends_by_itself(
+    tmp_path: Path, carrier: str, last: str, reason: str | None, message: str, pid: int | None
+) -> None:
+    """By klog's error or Fatal, a panic, or a command line that it does not understand.
+
+    Its stack is understood with it, and it is what the next start follows from.
+    """
+    text = log_text() + last + log_text(pid=8400, first=30)
+    log = tmp_path / "kubelet.log"
+    log.write_text("".join(carrier + line for line in text.splitlines(keepends=True)))
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(log)], ledger)
+    records = list(ledger.records("node-x"))
+    ends = [record for record in records if isinstance(record.body, KubeletExited)]
+    starts = [record for record in records if isinstance(record.body, KubeletStarted)]
+    if reason is None:
+        assert not ends
+        return
+    (end,) = ends
+    assert values(end.body, "reason", "message", "pid") == (reason, message, pid)
+    assert [start.cause for start in starts] == [None, end.seq]
+    assert not any(isinstance(record.body, LinesNotUnderstood) for record in records)
 
 
 @pytest.mark.parametrize(("clock", "linked"), [("10:00:00.1", True), ("10:00:02.1", False)])

@@ -23,6 +23,7 @@ exits AS (
     JOIN records AS e
         ON e.kind = 'node.KubeletExited'
         AND e.node = s.node
+        AND (e.body ->> 'pid') IS NOT DISTINCT FROM (s.body ->> 'pid')
         AND e.seq > s.seq
         AND (s.next_seq IS NULL OR e.seq < s.next_seq)
     GROUP BY s.node, s.seq

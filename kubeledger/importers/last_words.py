@@ -1,0 +1,57 @@
+"""What a kubelet that ends by itself writes last, without klog's header.
+
+The Go runtime writes a panic, and the runtime's own fatal errors, with the stack of a goroutine
+behind. A kubelet that does not understand its flags or settings ends before its log is set up:
+then cobra's error is all it says (component-base/cli, since 1.24; before, klog wrote it).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.klog_forms import Place, plain_evidence_line
+
+__all__ = ["FATAL", "first_line", "is_last_words", "last_line", "reason_of"]
+
+FATAL = "klog.Fatal"
+"""What the assemblers ask for to get every line after which the process ends."""
+
+_GO = re.compile(r"panic: |fatal error: |unexpected fault address |SIG(?:ABRT|QUIT|SEGV): ")
+_COBRA = re.compile(
+    r"Error: (?:failed to (?:run [Kk]ubelet|parse kubelet flag|set feature gates|validate kubelet"
+    r"|load kubelet|merge (?:kubelet|drop-in)|precedence kubelet|construct kubelet|walk through "
+    r"kubelet|unmarshal merged)|unknown command|initialize logging)"
+)
+_STACK = re.compile(r"^goroutine \d+[^\n]* \[", re.MULTILINE)
+
+
+def is_last_words(text: str) -> bool:
+    """Whether such a text may begin with this line."""
+    return _GO.match(text) is not None or _COBRA.match(text) is not None
+
+
+def last_line(place: Place, ts_ns: int, pid: int | None, source: str) -> LogLine:
+    """The line as an entry of the process that wrote the one above (-1: none did).
+
+    What cobra writes is of a process that may have logged nothing else.
+    """
+    line = plain_evidence_line(place, ts_ns, source)
+    line.severity = "F"
+    line.pid = pid if pid != -1 and _GO.match(line.message) else None
+    return line
+
+
+def reason_of(line: LogLine) -> Literal["error", "fatal", "panic"] | None:
+    """Why the process ended; None for a text that only looks like it: no stack is behind it."""
+    if line.file:
+        return "fatal" if line.severity == "F" else "error"
+    if _COBRA.match(line.message):
+        return "error"
+    return "panic" if _STACK.search(line.message) else None
+
+
+def first_line(message: str) -> str:
+    """What ended it, without the goroutines' stacks and the flags' descriptions."""
+    return message.partition("\n")[0]
