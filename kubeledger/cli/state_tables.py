@@ -78,6 +78,10 @@ def _machine(state: NodeState, stream: TextIO) -> None:
         "CPUs": machine.cpus,
         "memory in bytes": machine.memory_capacity_bytes,
         "NUMA nodes by number": None if numa_nodes is None else ", ".join(map(str, numa_nodes)),
+        "pressure conditions": ", ".join(
+            f"{name} since {_time(since)}" for name, since in sorted(machine.pressure.items())
+        )
+        or "none",
     }
     stream.write("\nMACHINE\n")
     for name, value in facts.items():

@@ -18,7 +18,8 @@ from kubeledger.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kubeledger.explain import Explanation, Piece
+    from kubeledger.explain import Answer, Piece
+    from kubeledger.verify import Finding
 
 __all__ = ["why"]
 
@@ -41,20 +42,22 @@ def why(
 ) -> None:
     """Say why something is as it is, in one sentence with its evidence.
 
-    TARGET is pod/NS/NAME, container/NS/POD/C, image/ID, device/RESOURCE/ID or cgroup/PATH. The
-    decision that explains it is decided again from what the kubelet knew then. The
-    answer is one sentence, then the evidence (file, line, text) and the decision's inputs.
+    TARGET is pod/NS/NAME, container/NS/POD/C, image/ID, device/RESOURCE/ID, cgroup/PATH, node
+    or node/NAME. The decision that explains it is decided again from what the kubelet knew
+    then. The answer is one sentence, then the evidence (file, line, text) and the decision's
+    inputs. Of a node it is how its kubelet's processes ended, and what befell the node.
     """
     import msgspec
 
     from kubeledger.cli.verify import histories_for
-    from kubeledger.explain import explain, parse_target
+    from kubeledger.explain import explain, explain_node, parse_target
     from kubeledger.explain.why import no_such_target
 
     asked = parse_target(target)
     upto_ts_ns = None if at is None else parse_time(at)
     with histories_for(sources, ledger, node) as histories:
-        answers = [explain(history, asked, upto_ts_ns=upto_ts_ns) for history in histories]
+        ask = explain_node if asked.kind == "node" else explain
+        answers = [ask(history, asked, upto_ts_ns=upto_ts_ns) for history in histories]
         found = [answer for answer in answers if answer is not None]
         if not found:
             raise no_such_target(asked, histories)
@@ -70,14 +73,13 @@ def why(
 _RANKING_MAX = 12
 
 
-def _text(answer: Explanation) -> Iterator[str]:
-    import msgspec
-
+def _text(answer: Answer) -> Iterator[str]:
     from kubeledger.cli.output import printable
+    from kubeledger.explain import Explanation
     from kubeledger.units import format_ts
 
     yield printable(answer.sentence)
-    if answer.ranking:
+    if isinstance(answer, Explanation) and answer.ranking:
         yield ""
         yield f"Ranking of {len(answer.ranking)} pods, the first to go first:"
         for place, line in enumerate(answer.ranking[:_RANKING_MAX], start=1):
@@ -86,8 +88,23 @@ def _text(answer: Explanation) -> Iterator[str]:
     yield f"Evidence on {printable(answer.node)}:"
     for piece in answer.evidence:
         yield from _piece(piece)
-    finding = answer.finding
-    yield ""
+    if isinstance(answer, Explanation):
+        yield ""
+        yield from _finding(answer.finding)
+    if len(answer.history) > 1 and isinstance(answer, Explanation):
+        yield ""
+        yield f"All {len(answer.history)} decisions about {printable(answer.target)}:"
+        for step in answer.history:
+            words = f"{format_ts(step.ts_ns)}  {step.kind}: {step.summary} [{step.verdict}]"
+            yield f"  {step.seq:>7}  {printable(words)}"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    import msgspec
+
+    from kubeledger.cli.output import printable
+    from kubeledger.units import format_ts
+
     yield f"Decision: record {finding.seq}, {finding.kind} at {format_ts(finding.ts_ns)}"
     yield f"Verdict:  {finding.verdict}"
     if finding.rule:
@@ -95,12 +112,6 @@ def _text(answer: Explanation) -> Iterator[str]:
     for title, fields in (("Expected", finding.expected), ("Recorded", finding.recorded)):
         if fields is not None:
             yield f"{title}: {printable(msgspec.json.encode(fields).decode())}"
-    if len(answer.history) > 1:
-        yield ""
-        yield f"All {len(answer.history)} decisions about {printable(answer.target)}:"
-        for step in answer.history:
-            words = f"{format_ts(step.ts_ns)}  {step.kind}: {step.summary} [{step.verdict}]"
-            yield f"  {step.seq:>7}  {printable(words)}"
 
 
 def _piece(piece: Piece) -> Iterator[str]:

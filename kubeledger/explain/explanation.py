@@ -7,7 +7,7 @@ import msgspec
 from kubeledger.machine import Role
 from kubeledger.verify import Finding
 
-__all__ = ["Explanation", "Piece", "Step"]
+__all__ = ["Answer", "Explanation", "Piece", "Step"]
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,34 +34,45 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """Another decision about the target, on one line."""
+    """A decision about the target, or a fact about the node, on one line.
+
+    Attributes:
+        verdict: of a decision; None for what is no decision.
+    """
 
     seq: int
     ts_ns: int
     kind: str
     summary: str
-    verdict: str
+    verdict: str | None
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Why something is as it is.
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """Why something is as it is, or how it fared.
 
     Attributes:
         target: what was asked.
         node: whose records answer.
         sentence: the answer.
-        finding: the decision that explains it, decided again.
-        ranking: of an eviction, a line for each candidate: what it was ranked by, the first to
-            go first.
         evidence: (n,) in the order of time.
-        history: (m,) all decisions about the target, oldest first (the newest
-            ``HISTORY_MAX``).
+        history: (m,) all that counts as an answer, oldest first (the newest ``HISTORY_MAX``).
     """
 
     target: str
     node: str
     sentence: str
-    finding: Finding
-    ranking: tuple[str, ...] = ()
     evidence: tuple[Piece, ...]
     history: tuple[Step, ...]
+
+
+class Explanation(Answer, frozen=True, kw_only=True):
+    """Why something is as it is: an answer that one decision explains.
+
+    Attributes:
+        finding: the decision that explains it, decided again.
+        ranking: of an eviction, a line for each candidate: what it was ranked by, the first to
+            go first.
+    """
+
+    finding: Finding
+    ranking: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from kubeledger.errors import BadQuestionError
 
 __all__ = ["FORMS", "Target", "TargetKind", "parse_target"]
 
-TargetKind = Literal["pod", "container", "image", "device", "cgroup"]
+TargetKind = Literal["pod", "container", "image", "device", "cgroup", "node"]
 
 FORMS: dict[TargetKind, str] = {
     "pod": "pod/NS/NAME",
@@ -18,6 +18,7 @@ FORMS: dict[TargetKind, str] = {
     "image": "image/ID",
     "device": "device/RESOURCE/ID",
     "cgroup": "cgroup/PATH",
+    "node": "node or node/NAME",
 }
 
 
@@ -27,7 +28,7 @@ class Target(msgspec.Struct, frozen=True):
     Attributes:
         kind: which form it has.
         parts: what stands behind the kind: (namespace, name), (namespace, pod, container),
-            (ID,), (resource, ID) or (path,).
+            (ID,), (resource, ID), (path,), (name,), or nothing for any node.
     """
 
     kind: TargetKind
@@ -51,6 +52,8 @@ def parse_target(text: str) -> Target:
     kind = next((kind for kind in FORMS if kind == word), None)
     if kind is None:
         raise BadQuestionError(f"{text!r} is no target", advice=f"give {_forms()}")
+    if text == "node":
+        return Target("node", ())
     if kind == "device":
         resource, _, device = rest.rpartition("/")
         parts: tuple[str, ...] = (resource, device)
@@ -58,12 +61,12 @@ def parse_target(text: str) -> Target:
         parts = (rest.strip("/") if kind == "cgroup" else rest,)
     else:
         parts = tuple(rest.split("/"))
-    if not all(parts) or (kind in {"pod", "container"} and len(parts) != _PARTS[kind]):
+    if not all(parts) or len(parts) != _PARTS.get(kind, len(parts)):
         raise BadQuestionError(f"{text!r} is not of the form {FORMS[kind]}")
     return Target(kind, parts)
 
 
-_PARTS = {"pod": 2, "container": 3}
+_PARTS = {"pod": 2, "container": 3, "node": 1}
 
 
 def _forms() -> str:

@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from kubeledger.errors import BadQuestionError
 from kubeledger.explain.concern import (
     concerns,
@@ -17,14 +15,13 @@ from kubeledger.explain.concern import (
     main_of,
 )
 from kubeledger.explain.ends import ended_by_itself, last_end
-from kubeledger.explain.explanation import Explanation, Piece, Step
-from kubeledger.explain.focus import line_about, words_about
+from kubeledger.explain.explanation import Explanation, Step
 from kubeledger.explain.lead import clause
+from kubeledger.explain.pieces import evidence_of, words_of
 from kubeledger.explain.sandboxes import failures_about
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 from kubeledger.query.names import POD_KINDS, similar_pods
-from kubeledger.query.summaries import subject_of, summary_of
 from kubeledger.replay.histories import History
 from kubeledger.units import format_ts
 from kubeledger.verify import Finding, Reader, verify
@@ -106,7 +103,7 @@ def explain(
         sentence="; ".join(filter(None, (sentence, failed.clause))) + ".",
         finding=findings[main.seq],
         ranking=_ranking(findings[main.seq]),
-        evidence=_evidence(history, list(seqs), target),
+        evidence=evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target),
         history=tuple(_step(record, findings) for record in decisions),
     )
 
@@ -244,44 +241,14 @@ def _sentence(chains: list[list[Record]], findings: dict[int, Finding]) -> str:
     return "; ".join(parts)
 
 
-def _words(record: Record) -> tuple[str, str]:
-    body: dict[str, Any] = msgspec.to_builtins(record.body)
-    return subject_of(body), summary_of(record.kind, body)
-
-
 def _step(record: Record, findings: dict[int, Finding]) -> Step:
     finding = findings.get(record.seq)
     return Step(
         seq=record.seq,
         ts_ns=record.ts_ns,
         kind=record.kind,
-        summary=_words(record)[1],
+        summary=words_of(record)[1],
         verdict=finding.verdict if finding is not None else "unverifiable",
-    )
-
-
-def _evidence(history: History, seqs: list[int], target: Target) -> tuple[Piece, ...]:
-    found = history.pick(seqs[-_EVIDENCE_MAX:])
-    found.sort(key=lambda record: (record.ts_ns, record.seq))
-    return tuple(_piece(number, record, target) for number, record in enumerate(found, start=1))
-
-
-def _piece(number: int, record: Record, target: Target) -> Piece:
-    subject, summary = _words(record)
-    first = line_about(target, record)
-    inferred = bool(getattr(record.body, "inferred", False))
-    return Piece(
-        number=number,
-        seq=record.seq,
-        ts_ns=record.ts_ns,
-        role=record.role,
-        kind=record.kind,
-        subject=subject,
-        summary=words_about(target, record) or summary,
-        inferred=inferred or bool(getattr(record.body, "preemptor_inferred", False)),
-        file=first.file if first else None,
-        line=first.line if first else None,
-        text=first.text if first else None,
     )
 
 

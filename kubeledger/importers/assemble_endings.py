@@ -18,7 +18,7 @@ from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.holdback import Waiting
 from kubeledger.importers.items import LogLine
-from kubeledger.importers.last_words import FATAL, first_line, reason_of
+from kubeledger.importers.last_words import FATAL, first_line, is_of_systemd, reason_of
 from kubeledger.importers.links import PodLink
 from kubeledger.importers.podref import (
     FORMATTED_POD,
@@ -194,9 +194,9 @@ class EndingsAssembler(Assembler):
             fact.body = msgspec.structs.replace(fact.body, grace_period_s=grace_s)
 
     def _gave_up(self, line: LogLine) -> Facts:
-        """A process ends once: what it writes after the first such line only follows from it."""
+        """A process ends once: what is written after the first such line only follows from it."""
         reason, last = reason_of(line), self._links.kubelet_exit
-        if reason is None or (last is not None and line.ts_ns - last.ts_ns < NS_PER_S):
+        if reason is None or (last is not None and self._is_same(line, last)):
             return self._release(line)
         error = text_value(line, "err")
         message = f"{line.message}: {error}" if error else first_line(line.message)
@@ -207,3 +207,11 @@ class EndingsAssembler(Assembler):
         fact = Fact(line.ts_ns, body, (line.evidence,), refused)
         self._links.kubelet_exit = self._links.queue.add(fact)
         return self._release(line)
+
+    @staticmethod
+    def _is_same(line: LogLine, last: Fact) -> bool:
+        """Whether a line tells of an end that was told before; no other start came between."""
+        assert isinstance(last.body, KubeletExited)
+        same = line.pid == last.body.pid
+        soon = line.ts_ns - last.ts_ns < NS_PER_S
+        return is_of_systemd(line) or (same and (soon or line.pid is not None))

@@ -46,7 +46,6 @@ from kubeledger.machine import Evidence
 __all__ = ["NEVER", "EntryReader"]
 
 VERDICTS_MAX = 100_000
-
 NEVER = b"~"
 """Later than any stamp: the loop passes over no line before one has been read whole."""
 _NO_PID = -1
@@ -267,15 +266,14 @@ class EntryReader:
             return
         line = pending.line
         if pending.calls is not None:
-            if pending.rest is not None:
-                try:
+            try:
+                if pending.rest is not None:
                     line.values = text_values(pending.whole(pending.rest))
-                except ValueError:  # it was cut: what is left of it is not judged
-                    shape = shape_of(line.file, line.message, True)
-                    told = self.account.misread(shape, line.line, line.evidence, line.ts_ns)
-                    self._out.append(told)
-                    return
-            self._hand_on(line, pending.calls)
+            except ValueError:  # it was cut: what is left of it is not judged
+                shape = shape_of(line.file, line.message, True)
+                self._out.append(self.account.misread(shape, line.line, line.evidence, line.ts_ns))
+            else:
+                self._hand_on(line, pending.calls)
             return
         line.message = normal_message(pending.whole(line.message))
         if line.severity == "F":
@@ -368,10 +366,10 @@ class EntryReader:
     def _without_header(self, place: Place) -> None:
         text = place.body.rstrip(b"\r").decode("utf-8", "replace")
         tag = self._bodies.unwrap(place.raw).tag if self._wrapped else None
-        foreign = self._is_foreign(place)
+        foreign = bool(self._wrapped) and tag != self._tag
         blank = not text.strip()
         known = (tag != self._tag and is_neighbour(tag)) or (not blank and self._router.plain(text))
-        if not foreign and is_last_words(text):
+        if is_last_words(text, tag, self._tag):
             self._flush()
             self._pending = PendingEntry(
                 last_line(place, self._ts_ns, self._pid, self._source), None

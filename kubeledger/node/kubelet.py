@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeledger.devicemanager import reducer as devicemanager
+from kubeledger.eviction.records import NodeConditionsChanged
 from kubeledger.images import reducer as images
 from kubeledger.lifecycle.presence import drop_silent
 from kubeledger.machine import Body
@@ -21,13 +22,15 @@ __all__ = ["STEPS", "start"]
 def start(state: NodeState, ts_ns: int, body: KubeletStarted) -> None:
     """A kubelet process began; if it followed on another, that one's memory is gone.
 
-    Gone are probe workers, image records, eviction signals, affinities and plugin endpoints.
+    Gone are probe workers, image records, eviction signals, pressure conditions, affinities and
+    plugin endpoints.
     What a checkpoint, the runtime or the API server keeps stays: devices held, pods and
     containers, cgroups.
     """
     known = state.kubelet
     if body.restart or _another_process(state, body):
         known.restarts += 1
+        state.machine.pressure = {}
         prober.forget_all(state.prober)
         images.forget_all(state.images)
         topologymanager.forget_all(state.topologymanager)
@@ -69,9 +72,15 @@ def _clock_stepped(state: NodeState, ts_ns: int, body: ClockStepped) -> None:
     state.machine.clock_steps += 1
 
 
+def _conditions_changed(state: NodeState, ts_ns: int, body: NodeConditionsChanged) -> None:
+    known = state.machine.pressure
+    state.machine.pressure = {name: known.get(name, ts_ns) for name in body.conditions}
+
+
 STEPS: dict[type[Body], Callable[[NodeState, int, Any], None]] = {
     ClockStepped: _clock_stepped,
     KubeletStarted: start,
+    NodeConditionsChanged: _conditions_changed,
     NodeObserved: _node_observed,
     SettingsObserved: _settings_observed,
 }

@@ -41,18 +41,19 @@ class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class KubeletExited(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A kubelet process ended by itself; one that was told to go leaves no line.
+    """A kubelet process ended. Of one that a signal ends, only systemd's lines tell.
 
     Attributes:
-        pid: as in ``KubeletStarted``.
+        pid: as in ``KubeletStarted``; None for a process that only wrote a usage error.
         reason: ``error`` (it gave up, e.g. because a manager's state did not fit the machine),
-            ``fatal`` (klog's Fatal), ``panic`` (of a goroutine, or the runtime's fatal error).
-        message: what it said last, with the error.
+            ``fatal`` (klog's Fatal), ``panic`` (of a goroutine, or the runtime's fatal error),
+            ``signal`` (systemd saw it killed), ``stopped`` (systemd was asked to stop it).
+        message: what it said last, with the error; or systemd's line.
     """
 
     kind: ClassVar[str] = "node.KubeletExited"
     pid: int | None
-    reason: Literal["error", "fatal", "panic"]
+    reason: Literal["error", "fatal", "panic", "signal", "stopped"]
     message: str
 
 

@@ -80,7 +80,7 @@ TEMPLATES: Mapping[str, str] = {
     "memorymanager.MemoryReleased": "gave back its memory",
     "memorymanager.MemoryStateRefused": "memory_manager_state refused: {error}",
     "node.ClockStepped": "the clock went back",
-    "node.KubeletExited": "kubelet[ {pid}] ended by itself ({reason}): {message}",
+    "node.KubeletExited": "kubelet[ {pid}] ended ({reason}): {message}",
     "node.KubeletStarted": "kubelet[ {kubelet_version}] started[, process {pid}]",
     "node.LogThinned": (
         "the log lost lines: {beats_missing} of {beats_expected} beats are missing"
@@ -157,5 +157,5 @@ class _Words(Formatter):
         if name != field_name:
             return len(value or ()), name
         if isinstance(value, list | tuple | dict):
-            return ", ".join(str(item) for item in value), name
+            return ", ".join(str(item) for item in value) or "none", name
         return "?" if value is None else value, name

@@ -124,6 +124,7 @@ def test_a_failed_hook_and_a_new_sandbox() -> None:
     assert [b.reason for b in of(facts, ContainerKilled)] == ["sandbox_changed"]
 
 
+CARRIER = "Nov 21 03:01:20 node-x kubelet[8337]: "
 STACK = "\ngoroutine 1 [running]:\nmain.main()\n\t/go/src/kubelet.go:43 +0x1d\n\nexit status 2\n"
 
 
@@ -180,7 +181,7 @@ STACK = "\ngoroutine 1 [running]:\nmain.main()\n\t/go/src/kubelet.go:43 +0x1d\n\
         ("Error: failed to pull image\n", None, "", None),
     ],
 )
-@pytest.mark.parametrize("carrier", ["", "Nov 21 03:01:20 node-x kubelet[8337]: "])
+@pytest.mark.parametrize("carrier", ["", CARRIER])
 def test_a_kubelet_that_ends_by_itself(
     tmp_path: Path, carrier: str, last: str, reason: str | None, message: str, pid: int | None
 ) -> None:
@@ -203,6 +204,33 @@ def test_a_kubelet_that_ends_by_itself(
     assert values(end.body, "reason", "message", "pid") == (reason, message, pid)
     assert [start.cause for start in starts] == [None, end.seq]
     assert not any(isinstance(record.body, LinesNotUnderstood) for record in records)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("kubelet.service: Main process exited, code=killed, status=9/KILL", "signal"),
+        ("kubelet.service: Main process exited, code=exited, status=1/FAILURE", "error"),
+        ("Stopping kubelet.service - kubelet: The Kubernetes Node Agent...", "stopped"),
+        ("kubelet.service: Deactivated successfully.", None),
+    ],
+)
+@pytest.mark.parametrize("last", ["", 'E1121 03:01:20.0 8337 run.go:74] "command failed"\n'])
+def test_systemd_tells_of_a_kubelet_that_said_nothing(
+    tmp_path: Path, last: str, said: str, reason: str | None
+) -> None:
+    """Of one that said why, it tells no more."""
+    last = last.replace("20.0", "20.000000")
+    lines = [CARRIER + line for line in (log_text() + last).splitlines(keepends=True)]
+    lines += [CARRIER.replace("kubelet[8337]", "systemd[1]") + said + "\n"] * 2
+    lines += [CARRIER + line for line in log_text(pid=8400, first=30).splitlines(keepends=True)]
+    log = tmp_path / "kubelet.log"
+    log.write_text("".join(lines))
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(log)], ledger)
+    ends = [r.body for r in ledger.records("node-x") if isinstance(r.body, KubeletExited)]
+    told = "error" if last else reason
+    assert [values(end, "reason", "pid") for end in ends] == ([(told, 8337)] if told else [])
 
 
 @pytest.mark.parametrize(("clock", "linked"), [("10:00:00.1", True), ("10:00:02.1", False)])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kubeledger.devicemanager.records import DevicesAllocated, DevicesReleased, PluginRegistered
+from kubeledger.eviction.records import NodeCondition, NodeConditionsChanged
 from kubeledger.images.records import EvictionSignalObserved, ImagesDetected, ListedImage
 from kubeledger.ledger.records import FindingReported
 from kubeledger.lifecycle.records import (
@@ -291,6 +292,27 @@ def test_events_of_the_node_and_of_pods_are_told_apart() -> None:
     )
     assert state.machine.reasons == {"Starting": 1}
     assert state.lifecycle.pods["u"].reasons == {"Starting": 1}
+
+
+def test_pressure_conditions() -> None:
+    """Each since it is reported, until it is not; a new kubelet process reports none."""
+    state = NodeState()
+    told: list[tuple[NodeCondition, ...]] = [
+        ("MemoryPressure",), ("DiskPressure", "MemoryPressure"), ("DiskPressure",)
+    ]  # fmt: skip
+    seen = []
+    for seq, conditions in enumerate(told, 1):
+        body = NodeConditionsChanged(conditions=conditions, observed=())
+        evolve(state, record(seq, body, seq))
+        seen.append(dict(state.machine.pressure))
+    assert seen == [
+        {"MemoryPressure": 1},
+        {"DiskPressure": 2, "MemoryPressure": 1},
+        {"DiskPressure": 2},
+    ]
+    start = KubeletStarted(pid=2, kubelet_version=None, version_source=None, restart=True)
+    evolve(state, record(4, start, 4))
+    assert state.machine.pressure == {}
 
 
 def test_place_in_the_history() -> None:

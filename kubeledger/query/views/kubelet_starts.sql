@@ -1,4 +1,4 @@
--- Kubelet processes that began, and how those ended that ended by themselves.
+-- Kubelet processes that began, and how they ended, where a line tells.
 -- kinds: node.KubeletStarted node.KubeletExited
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1
@@ -7,8 +7,8 @@
 -- column kubelet_version VARCHAR: version, e.g. `1.36.2`; NULL when nothing tells
 -- column version_source VARCHAR: what tells the version
 -- column restart BOOLEAN: another kubelet process ran before it in the same log
--- column exited_ts TIMESTAMP: when it ended by itself, UTC; NULL while it runs, and when it was told to go or killed, which leaves no line
--- column exit_reason VARCHAR: `error`, `fatal` or `panic`; NULL as above
+-- column exited_ts TIMESTAMP: when it ended, UTC; NULL while it runs, and where no line tells (a signal leaves none, unless systemd's lines are there)
+-- column exit_reason VARCHAR: `error`, `fatal`, `panic`, `signal` or `stopped`; NULL as above
 -- column exit_message VARCHAR: what it said last, with the error; NULL as above
 CREATE VIEW kubelet_starts AS
 WITH starts AS (

@@ -1,0 +1,196 @@
+"""How a node fared: its kubelet's processes and their ends, pressure, shutdowns, its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from kubeledger.eviction.records import NodeConditionsChanged
+from kubeledger.explain.explanation import Answer, Step
+from kubeledger.explain.pieces import evidence_of, words_of
+from kubeledger.explain.target import Target
+from kubeledger.lifecycle.records import PodTerminating, ReasonReported
+from kubeledger.machine import Record
+from kubeledger.node.records import ClockStepped, KubeletExited, KubeletStarted, LogThinned
+from kubeledger.oom.records import ProcessKilled
+from kubeledger.replay.histories import History
+from kubeledger.units import format_ts
+
+__all__ = ["explain_node"]
+
+_STEPS_MAX = 200
+_TOLD_MAX = 5
+_EVENTS = frozenset({"KubeletSetupFailed", "NodeNotReady", "NodeReady", "Rebooted", "SystemOOM"})
+_ENDS = {
+    "error": "gave up",
+    "fatal": "gave up",
+    "panic": "crashed",
+    "signal": "was killed",
+    "stopped": "was told to stop",
+}
+
+
+class _Process(msgspec.Struct):
+    """A kubelet process: its start, the end that is told, and when it was last heard of."""
+
+    start: Record
+    end: Record | None = None
+    last_ts_ns: int = 0
+    shut_down: list[Record] = []
+
+
+def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) -> Answer | None:
+    """How the node fared: the newest process first, then what else befell the node.
+
+    Args:
+        history: the records of a node.
+        target: any node, or one by its name.
+        upto_ts_ns: as of this time; None: as of the last record.
+
+    Returns:
+        None for another node's records, and where none tells of a kubelet or of the node.
+    """
+    if target.parts and target.parts[0] != history.node:
+        return None
+    processes: list[_Process] = []
+    told: list[Record] = []
+    for record in history.read(None):
+        if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
+            continue
+        if isinstance(record.body, KubeletStarted):
+            processes.append(_Process(record, last_ts_ns=record.ts_ns))
+        elif processes and _is_of_log(processes[-1], record):
+            processes[-1].last_ts_ns = max(processes[-1].last_ts_ns, record.ts_ns)
+        if _is_of_node(record):
+            told.append(record)
+            _note_end(processes, record)
+    if not told:
+        return None
+    causes = {r.cause for r in told if isinstance(r.body, KubeletStarted | KubeletExited)}
+    causes = causes - {None} - {r.seq for r in told}
+    because = {record.seq: record for record in history.pick([c for c in causes if c])}
+    clauses = [*_of_processes(processes, because), *_of_pressure(told), *_of_others(told)]
+    shown = sorted([*told, *because.values()], key=lambda record: (record.ts_ns, record.seq))
+    return Answer(
+        target=str(target),
+        node=history.node,
+        sentence=f"node {history.node}: {'; '.join(clauses)}.",
+        evidence=evidence_of(shown[-_STEPS_MAX:], target),
+        history=tuple(map(_step, shown[-_STEPS_MAX:])),
+    )
+
+
+def _is_of_node(record: Record) -> bool:
+    body = record.body
+    if isinstance(body, PodTerminating):
+        return body.reason == "shutdown"
+    if isinstance(body, ProcessKilled):
+        return body.process == "kubelet" or body.reason == "node"
+    if isinstance(body, ReasonReported):
+        return body.object_kind == "Node" and body.reason in _EVENTS
+    kinds = (ClockStepped, KubeletExited, KubeletStarted, LogThinned, NodeConditionsChanged)
+    return isinstance(body, kinds)
+
+
+def _is_of_log(process: _Process, record: Record) -> bool:
+    """Whether the record stands in the log that the process began in."""
+    file = process.start.evidence[0].file if process.start.evidence else None
+    return any(piece.file == file and piece.line is not None for piece in record.evidence[:1])
+
+
+def _note_end(processes: list[_Process], record: Record) -> None:
+    """Note the newest process's end; that of a process which logged nothing is not its own."""
+    body = record.body
+    if isinstance(body, KubeletExited) and processes:
+        if _pid(processes[-1].start) == body.pid:
+            processes[-1].end = processes[-1].end or record
+    elif isinstance(body, ProcessKilled) and body.process == "kubelet" and processes:
+        processes[-1].end = processes[-1].end or record
+    elif isinstance(body, PodTerminating) and processes:
+        processes[-1].shut_down.append(record)
+
+
+def _pid(start: Record) -> int | None:
+    return start.body.pid if isinstance(start.body, KubeletStarted) else None
+
+
+def _of_processes(processes: list[_Process], because: dict[int, Record]) -> Iterator[str]:
+    for process in processes[: -_TOLD_MAX - 1 : -1]:
+        body, is_last = process.start.body, process is processes[-1]
+        assert isinstance(body, KubeletStarted)
+        name = "the kubelet" if body.pid is None else f"kubelet process {body.pid}"
+        version = f" ({body.kubelet_version})" if body.kubelet_version else ""
+        begun = "started" if body.from_start else "had started before"
+        yield f"{name}{version} {begun} at {format_ts(process.start.ts_ns)} " + (
+            "and is the last one recorded"
+            if is_last and process.end is None
+            else "and " + _end(process, because)
+        )
+        if process.shut_down:
+            yield (
+                f"the node shut down: {len(process.shut_down)} pods were stopped from "
+                f"{format_ts(process.shut_down[0].ts_ns)} on"
+            )
+    if len(processes) > _TOLD_MAX:
+        yield f"{len(processes) - _TOLD_MAX} processes came before"
+
+
+def _end(process: _Process, because: dict[int, Record]) -> str:
+    end = process.end
+    if end is None:
+        return (
+            f"left no word of its end, after {format_ts(process.last_ts_ns)}: it was killed or "
+            "told to stop, or the log is cut"
+        )
+    if isinstance(end.body, ProcessKilled):
+        return f"was killed by the kernel's OOM killer at {format_ts(end.ts_ns)}"
+    assert isinstance(end.body, KubeletExited)
+    cause = because.get(end.cause or 0)
+    led = f" ({words_of(cause)[1].partition(':')[0]})" if cause is not None else ""
+    return f"{_ENDS[end.body.reason]} at {format_ts(end.ts_ns)}: {end.body.message}{led}"
+
+
+def _of_pressure(told: Iterable[Record]) -> Iterator[str]:
+    """The conditions that the node reports now, or those that it reported last."""
+    since: dict[str, int] = {}
+    last = ""
+    for record in told:
+        if isinstance(record.body, KubeletStarted):
+            since = {}
+        if isinstance(record.body, NodeConditionsChanged):
+            gone = since.keys() - set(record.body.conditions)
+            for name in sorted(gone):
+                last = f"{name} from {format_ts(since[name])} to {format_ts(record.ts_ns)}"
+            since = {name: since.get(name, record.ts_ns) for name in record.body.conditions}
+    if since:
+        yield "it reports " + " and ".join(f"{n} since {format_ts(t)}" for n, t in since.items())
+    else:
+        yield "it reports no pressure" + (f", the last was {last}" if last else "")
+
+
+def _of_others(told: list[Record]) -> Iterator[str]:
+    for record in told:
+        body: Any = record.body
+        if isinstance(body, ClockStepped):
+            before, after = format_ts(body.from_ts_ns), format_ts(body.to_ts_ns)
+            yield f"the clock went back from {before} to {after}"
+        elif isinstance(body, LogThinned):
+            yield (
+                f"the log lost lines between {format_ts(body.from_ts_ns)} and "
+                f"{format_ts(body.to_ts_ns)}"
+            )
+        elif isinstance(body, ReasonReported) and body.reason == "Rebooted":
+            yield f"the node had been rebooted, as it said at {format_ts(record.ts_ns)}"
+    kills = [r for r in told if isinstance(r.body, ProcessKilled) and r.body.process != "kubelet"]
+    if kills:
+        yield (
+            f"the node's memory ran out, and the kernel killed {len(kills)} processes, the last "
+            f"at {format_ts(kills[-1].ts_ns)}"
+        )
+
+
+def _step(record: Record) -> Step:
+    summary = words_of(record)[1]
+    return Step(seq=record.seq, ts_ns=record.ts_ns, kind=record.kind, summary=summary, verdict=None)

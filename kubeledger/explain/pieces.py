@@ -1,0 +1,47 @@
+"""Records as numbered pieces of evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kubeledger.explain.explanation import Piece
+from kubeledger.explain.focus import line_about, words_about
+from kubeledger.explain.target import Target
+from kubeledger.machine import Record
+from kubeledger.query.summaries import subject_of, summary_of
+
+__all__ = ["evidence_of", "words_of"]
+
+
+def words_of(record: Record) -> tuple[str, str]:
+    """Whom a record is about, and what it says."""
+    body: dict[str, Any] = msgspec.to_builtins(record.body)
+    return subject_of(body), summary_of(record.kind, body)
+
+
+def evidence_of(records: Iterable[Record], target: Target) -> tuple[Piece, ...]:
+    """(n,) the records in the order of time, numbered from 1."""
+    found = sorted(records, key=lambda record: (record.ts_ns, record.seq))
+    return tuple(_piece(number, record, target) for number, record in enumerate(found, start=1))
+
+
+def _piece(number: int, record: Record, target: Target) -> Piece:
+    subject, summary = words_of(record)
+    first = line_about(target, record)
+    inferred = bool(getattr(record.body, "inferred", False))
+    return Piece(
+        number=number,
+        seq=record.seq,
+        ts_ns=record.ts_ns,
+        role=record.role,
+        kind=record.kind,
+        subject=subject,
+        summary=words_about(target, record) or summary,
+        inferred=inferred or bool(getattr(record.body, "preemptor_inferred", False)),
+        file=first.file if first else None,
+        line=first.line if first else None,
+        text=first.text if first else None,
+    )

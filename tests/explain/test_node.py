@@ -1,0 +1,107 @@
+"""How a node fared: each end of a kubelet process, pressure, and what else befell it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeledger.eviction.records import NodeCondition, NodeConditionsChanged
+from kubeledger.explain import explain_node, parse_target
+from kubeledger.lifecycle.records import PodTerminating
+from kubeledger.machine import Body, Record
+from kubeledger.node.records import ClockStepped, KubeletExited, KubeletStarted, LogThinned
+from kubeledger.oom.records import ProcessKilled
+from kubeledger.replay.histories import history_of_reader
+from tests.verify.histories import reader, scene
+
+
+def _began(pid: int, **fields: Any) -> KubeletStarted:  # noqa: ANN401 # any field
+    return KubeletStarted(pid=pid, kubelet_version="1.30.14", version_source="log", **fields)
+
+
+def _ended(reason: Any, pid: int | None = 7) -> KubeletExited:  # noqa: ANN401 # a literal
+    return KubeletExited(pid=pid, reason=reason, message="no cgroup v1")
+
+
+def _reports(*conditions: NodeCondition) -> NodeConditionsChanged:
+    return NodeConditionsChanged(conditions=conditions, observed=conditions)
+
+
+OOM = ProcessKilled(
+    namespace=None,
+    pod=None,
+    pod_uid=None,
+    container=None,
+    container_id=None,
+    reason="node",
+    process="kubelet",
+)
+SHUTDOWN = PodTerminating(namespace="a", pod="b", pod_uid="u", reason="shutdown", grace_period_s=10)
+CLOCK = ClockStepped(from_ts_ns=1_002 * 10**9, to_ts_ns=1_001 * 10**9)
+THIN = LogThinned(from_ts_ns=10**9, to_ts_ns=2 * 10**9, beats_expected=9, beats_missing=3)
+
+
+def _sentence(*bodies: Body, target: str = "node", upto_s: float | None = None) -> str | None:
+    records: list[Record] = scene(*[(float(n), body) for n, body in enumerate(bodies)])
+    history = history_of_reader("node-t", "node-t", reader(records))
+    upto_ts_ns = None if upto_s is None else round((1_000 + upto_s) * 1e9)
+    answer = explain_node(history, parse_target(target), upto_ts_ns=upto_ts_ns)
+    if answer is None:
+        return None
+    assert [step.seq for step in answer.history] == [piece.seq for piece in answer.evidence]
+    return answer.sentence
+
+
+@pytest.mark.parametrize(
+    ("between", "says"),
+    [
+        ([_ended("error")], "gave up at 1970-01-01T00:16:41Z: no cgroup v1"),
+        ([_ended("panic"), _ended("signal")], "crashed at 1970-01-01T00:16:41Z: no cgroup v1"),
+        ([_ended("signal")], "was killed at 1970-01-01T00:16:41Z: no cgroup v1"),
+        ([_ended("stopped")], "was told to stop at 1970-01-01T00:16:41Z"),
+        ([OOM], "was killed by the kernel's OOM killer at 1970-01-01T00:16:41Z"),
+        ([], "left no word of its end, after 1970-01-01T00:16:40Z"),
+        ([_ended("error", None)], "left no word of its end"),
+    ],
+)
+def test_how_a_process_ended(between: list[Body], says: str) -> None:
+    """By what it, systemd or the kernel says; not by what one that logged nothing says."""
+    sentence = _sentence(_began(7), *between, _began(8, restart=True))
+    assert sentence is not None
+    assert "process 8 (1.30.14) started at" in sentence
+    assert f"process 7 (1.30.14) started at 1970-01-01T00:16:40Z and {says}" in sentence
+
+
+@pytest.mark.parametrize(
+    ("bodies", "says"),
+    [
+        ([_reports("MemoryPressure")], "it reports MemoryPressure since 1970-01-01T00:16:41Z"),
+        (
+            [_reports("DiskPressure"), _reports()],
+            "no pressure, the last was DiskPressure from 1970-01-01T00:16:41Z to "
+            "1970-01-01T00:16:42Z",
+        ),
+        ([_reports("DiskPressure"), _began(8)], "it reports no pressure"),
+        ([SHUTDOWN, SHUTDOWN], "the node shut down: 2 pods were stopped from 1970-01-01T00:16:41Z"),
+        ([CLOCK], "the clock went back from 1970-01-01T00:16:42Z to 1970-01-01T00:16:41Z"),
+        ([THIN], "the log lost lines between"),
+        ([msgspec.structs.replace(OOM, process="java")], "the kernel killed 1 processes"),
+    ],
+)
+def test_what_befell_the_node(bodies: list[Body], says: str) -> None:
+    """Pressure since when, a shutdown, the clock, and memory that ran out."""
+    sentence = _sentence(_began(7), *bodies)
+    assert sentence is not None
+    assert says in sentence
+
+
+def test_which_node_and_when() -> None:
+    """Another node has no answer, and what came later is not told."""
+    assert _sentence(_began(7), target="node/node-t") is not None
+    assert _sentence(_began(7), target="node/other") is None
+    early = _sentence(_began(7), _ended("error"), _began(8), upto_s=0.5)
+    assert early is not None
+    assert "and is the last one recorded" in early
+    assert "gave up" not in early
