@@ -23,7 +23,7 @@ __all__ = [
     "ThresholdConfigError",
     "ThresholdSettings",
     "ThresholdValue",
-    "limit_nanos",
+    "is_short",
     "parse_threshold_config",
     "threshold_quantity",
     "thresholds_met",
@@ -182,12 +182,12 @@ def threshold_quantity(value: ThresholdValue, capacity: int) -> Quantity:
     return value
 
 
-def limit_nanos(threshold: Threshold, capacity: int, *, minimum: bool) -> int:
-    """Below how many billionths a threshold is met; with ``minimum``, is not yet resolved."""
+def is_short(threshold: Threshold, available: int, capacity: int, *, minimum: bool = False) -> bool:
+    """Whether a threshold is met; with ``minimum``, whether it is not yet resolved."""
     limit = _nanos(threshold.value, capacity)
     if minimum and threshold.minimum is not None:
         limit += _nanos(threshold.minimum, capacity)
-    return limit
+    return limit > available * _NANOS
 
 
 def thresholds_met(
@@ -205,10 +205,8 @@ def thresholds_met(
     found: list[Threshold] = []
     for threshold in thresholds:
         seen = observations.get(threshold.signal)
-        if seen is not None:
-            limit = limit_nanos(threshold, seen.capacity, minimum=minimum)
-            if limit > seen.available * _NANOS:
-                found.append(threshold)
+        if seen is not None and is_short(threshold, seen.available, seen.capacity, minimum=minimum):
+            found.append(threshold)
     return tuple(found)
 
 

@@ -24,7 +24,8 @@ To write a rule, subclass :class:`RuleVerifier`, name the kubelet's function in 
    one world, or one state with an interval in it where the decision depends on it monotonically:
    then two worlds, with the two ends, are enough.
 2. call the subsystem's decider once in each world, and make a :class:`Ruling` of what it says:
-   its choice, whether the record's is within its freedom, and one sentence.
+   its choice, whether the record's is within its freedom, and one sentence. :func:`same` and
+   :func:`open_to` judge the two simple cases: all worlds agree, or one unknown thing decides.
 3. hand what :func:`judge` makes of them to ``conclude``: at once, or later where the decision is
    judged as a whole. :func:`all_of` joins what is judged apart (whether a threshold was met, who
    comes first, what was said).
@@ -44,7 +45,18 @@ from kubeledger.machine import Record
 from kubeledger.verify.finding import Fields, Verdict
 from kubeledger.verify.verifier import Verifier
 
-__all__ = ["Belief", "Judgement", "RuleVerifier", "Ruling", "World", "all_of", "judge"]
+__all__ = [
+    "WORST_FIRST",
+    "Belief",
+    "Judgement",
+    "RuleVerifier",
+    "Ruling",
+    "World",
+    "all_of",
+    "judge",
+    "open_to",
+    "same",
+]
 
 S = TypeVar("S")
 
@@ -131,7 +143,34 @@ def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
     )
 
 
-_WORST: tuple[Verdict, ...] = ("impossible", "unverifiable", "admissible", "match")
+def same(
+    allowed: bool,
+    why: str,
+    *,
+    expected: Fields | None = None,
+    inputs: Sequence[int] = (),
+    certain: bool = False,
+) -> Judgement:
+    """Judge a decision on which all worlds agree; arguments as in :class:`Ruling`."""
+    return Judgement(
+        verdict="match" if allowed else "impossible",
+        why=why,
+        expected=expected,
+        inputs=tuple(dict.fromkeys(inputs)),
+        certain=certain and not allowed,
+    )
+
+
+def open_to(assumes: str, *, denied: str, inputs: Sequence[int] = ()) -> Judgement:
+    """Judge a decision that is ``denied`` but in worlds in which something unknown holds."""
+    rulings = (
+        Ruling(allowed=False, why=denied, inputs=tuple(inputs)),
+        Ruling(allowed=True, why="", assumes=(assumes,)),
+    )
+    return judge(rulings)
+
+
+WORST_FIRST: tuple[Verdict, ...] = ("impossible", "unverifiable", "admissible", "match")
 
 
 def all_of(judgements: Sequence[Judgement]) -> Judgement:
@@ -140,7 +179,7 @@ def all_of(judgements: Sequence[Judgement]) -> Judgement:
     Args:
         judgements: (n,) n >= 1, the one that explains most first.
     """
-    verdict = min((each.verdict for each in judgements), key=_WORST.index)
+    verdict = min((each.verdict for each in judgements), key=WORST_FIRST.index)
     worst = [each for each in judgements if each.verdict == verdict]
     told = worst[:1] if verdict == "impossible" else worst
     if verdict == "admissible":
@@ -234,6 +273,10 @@ class RuleVerifier(Verifier):
     """
 
     rule: ClassVar[str]
+
+    def lacking(self, record: Record, subject: str, missing: Sequence[str]) -> None:
+        """Give a decision the finding that inputs are missing, each named."""
+        self.bench.unverifiable(record, subject=subject, missing=missing, rule=self.rule)
 
     def conclude(
         self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from kubeledger.errors import KubeledgerError
 from kubeledger.eviction.local_storage import excesses
-from kubeledger.eviction.records import PodUsage, PodUsageObserved, RankedPod
+from kubeledger.eviction.records import PodSpared, PodUsage, PodUsageObserved, RankedPod
 from kubeledger.eviction.signals import RESOURCE_OF, DiskLayout
 from kubeledger.eviction.summary import (
     ContainerStats,
@@ -29,36 +30,33 @@ from kubeledger.kube.pod import Pod
 from kubeledger.kube.quantity import QuantityError, value_of
 from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.evictions.ranking import Ranked
-from kubeledger.verify.evictions.usage import Sample, Span, usage_at
+from kubeledger.verify.evictions.places import Place
+from kubeledger.verify.evictions.usage import Sample, usage_at
 
-__all__ = ["Place", "PodUsages", "stats_of"]
+__all__ = ["PodUsages", "key_of", "unsure"]
 
-_READINGS = 6
-_GONE_NS = 600 * NS_PER_S
-_STORAGE_NS = 60 * NS_PER_S
+_READINGS: Final = 6
+_GONE_NS: Final = 600 * NS_PER_S
+_STORAGE_NS: Final = 60 * NS_PER_S
 """Volumes are measured once a minute."""
+_STEADY_NS: Final = 30 * NS_PER_S
+"""A container that runs for so long has statistics."""
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A pod's place in a recorded ranking, as far as it can be judged.
+class _Row(NamedTuple):
+    """A pod's row of a reading."""
 
-    Attributes:
-        name: ``namespace/name``.
-        pod: its spec; None when no list shows it.
-        likely, possible: it with the bounds of usage that are likely, and that are possible.
-        used: (n,) what samples around tell of its usage, in order of time.
-        inputs: seqs of records: its spec (0 where none tells it), then its usage around.
-    """
+    ts_ns: int
+    seq: int
+    usage: PodUsage
 
-    name: str
-    pod: Pod | None
-    likely: Ranked
-    possible: Ranked
-    used: Span | None
-    inputs: tuple[int, ...]
+
+def key_of(who: RankedPod | PodUsage | PodEvicted | PodSpared) -> str:
+    """The name under which a pod is kept."""
+    return who.pod_uid or f"{who.namespace}/{who.pod}"
 
 
 class PodUsages:
@@ -66,7 +64,7 @@ class PodUsages:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._rows: dict[str, list[tuple[int, int, PodUsage]]] = {}
+        self._rows: dict[str, list[_Row]] = {}
         self._told: dict[str, tuple[str, int, int]] = {}
         self._gone_ns = 0
 
@@ -76,19 +74,21 @@ class PodUsages:
 
     def read(self, record: Record, body: PodUsageObserved) -> None:
         """Take in a reading."""
-        for row in body.pods:
-            rows = self._rows.setdefault(row.pod_uid or f"{row.namespace}/{row.pod}", [])
-            rows.append((record.ts_ns, record.seq, row))
+        for usage in body.pods:
+            rows = self._rows.setdefault(key_of(usage), [])
+            rows.append(_Row(record.ts_ns, record.seq, usage))
             del rows[:-_READINGS]
         if record.ts_ns - self._gone_ns > _GONE_NS:
             self._gone_ns = record.ts_ns
             for key in [
-                k for k, rows in self._rows.items() if rows[-1][0] < self._gone_ns - _GONE_NS
+                k for k, rows in self._rows.items() if rows[-1].ts_ns < self._gone_ns - _GONE_NS
             ]:
                 del self._rows[key]
                 self._told.pop(key, None)
 
-    def spec(self, ts_ns: int, pod: RankedPod) -> tuple[Pod | None, int | None]:
+    def spec(
+        self, ts_ns: int, pod: RankedPod | PodEvicted | PodSpared
+    ) -> tuple[Pod | None, int | None]:
         """The pod's spec then, and the record that tells it."""
         listed = self._bench.pods.at(ts_ns, pod.pod_uid, pod.namespace, pod.pod)
         if listed is None:
@@ -100,12 +100,12 @@ class PodUsages:
 
     def latest(self, ts_ns: int) -> list[RankedPod]:
         """Pods that the last reading before a time tells of."""
-        last = max((r[0] for rows in self._rows.values() for r in rows if r[0] <= ts_ns), default=0)
+        known = [row for rows in self._rows.values() for row in rows if row.ts_ns <= ts_ns]
+        last = max((row.ts_ns for row in known), default=0)
         return [
-            RankedPod(namespace=row.namespace, pod=row.pod, pod_uid=row.pod_uid)
-            for rows in self._rows.values()
-            for at, _, row in rows
-            if at == last
+            RankedPod(namespace=row.usage.namespace, pod=row.usage.pod, pod_uid=row.usage.pod_uid)
+            for row in known
+            if row.ts_ns == last
         ]
 
     def places(
@@ -117,37 +117,34 @@ class PodUsages:
         unsure: Container[RankedPod] = (),
     ) -> list[Place]:
         """The pods of a ranking for a signal; ``unsure`` may have had no statistics."""
-        places = [self._place(ts_ns, pod, signal, layout) for pod in ranked]
         return [
-            _anywhere(place) if pod in unsure else place
-            for pod, place in zip(ranked, places, strict=True)
+            place.anywhere() if pod in unsure else place
+            for pod in ranked
+            for place in (self._place(ts_ns, pod, signal, layout),)
         ]
 
     def exceeded(self, ts_ns: int, body: PodEvicted, pod: Pod, layout: DiskLayout) -> bool:
         """Whether a reading around shows the pod above its limit of local storage."""
         profile = self._bench.profile
         assert profile is not None
-        rows = self._rows.get(body.pod_uid or f"{body.namespace}/{body.pod}", [])
         return any(
             excess.limit == body.signal
-            for at, _, row in rows
-            if abs(at - ts_ns) <= _STORAGE_NS
-            for excess in excesses(pod, stats_of(row), layout, profile)
+            for row in self._rows.get(key_of(body), ())
+            if abs(row.ts_ns - ts_ns) <= _STORAGE_NS
+            for excess in excesses(pod, _stats_of(row.usage), layout, profile)
         )
 
     def _place(self, ts_ns: int, who: RankedPod, signal: str, layout: DiskLayout) -> Place:
-        name = f"{who.namespace}/{who.pod}"
+        name, resource = f"{who.namespace}/{who.pod}", RESOURCE_OF[signal]
         pod, listed = self.spec(ts_ns, who)
-        rows = self._rows.get(who.pod_uid or name, [])
+        rows = self._rows.get(key_of(who), [])
         inputs = (listed or 0, *_around(rows, ts_ns))
-        unknown = Ranked(0, 0, None, known=False)
         if pod is None:
-            return Place(name, None, unknown, unknown, None, inputs)
+            return Place(name, None, inputs)
         profile = self._bench.profile
         assert profile is not None
-        resource = RESOURCE_OF[signal]
+        request, deducted = -1, 0
         try:
-            request = deducted = 0
             if resource != "pids":
                 request = deducted = pod_request_nanos(pod, resource, profile)
             if resource == "inodes":
@@ -155,91 +152,87 @@ class PodUsages:
             samples = self._samples(rows, pod, signal, layout)
             most = _most_memory(pod) if resource == "memory" else None
         except (KubeledgerError, QuantityError):
-            return Place(name, pod, unknown, unknown, None, inputs)
+            return Place(name, pod, inputs)
+        place = Place(name, pod, inputs, pod.spec.priority or 0, request, deducted)
+        if not samples:
+            return place
         others = _of_containers(rows, ts_ns) if resource == "memory" else []
-        told = self._told.get(who.pod_uid or name)
+        told = self._told.get(key_of(who))
         if told is not None and told[0] == resource and abs(told[1] - ts_ns) <= NS_PER_S:
             others.append(told[2])
-        span = usage_at(samples, ts_ns, most, sampled=resource == "memory", others=others)
-        priority = pod.spec.priority or 0
-        if span is None or samples[0].ts_ns > ts_ns:
-            # Statistics may not have been there yet: such pods go first.
-            anywhere = Ranked(priority, 0, most, request, deducted, known=False)
-            return Place(name, pod, anywhere, anywhere, span, inputs)
-        return Place(
-            name,
-            pod,
-            Ranked(priority, span.likely_least, span.likely_most, request, deducted),
-            Ranked(priority, span.least, span.most, request, deducted),
-            span,
-            inputs,
-        )
+        sampled = resource == "memory"
+        likely, possible = usage_at(samples, ts_ns, most, sampled=sampled, others=others)
+        # Before the first sample there may have been no statistics: such pods go first.
+        known = samples[0].ts_ns <= ts_ns
+        return msgspec.structs.replace(place, likely=likely, possible=possible, known=known)
 
-    def _samples(
-        self, rows: list[tuple[int, int, PodUsage]], pod: Pod, signal: str, layout: DiskLayout
-    ) -> list[Sample]:
+    def _samples(self, rows: list[_Row], pod: Pod, signal: str, layout: DiskLayout) -> list[Sample]:
         assert self._bench.profile is not None
         facts = self._bench.profile.eviction
         resource = RESOURCE_OF[signal]
         found: dict[int, int] = {}
-        for at, _, row in rows:
+        for at, _, usage in rows:
             if resource == "memory":
-                if row.memory_bytes is not None:
-                    found[row.memory_ts_ns or at] = row.memory_bytes
+                if usage.memory_bytes is not None:
+                    found[usage.memory_ts_ns or at] = usage.memory_bytes
             elif resource == "pids":
-                found[at] = process_count(stats_of(row))
+                found[at] = process_count(_stats_of(usage))
             else:
                 parts = measured_parts(signal, layout, facts) or frozenset()
                 inodes = resource == "inodes"
-                found[at] = disk_usage(pod, stats_of(row), parts, facts, inodes=inodes)
+                found[at] = disk_usage(pod, _stats_of(usage), parts, facts, inodes=inodes)
         return [Sample(at, value) for at, value in sorted(found.items())]
 
 
-def _anywhere(place: Place) -> Place:
-    """It goes first without statistics, else where they put it."""
-    return msgspec.structs.replace(
-        place,
-        likely=msgspec.structs.replace(place.likely, known=False),
-        possible=msgspec.structs.replace(place.possible, known=False),
-    )
+def unsure(state: NodeState, ts_ns: int, ranked: Sequence[RankedPod]) -> frozenset[RankedPod]:
+    """Pods of which there may be no statistics: no container ran for a while.
+
+    One that nothing names may be the sandbox, whose statistics do not count.
+
+    Source: v1.30.1 pkg/kubelet/stats/cri_stats_provider.go removeTerminatedContainers
+    """
+
+    def is_steady(who: RankedPod) -> bool:
+        pod = state.lifecycle.pods.get(key_of(who))
+        return pod is not None and any(
+            each.running
+            and each.started_ts_ns is not None
+            and ts_ns - each.started_ts_ns > _STEADY_NS
+            for each in pod.containers.values()
+        )
+
+    return frozenset(who for who in ranked if not is_steady(who))
 
 
-def _of_containers(rows: list[tuple[int, int, PodUsage]], ts_ns: int) -> list[int]:
+def _of_containers(rows: list[_Row], ts_ns: int) -> list[int]:
     """What a pod's containers used together, as sampled last before and first after."""
     found: dict[int, int] = {}
-    for _, _, row in rows:
-        sampled = [each for each in row.containers if each.memory_ts_ns is not None]
+    for row in rows:
+        sampled = [each for each in row.usage.containers if each.memory_ts_ns is not None]
         if sampled and all(each.memory_bytes is not None for each in sampled):
             at = max(each.memory_ts_ns or 0 for each in sampled)
             found[at] = sum(each.memory_bytes or 0 for each in sampled)
-    before = max((at for at in found if at <= ts_ns), default=None)
-    after = min((at for at in found if at > ts_ns), default=None)
-    return [found[at] for at in (before, after) if at is not None]
+    before = [found[at] for at in sorted(found) if at <= ts_ns][-1:]
+    return before + [found[at] for at in sorted(found) if at > ts_ns][:1]
 
 
-def _around(rows: list[tuple[int, int, PodUsage]], ts_ns: int) -> list[int]:
+def _around(rows: list[_Row], ts_ns: int) -> list[int]:
     """Seqs of the last reading before and the first after."""
-    before = [seq for at, seq, _ in rows if at <= ts_ns][-1:]
-    return before + [seq for at, seq, _ in rows if at > ts_ns][:1]
+    before = [row.seq for row in rows if row.ts_ns <= ts_ns][-1:]
+    return before + [row.seq for row in rows if row.ts_ns > ts_ns][:1]
 
 
 def _most_memory(pod: Pod) -> int | None:
     """What the pod's cgroup lets it use; None where a container has no limit."""
-    total = 0
-    for container in pod.spec.containers or ():
-        limit = container.limits.get("memory")
-        if limit is None:
-            return None
-        total += value_of(limit)
-    for container in pod.spec.init_containers or ():
-        limit = container.limits.get("memory")
-        if limit is None:
-            return None
-        total += value_of(limit)
-    return total
+    limits = [
+        container.limits.get("memory")
+        for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+    ]
+    told = [limit for limit in limits if limit is not None]
+    return sum(map(value_of, told)) if len(told) == len(limits) else None
 
 
-def stats_of(row: PodUsage) -> PodStats:
+def _stats_of(row: PodUsage) -> PodStats:
     """A recorded row as the decider reads it."""
     return PodStats(
         pod_ref=PodReference(row.pod, row.namespace, row.pod_uid),

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kubeledger.eviction.signals import CONDITION_OF, DiskLayout
-from kubeledger.eviction.thresholds import Threshold, limit_nanos
+from kubeledger.eviction.thresholds import Threshold, is_short
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S, format_ts
@@ -31,7 +31,6 @@ _EVICTING_NS: Final = 100 * NS_PER_S
 """One that evicts waits for the kill and up to 30 s for the cleanup."""
 _RECENT_NS: Final = 2 * NS_PER_S
 """A round acts at once on what it read."""
-_NANOS: Final = 10**9
 
 
 class Reading(NamedTuple):
@@ -74,19 +73,13 @@ class Rounds:
         conditions: what follows for the node, as of ``last``.
     """
 
-    def __init__(self, *, seen_from: str | None, ts_ns: int) -> None:
-        """Begin.
-
-        Args:
-            seen_from: None when the process is seen from its start; else what is not known of
-                it, as a noun phrase.
-            ts_ns: now.
-        """
+    def __init__(self, unseen: str | None) -> None:
+        """Begin; ``unseen`` is what is not known of the process as a noun phrase, if anything."""
         self.last: Round | None = None
         self.before: Round | None = None
         self.thresholds: dict[Threshold, Belief[Met | None]] = {}
-        self.conditions = Conditions(seen_from_ns=None if seen_from is None else ts_ns)
-        self._seen_from = seen_from
+        self.conditions = Conditions(open_at_first=unseen is not None)
+        self._unseen = unseen
         self._stepped = True
 
     def configure(self, thresholds: Iterable[Threshold]) -> None:
@@ -96,8 +89,8 @@ class Rounds:
             belief = known.get(threshold)
             if belief is None:
                 belief = Belief([World[Met | None](None)])
-                if self._seen_from is not None:
-                    _forget(belief, 0, self._seen_from)
+                if self._unseen is not None:
+                    _forget(belief, 0, self._unseen)
             self.thresholds[threshold] = belief
 
     def begins(self, record: Record, body: EvictionSignalObserved) -> bool:
@@ -173,14 +166,8 @@ def _step(
 
     Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize
     """
-    available = reading.available * _NANOS
-    below = available < limit_nanos(threshold, reading.capacity, minimum=False)
-    kept = (
-        state is not None
-        and state.satisfied
-        and available < limit_nanos(threshold, reading.capacity, minimum=True)
-    )
-    if not below and not kept:
+    read, kept = (reading.available, reading.capacity), state is not None and state.satisfied
+    if not is_short(threshold, *read) and not (kept and is_short(threshold, *read, minimum=True)):
         yield None
         return
     met = state or Met(ts_ns, ts_ns + CLOCK_NS, satisfied=False)
@@ -201,12 +188,11 @@ class Conditions:
         open: those of them that not only the last milliseconds of the period leave open.
     """
 
-    def __init__(self, *, seen_from_ns: int | None) -> None:
-        """Begin; ``seen_from_ns`` is None for a process that is seen from its start."""
+    def __init__(self, *, open_at_first: bool) -> None:
+        """Begin; ``open_at_first``: before the first round any condition may have been reported."""
         self._sure: dict[str, int] = {}
         self._possible: dict[str, int] = {}
-        if seen_from_ns is not None:
-            self._possible = dict.fromkeys(set(CONDITION_OF.values()), seen_from_ns)
+        self._open_at_first = open_at_first
         self.sure: frozenset[str] = frozenset()
         self.open: frozenset[str] = frozenset()
         self.possible: frozenset[str] = frozenset()
@@ -225,6 +211,9 @@ class Conditions:
         self, ts_ns: int, thresholds: Mapping[Threshold, Belief[Met | None]], period_ns: int
     ) -> None:
         """Follow the thresholds of a round that was closed."""
+        if self._open_at_first:
+            self._open_at_first = False
+            self._possible = dict.fromkeys(CONDITION_OF.values(), ts_ns)
         for threshold, belief in thresholds.items():
             name = CONDITION_OF[threshold.signal]
             met = [world.state is not None for world in belief.worlds]

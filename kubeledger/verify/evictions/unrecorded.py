@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from kubeledger.eviction.ranking import Candidate, rank_key
 from kubeledger.eviction.records import NodeConditionsChanged
 from kubeledger.eviction.signals import RESOURCE_OF
-from kubeledger.eviction.thresholds import Threshold, limit_nanos
+from kubeledger.eviction.thresholds import Threshold, threshold_quantity
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.machine import Record
-from kubeledger.verify.evictions.judging import names_of, threshold_says
 from kubeledger.verify.evictions.manager import Manager
-from kubeledger.verify.evictions.pods import Place, PodUsages
+from kubeledger.verify.evictions.places import Place
+from kubeledger.verify.evictions.pods import PodUsages
 from kubeledger.verify.evictions.rounds import Rounds
+from kubeledger.verify.evictions.thresholds import threshold_says
 
-__all__ = ["Unrecorded"]
-
-_NANOS: Final = 10**9
+__all__ = ["Unrecorded", "names_of"]
 
 
 class Unrecorded:
@@ -44,7 +43,7 @@ class Unrecorded:
     def look(self) -> None:
         """Look at the last round, once all that came of it was read."""
         rounds, base = self._manager.rounds, self._manager.base
-        if rounds is None or base is None or base is rounds or rounds.last is None:
+        if not self._manager.loose or rounds.last is None:
             return
         told = self._conditions_differ(rounds, base)
         due = next(
@@ -102,7 +101,7 @@ class Unrecorded:
         candidates = [
             place
             for place in places
-            if place.pod is not None and not is_critical_pod(place.pod) and place.used is not None
+            if place.pod is not None and not is_critical_pod(place.pod) and place.likely is not None
         ]
         first = min(candidates, key=lambda place: _rank_key(place, due.signal), default=None)
         why = f"a pod had to be evicted: {threshold_says(due, reading)}"
@@ -114,7 +113,7 @@ class Unrecorded:
             "resource": RESOURCE_OF[due.signal],
             "signal": due.signal,
             "observed": reading.available,
-            "threshold": limit_nanos(due, reading.capacity, minimum=False) // _NANOS,
+            "threshold": threshold_quantity(due.value, reading.capacity).value(),
         }
         subject = "node"
         if first is not None:
@@ -143,10 +142,13 @@ def _observation(seq: int, ts_ns: int) -> Record:
 
 def _rank_key(place: Place, signal: str) -> tuple[Any, ...]:
     """What sorts pods for a signal, by what was sampled last."""
-    assert place.used is not None
-    usage = place.used.likely_most
-    ranked = place.likely
+    usage = None if place.likely is None else place.likely.most
     candidate = Candidate(
-        place.name, ranked.priority, usage, ranked.request_nanos, ranked.deducted_nanos
+        place.name, place.priority, usage, place.request_nanos, place.deducted_nanos
     )
     return rank_key(signal)(candidate)
+
+
+def names_of(conditions: frozenset[str]) -> str:
+    """Conditions in words."""
+    return " and ".join(sorted(conditions)) or "no pressure"

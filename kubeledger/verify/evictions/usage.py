@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kubeledger.units import NS_PER_S
 
-__all__ = ["Sample", "Span", "usage_at"]
+__all__ = ["Bounds", "Sample", "usage_at"]
 
 _INTERVAL_NS = 10 * NS_PER_S
 _STAMP_NS = NS_PER_S
@@ -28,19 +28,11 @@ class Sample(NamedTuple):
     value: int
 
 
-class Span(NamedTuple):
-    """What a pod may have used: bounds that are likely, and those that are possible.
+class Bounds(NamedTuple):
+    """Between what a usage lies, both included; ``most`` None for no bound."""
 
-    Attributes:
-        most: None for no bound.
-        told: samples stand on both sides, or it follows exactly from the last.
-    """
-
-    likely_least: int
-    likely_most: int
     least: int
     most: int | None
-    told: bool
 
 
 def usage_at(
@@ -50,40 +42,30 @@ def usage_at(
     *,
     sampled: bool,
     others: Iterable[int] = (),
-) -> Span | None:
-    """What a pod may have used at a time, as the kubelet saw it.
+) -> tuple[Bounds, Bounds]:
+    """What a pod is likely to have used at a time, as the kubelet saw it, and what is possible.
 
     Args:
-        samples: (n,) in the order of their time, each once.
+        samples: (n,) in the order of their time, each once, n >= 1.
         ts_ns: that time.
         most: it cannot use more; None for no bound.
         others: values around that time from another measurement, which make more likely.
         sampled: the values are taken at cAdvisor's interval (memory); else at any time.
-
-    Returns:
-        None without any sample.
     """
-    if not samples:
-        return None
     place = bisect_right(samples, ts_ns, key=lambda sample: sample.ts_ns)
-    before = samples[place - 1] if place else None
-    after = samples[place] if place < len(samples) else None
-    around = [sample.value for sample in (before, after) if sample is not None]
-    if before is not None and ts_ns - before.ts_ns <= _STAMP_NS and place > 1:
-        around.append(samples[place - 2].value)
-    exact = (
-        sampled
-        and before is not None
-        and (
-            ts_ns - before.ts_ns < _INTERVAL_NS
-            if after is None
-            else after.ts_ns - before.ts_ns < 2 * _INTERVAL_NS - _STAMP_NS
-        )
-        and ts_ns - before.ts_ns > _STAMP_NS
-    )
-    if exact:
-        assert before is not None
-        return Span(before.value, before.value, before.value, before.value, told=True)
+    around = [sample.value for sample in samples[max(place - 1, 0) : place + 1]]
+    if place:
+        age_ns = ts_ns - samples[place - 1].ts_ns
+        if age_ns <= _STAMP_NS:
+            around += [sample.value for sample in samples[max(place - 2, 0) : place - 1]]
+        elif sampled:
+            last = samples[place - 1]
+            if place < len(samples):
+                exact = samples[place].ts_ns - last.ts_ns < 2 * _INTERVAL_NS - _STAMP_NS
+            else:
+                exact = age_ns < _INTERVAL_NS
+            if exact:
+                known = Bounds(last.value, last.value)
+                return known, known
     around.extend(others)
-    both = before is not None and after is not None
-    return Span(min(around), max(around), 0, most, told=both)
+    return Bounds(min(around), max(around)), Bounds(0, most)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
-
-import msgspec
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from kubeledger.eviction.records import (
     NodeConditionsChanged,
@@ -14,6 +12,8 @@ from kubeledger.eviction.records import (
     RankedPod,
     ReclaimAttempted,
 )
+from kubeledger.eviction.signals import RESOURCE_OF
+from kubeledger.eviction.thresholds import Threshold, is_short
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.lifecycle.records import PodConfigChanged, PodEvicted
@@ -22,42 +22,35 @@ from kubeledger.node.records import ClockStepped, KubeletStarted
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.belief import RuleVerifier, Ruling, all_of, judge
+from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.evictions.claims import (
+from kubeledger.verify.evictions.config import transition_period_ns
+from kubeledger.verify.evictions.manager import Manager
+from kubeledger.verify.evictions.places import Place, judge_first, judge_order, standing
+from kubeledger.verify.evictions.pods import PodUsages, key_of, unsure
+from kubeledger.verify.evictions.said import (
+    is_for_own_use,
+    judge_grace,
+    judge_limit,
+    judge_message,
     used_by_containers,
 )
-from kubeledger.verify.evictions.config import transition_period_ns
-from kubeledger.verify.evictions.judging import (
-    Claim,
-    names_of,
-    threshold_says,
-)
-from kubeledger.verify.evictions.manager import Manager
-from kubeledger.verify.evictions.pods import PodUsages
-from kubeledger.verify.evictions.turns import Turns, unsure
-from kubeledger.verify.evictions.unrecorded import Unrecorded
+from kubeledger.verify.evictions.thresholds import Claim, judge_met, threshold_says
+from kubeledger.verify.evictions.unrecorded import Unrecorded, names_of
 from kubeledger.verify.verifier import See
 
 __all__ = ["EvictionVerifier"]
 
-_NANOS = 10**9
-_LATER_NS = 21 * NS_PER_S
+_LATER_NS: Final = 21 * NS_PER_S
 """A sample taken after a decision is told by a reading within this time."""
-_BEFORE_LOG = "what the eviction manager saw before the log begins"
-_AFTER_NS = 5 * NS_PER_S
-_TRANSITION_NS = 300 * NS_PER_S
-"""The default, for what does not depend on it."""
-_STEADY_NS = 30 * NS_PER_S
-"""A container that runs for so long has statistics."""
-_WORST = ("impossible", "unverifiable", "admissible", "match")
 
 
-class _Waiting(NamedTuple):
-    """A decision that is judged once later samples are there."""
+class _Reclaim(NamedTuple):
+    """A reclaim, and the critical pods that it passed over."""
 
     record: Record
-    judge: Callable[[], None]
+    ranked: tuple[RankedPod, ...] | None
+    spared: list[RankedPod]
 
 
 class EvictionVerifier(RuleVerifier):
@@ -70,10 +63,9 @@ class EvictionVerifier(RuleVerifier):
         super().__init__(bench)
         self._manager = Manager(bench)
         self._usages = PodUsages(bench)
-        self._turns = Turns(self._manager, self._usages)
         self._unrecorded = Unrecorded(self._manager, self._usages, self.rule)
-        self._waiting: list[_Waiting] = []
-        self._reclaims: dict[int, Record] = {}
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+        self._reclaim: _Reclaim | None = None
         self._ending: set[str] = set()
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -90,10 +82,6 @@ class EvictionVerifier(RuleVerifier):
             PodSpared: self._left_alone,
             PodEvicted: self._evicted,
         }
-
-    def settle(self, state: NodeState) -> None:
-        """The records end."""
-        self._decide(None)
 
     # -- what is read -----------------------------------------------------------------------
 
@@ -120,7 +108,20 @@ class EvictionVerifier(RuleVerifier):
         self._usages.read(record, body)
         self._decide(record.ts_ns)
 
-    # -- what had to be decided -------------------------------------------------------------
+    # -- what is judged once later samples are there ------------------------------------------
+
+    def _decide(self, now_ns: int | None) -> None:
+        """Judge what waited long enough; everything with None."""
+        waiting, self._waiting = self._waiting, []
+        for due_ns, conclude in waiting:
+            if now_ns is None or due_ns <= now_ns:
+                conclude()
+            else:
+                self._waiting.append((due_ns, conclude))
+
+    def settle(self, state: NodeState) -> None:
+        """The records end."""
+        self._decide(None)
 
     # -- conditions -------------------------------------------------------------------------
 
@@ -128,61 +129,49 @@ class EvictionVerifier(RuleVerifier):
         self._manager.close()
         rounds, reported = self._manager.rounds, frozenset(body.conditions)
         self._unrecorded.reported = reported
-        missing = self._manager.unknown(record.ts_ns)
+        missing = self._manager.unknown()
         if transition_period_ns(self.bench.settings) is None:
             missing.append("the setting evictionPressureTransitionPeriod")
-        if rounds is None or rounds.last is None:
+        if rounds.last is None:
             missing.append("the eviction signals (logged from verbosity 3)")
-        if missing:
-            self.bench.unverifiable(record, subject="node", missing=missing, rule=self.rule)
+        if missing or rounds.last is None:
+            self.lacking(record, "node", missing)
             return
-        assert rounds is not None
         sure, possible = rounds.conditions.sure, rounds.conditions.possible
-        fields = {"conditions": sorted(reported)}
+        fields, seqs = (
+            {"conditions": sorted(reported)},
+            [r.seq for r in rounds.last.readings.values()],
+        )
         said = f"the node reports {names_of(reported)}: "
-        if sure <= reported <= possible and not rounds.conditions.open:
-            rulings = [Ruling(allowed=True, expected=fields, why=said + self._condition_why())]
-        elif sure <= reported <= possible:
-            assumes = (f"whether thresholds of {names_of(rounds.conditions.open)} were met before",)
-            rulings = [
-                Ruling(allowed=False, why=f"{said}it may report {names_of(sure)}"),
-                Ruling(allowed=True, expected=fields, why=said, assumes=assumes),
-            ]
-        else:
-            why = f"{said}it had to report {names_of(sure)}, {self._condition_why()}"
-            expected = {"conditions": sorted(sure)}
-            rulings = [Ruling(allowed=False, expected=expected, why=why)]
-        seqs = [] if rounds.last is None else [each.seq for each in rounds.last.readings.values()]
-        rulings = [msgspec.structs.replace(each, inputs=tuple(seqs)) for each in rulings]
-        self.conclude(record, "node", judge(rulings), recorded=fields)
-        if not self._manager.loose and rounds.last is not None:
-            rounds.conditions.learn(rounds.last.ts_ns, reported, body.observed)
-
-    def _condition_why(self) -> str:
-        """Which thresholds are met now."""
-        rounds = self._manager.rounds
-        if rounds is None or rounds.last is None:
-            return ""
         met = [
             threshold_says(threshold, rounds.last.readings[threshold.signal])
             for threshold, belief in rounds.thresholds.items()
             if threshold.signal in rounds.last.readings
             and all(world.state is not None for world in belief.worlds)
         ]
-        return "; ".join(met) or "no threshold is met, nor was for the transition period"
+        why = "; ".join(met) or "no threshold is met, nor was for the transition period"
+        if not sure <= reported <= possible:
+            why = f"{said}it had to report {names_of(sure)}, {why}"
+            judgement = same(False, why, expected={"conditions": sorted(sure)}, inputs=seqs)
+        elif rounds.conditions.open:
+            open_ones = f"whether thresholds of {names_of(rounds.conditions.open)} were met before"
+            denied = f"{said}it may report {names_of(sure)}"
+            judgement = open_to(open_ones, denied=denied, inputs=seqs)
+        else:
+            judgement = same(True, said + why, expected=fields, inputs=seqs)
+        self.conclude(record, "node", judgement, recorded=fields)
+        if not self._manager.loose:
+            rounds.conditions.learn(rounds.last.ts_ns, reported, body.observed)
 
     # -- reclaims ---------------------------------------------------------------------------
 
     def _attempted(self, record: Record, body: ReclaimAttempted, state: NodeState) -> None:
-        self._manager.close()
-        self._manager.acted = True
-        self._reclaims = {record.seq: record, **dict(list(self._reclaims.items())[:63])}
-        subject = "node"
-        if missing := self._manager.unknown(record.ts_ns):
-            self.bench.unverifiable(record, subject=subject, missing=missing, rule=self.rule)
+        self._manager.act()
+        self._reclaim = _Reclaim(record, body.ranked, [])
+        if missing := self._manager.unknown():
+            self.lacking(record, "node", missing)
             return
-        claim = Claim.of(body)
-        met, threshold = self._manager.threshold(record.ts_ns, claim)
+        met, threshold = self._met(record.ts_ns, body)
         doubtful = unsure(state, record.ts_ns, body.ranked or ())
         after: dict[str, EvictionSignalObserved] = {}
         if threshold is not None and self._manager.reclaims(threshold):
@@ -191,107 +180,162 @@ class EvictionVerifier(RuleVerifier):
         def conclude() -> None:
             judgements = [met]
             if threshold is not None and met.verdict != "impossible":
-                judgements += self._turns.outcome(body, threshold, after)
+                judgements += self._outcome(body, threshold, after)
                 if body.ranked is not None and not self._manager.loose:
-                    judgements.append(self._turns.order(record, body.ranked, threshold, doubtful))
+                    places = self._places(record, body.ranked, threshold, doubtful)
+                    resource = RESOURCE_OF[threshold.signal]
+                    judgements.append(judge_order(places, resource, record.ts_ns))
             fields: dict[str, Any] = {"resource": body.resource, "outcome": body.outcome}
-            self.conclude(record, subject, all_of(judgements), recorded=fields)
+            self.conclude(record, "node", all_of(judgements), recorded=fields)
 
-        self._waiting.append(_Waiting(record, conclude))
+        self._waiting.append((record.ts_ns + _LATER_NS, conclude))
+
+    def _met(
+        self, ts_ns: int, body: ReclaimAttempted | PodEvicted
+    ) -> tuple[Judgement, Threshold | None]:
+        seqs = () if self.bench.settings.seq is None else (self.bench.settings.seq,)
+        rounds, loose = self._manager.rounds, self._manager.loose
+        return judge_met(rounds, ts_ns, Claim.of(body), seqs, loose=loose)
+
+    def _places(
+        self,
+        record: Record,
+        ranked: Sequence[RankedPod],
+        threshold: Threshold,
+        doubtful: frozenset[RankedPod],
+    ) -> list[Place]:
+        layout = self._manager.layout
+        return self._usages.places(record.ts_ns, ranked, threshold.signal, layout, doubtful)
+
+    def _outcome(
+        self,
+        body: ReclaimAttempted,
+        threshold: Threshold,
+        after: Mapping[str, EvictionSignalObserved],
+    ) -> Iterator[Judgement]:
+        """Whether what was unused had to suffice."""
+        if not self._manager.reclaims(threshold):
+            if body.outcome == "node_level":
+                yield same(
+                    False, f"nothing is deleted for {threshold.signal} before a pod is evicted"
+                )
+            return
+        if not after or body.outcome in (None, "nothing"):
+            return
+        assert self.bench.profile is not None
+        minimum = self.bench.profile.eviction.reclaim_must_reach_minimum
+        short = dict.fromkeys(
+            each.signal
+            for each in self._manager.rounds.thresholds
+            if (seen := after.get(each.signal)) is not None
+            and is_short(each, seen.available, seen.capacity, minimum=minimum)
+        )
+        left, sufficed = ", ".join(short), body.outcome == "node_level"
+        if sufficed == (not short):
+            why = "sufficed" if sufficed else f"left {left} short"
+        elif sufficed:
+            why = f"cannot have sufficed: {left} stayed short"
+        else:
+            why = "had to suffice, and no pod was to be evicted"
+        yield same(sufficed == (not short), f"deleting what was unused {why}")
 
     # -- pods -------------------------------------------------------------------------------
 
     def _left_alone(self, record: Record, body: PodSpared, state: NodeState) -> None:
-        who = RankedPod(namespace=body.namespace, pod=body.pod, pod_uid=body.pod_uid)
-        if record.cause is not None:
-            self._turns.spared.setdefault(record.cause, []).append(who)
+        if self._reclaim is not None and record.cause == self._reclaim.record.seq:
+            self._reclaim.spared.append(_ranked(body))
         subject = f"pod/{body.namespace}/{body.pod}"
-        pod, seq = self._usages.spec(record.ts_ns, who)
+        pod, seq = self._usages.spec(record.ts_ns, body)
         if pod is None or seq is None:
-            self.bench.unverifiable(
-                record,
-                subject=subject,
-                missing=["the pod's spec"],
-                rule="pkg/kubelet/eviction managerImpl.evictPod",
-            )
+            self.lacking(record, subject, ["the pod's spec"])
             return
         critical = is_critical_pod(pod)
         why = f"pod {body.namespace}/{body.pod} is {'' if critical else 'not '}critical"
-        ruling = Ruling(allowed=critical, why=why, inputs=(seq,), certain=True)
-        self.conclude(record, subject, judge([ruling]))
+        self.conclude(record, subject, same(critical, why, inputs=(seq,), certain=True))
 
     def _evicted(self, record: Record, body: PodEvicted, state: NodeState) -> None:
-        self._manager.close()
-        self._manager.acted = True
-        self._manager.evicts_for(record.cause)
-        subject = f"pod/{body.namespace}/{body.pod}"
-        who = RankedPod(namespace=body.namespace, pod=body.pod, pod_uid=body.pod_uid)
-        key = body.pod_uid or f"{body.namespace}/{body.pod}"
+        self._manager.act(record.cause)
+        subject, key = f"pod/{body.namespace}/{body.pod}", key_of(body)
         was_ending = key in self._ending
         self._ending.add(key)
-        pod, seq = self._usages.spec(record.ts_ns, who)
-        missing = self._manager.unknown(record.ts_ns)
+        pod, seq = self._usages.spec(record.ts_ns, body)
+        missing = self._manager.unknown()
+        inputs = () if seq is None else (seq,)
         if pod is not None and is_critical_pod(pod):
             why = f"pod {body.namespace}/{body.pod} is critical, and no such pod is evicted"
-            ruling = Ruling(allowed=False, why=why, inputs=(seq or 0,), certain=True)
-            self.conclude(record, subject, judge([ruling]))
+            self.conclude(record, subject, same(False, why, inputs=inputs, certain=True))
             return
+        profile, settings = self.bench.profile, self.bench.settings
         if pod is None:
             missing.append("the pod's spec")
-        if missing:
-            self.bench.unverifiable(record, subject=subject, missing=missing, rule=self.rule)
+        if missing or pod is None or profile is None:
+            self.lacking(record, subject, missing)
             return
-        assert pod is not None
-        if _is_for_own_use(body):
-            judgement = all_of(
-                [
-                    self._turns.local(record, body, pod, seq),
-                    *self._turns.grace(body, pod, None, was_ending=was_ending),
-                ]
-            )
-            self.conclude(record, subject, judgement)
+        if is_for_own_use(body):
+            exceeded = self._usages.exceeded(record.ts_ns, body, pod, self._manager.layout)
+            own = judge_limit(body, pod, profile, record.ts_ns, inputs, exceeded=exceeded)
+            grace = judge_grace(body, pod, None, profile, settings, was_ending=was_ending)
+            self.conclude(record, subject, all_of([own, grace]))
             return
-        cause = self._reclaims.get(record.cause or 0)
+        cause = self._reclaim
+        if cause is not None and record.cause != cause.record.seq:
+            cause = None
         # Without its reclaim the signals before it may be those that were read again after it.
         is_lost = record.cause is not None and cause is None
-        acted_ns = 0 if is_lost else (cause or record).ts_ns
-        met, threshold = self._manager.threshold(acted_ns, Claim.of(body))
-        rounds = self._manager.rounds
-        reading = None
-        if threshold is not None and rounds is not None:
-            reading = rounds.latest(threshold.signal, acted_ns)
-        ranked = cause.body.ranked if cause is not None else None  # type: ignore[attr-defined]
-        doubtful = unsure(state, record.ts_ns, ranked or ())
+        acted_ns = 0 if is_lost else (cause.record if cause is not None else record).ts_ns
+        met, threshold = self._met(acted_ns, body)
+        doubtful = unsure(state, record.ts_ns, (cause and cause.ranked) or ())
         used = used_by_containers(body.message or "")
         if used is not None and body.resource is not None:
             self._usages.tell(key, body.resource, record.ts_ns, used)
+        if threshold is None or met.verdict == "impossible":
+            self.conclude(record, subject, met)
+            return
+        said = [judge_grace(body, pod, threshold, profile, settings, was_ending=was_ending)]
+        if not self._manager.loose:
+            reading = self._manager.rounds.latest(threshold.signal, acted_ns)
+            said.append(judge_message(body, pod, threshold, reading, profile))
 
         def conclude() -> None:
-            judgements, about = [met], {}
-            if threshold is not None and met.verdict != "impossible":
-                about = self._turns.ranking(record, cause, threshold, doubtful)
-                judgements += self._turns.turn(record, body, who, cause, threshold, doubtful)
-                judgements += self._turns.grace(body, pod, threshold, was_ending=was_ending)
-                judgements += self._turns.message(body, pod, threshold, reading)
-            self.conclude(record, subject, all_of(judgements), about=about)
-
-        self._waiting.append(_Waiting(record, conclude))
-
-    # -- later ------------------------------------------------------------------------------
-
-    def _decide(self, now_ns: int | None) -> None:
-        """Judge what waited long enough; everything with None."""
-        left: list[_Waiting] = []
-        for waiting in self._waiting:
-            if now_ns is None or waiting.record.ts_ns + _LATER_NS <= now_ns:
-                waiting.judge()
+            resource, turn, about = RESOURCE_OF[threshold.signal], [], {}
+            if cause is None or cause.ranked is None:
+                phrase = "the ranking of the pods"
+                turn = [open_to(phrase, denied="another pod may stand first")]
             else:
-                left.append(waiting)
-        self._waiting = left
+                places = self._places(record, cause.ranked, threshold, doubtful)
+                spared = [pod in cause.spared for pod in cause.ranked]
+                about = standing(places, spared, resource)
+                turn = list(self._turn(record, body, cause, places, resource))
+            self.conclude(record, subject, all_of([met, *turn, *said]), about=about)
+
+        self._waiting.append((record.ts_ns + _LATER_NS, conclude))
+
+    def _turn(
+        self,
+        record: Record,
+        body: PodEvicted,
+        cause: _Reclaim,
+        places: Sequence[Place],
+        resource: str,
+    ) -> Iterator[Judgement]:
+        """Whether it was the pod's turn."""
+        who, inputs = _ranked(body), (cause.record.seq,)
+        order = dict(zip(cause.ranked or (), places, strict=True))
+        left = [place for pod, place in order.items() if pod == who or pod not in cause.spared]
+        if who not in order or left[0] is not order[who]:
+            first = next(iter(left), None)
+            why = "the pod does not stand in the ranking"
+            if first is not None:
+                why = f"pod {first.name} stood before it in the ranking, and was not passed over"
+            yield same(False, why, inputs=inputs)
+            return
+        rank = list(order).index(who) + 1
+        if body.rank not in (None, rank):
+            why = f"the pod stood at place {rank} of the ranking, not {body.rank}"
+            yield same(False, why, inputs=inputs)
+        if not self._manager.loose:
+            yield judge_first(left, resource, record.ts_ns)
 
 
-def _is_for_own_use(body: PodEvicted) -> bool:
-    """The pod exceeded a limit of its own."""
-    if body.signal is not None or body.threshold_kind is not None:
-        return (body.signal or "").endswith(".limit") or body.threshold_kind == "local_storage"
-    return body.resource is None and "exceed" in (body.message or "")
+def _ranked(body: PodEvicted | PodSpared) -> RankedPod:
+    return RankedPod(namespace=body.namespace, pod=body.pod, pod_uid=body.pod_uid)

@@ -1,0 +1,199 @@
+"""What is said of one eviction, held against the pod's spec: grace period, message and limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from kubeledger.errors import KubeledgerError
+from kubeledger.eviction.decisions import eviction_override_s, grace_period_s
+from kubeledger.eviction.messages import (
+    container_limit_message,
+    empty_dir_message,
+    pod_limit_message,
+    pressure_message,
+)
+from kubeledger.eviction.observations import SignalObservation
+from kubeledger.eviction.signals import RESOURCE_OF
+from kubeledger.eviction.summary import (
+    ContainerStats,
+    FsStats,
+    MemoryStats,
+    PodReference,
+    PodStats,
+)
+from kubeledger.eviction.thresholds import Threshold
+from kubeledger.eviction.usage import storage_limit
+from kubeledger.kube.pod import Pod
+from kubeledger.kube.quantity import Quantity, QuantityError, value_of
+from kubeledger.lifecycle.graceperiod import overridden_grace_s
+from kubeledger.lifecycle.records import PodEvicted
+from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.units import format_ts
+from kubeledger.verify.belief import Judgement, Ruling, judge, open_to, same
+from kubeledger.verify.evictions.rounds import Reading
+from kubeledger.verify.settings import Settings
+
+__all__ = [
+    "is_for_own_use",
+    "judge_grace",
+    "judge_limit",
+    "judge_message",
+    "used_by_containers",
+]
+
+_CONTAINER: Final = re.compile(
+    r"Container (\S+) was using (\S+?),? (?:request is|which exceeds its request of) "
+)
+_POD: Final = re.compile(r"Pod (\S+) was using (\S+?), request is ")
+
+
+def judge_grace(
+    body: PodEvicted,
+    pod: Pod,
+    threshold: Threshold | None,
+    profile: KubeletProfile,
+    settings: Settings,
+    *,
+    was_ending: bool,
+) -> Judgement:
+    """Whether its containers were given the right time.
+
+    The pod worker tells its own number; the runtime is told at least two seconds.
+    """
+    given, facts = body.grace_period_s, profile.lifecycle
+    own = pod.spec.termination_grace_period_seconds
+    if given is None:
+        return same(True, "")
+    override = eviction_override_s(profile.eviction, hard=True)
+    said = "a hard eviction" if threshold is not None else "an eviction for local storage"
+    if threshold is not None and not threshold.is_hard:
+        most = settings.get("evictionMaxPodGracePeriod")
+        if not isinstance(most, int):
+            unset = "the setting evictionMaxPodGracePeriod"
+            return open_to(unset, denied="another grace period may be set")
+        override = grace_period_s(threshold, pod, most, profile.eviction)
+        said = f"a soft eviction with evictionMaxPodGracePeriod {most}"
+    by_worker = max(override or own or 0, 1) if facts.pod_worker_gives_grace else override
+    allowed = by_worker, overridden_grace_s(facts, override, own)
+    why = f"{said} of a pod with terminationGracePeriodSeconds {own} gives it "
+    if given in allowed:
+        return same(True, f"{why}{given} s")
+    why += f"{by_worker} s, not {given} s"
+    rulings = [Ruling(allowed=False, why=why, expected={"grace_period_s": by_worker})]
+    if was_ending and given < max(allowed):
+        assumes = ("the grace period with which the pod was being stopped before",)
+        rulings.append(Ruling(allowed=True, why="", assumes=assumes))
+    return judge(rulings)
+
+
+def used_by_containers(message: str) -> int | None:
+    """What the containers used together that a message names; None where it names none."""
+    used = [value_of(text) for _, text in _CONTAINER.findall(message)]
+    return sum(used) if used else None
+
+
+def judge_message(
+    body: PodEvicted,
+    pod: Pod,
+    threshold: Threshold,
+    reading: Reading | None,
+    profile: KubeletProfile,
+) -> Judgement:
+    """Whether the kubelet says so, of the usage that the message tells."""
+    available, capacity = (0, 0) if reading is None else (reading.available, reading.capacity)
+    seen = SignalObservation(available if body.observed is None else body.observed, capacity)
+    is_named = profile.eviction.eviction_message_names_threshold
+    unread = body.observed is None or isinstance(threshold.value, float)
+    if body.message is None or (is_named and unread and reading is None):
+        return same(True, "")
+    try:
+        stats = _stats_of(body.message, pod, threshold)
+        expected = pressure_message(pod, stats, threshold, seen, profile.eviction).text
+    except (QuantityError, KubeledgerError):
+        expected = ""
+    if expected == body.message:
+        return same(True, "")
+    why = f"the kubelet's message is {expected!r}, not {body.message!r}"
+    return same(False, why, expected={"message": expected})
+
+
+def _stats_of(message: str, pod: Pod, threshold: Threshold) -> PodStats:
+    """The usage that a message tells.
+
+    Raises:
+        QuantityError: an amount in it cannot be read.
+    """
+    memory = RESOURCE_OF[threshold.signal] == "memory"
+
+    def container(name: str, used: int) -> ContainerStats:
+        if memory:
+            return ContainerStats(name, memory=MemoryStats(working_set_bytes=used))
+        return ContainerStats(name, rootfs=FsStats(used_bytes=used), logs=FsStats(used_bytes=0))
+
+    whole = _POD.search(message)
+    return PodStats(
+        pod_ref=PodReference(uid=pod.metadata.uid),
+        containers=tuple(container(name, value_of(u)) for name, u in _CONTAINER.findall(message)),
+        memory=MemoryStats(working_set_bytes=value_of(whole[2])) if whole else None,
+    )
+
+
+def is_for_own_use(body: PodEvicted) -> bool:
+    """The pod exceeded a limit of its own."""
+    if body.signal is not None or body.threshold_kind is not None:
+        return (body.signal or "").endswith(".limit") or body.threshold_kind == "local_storage"
+    return body.resource is None and "exceed" in (body.message or "")
+
+
+def judge_limit(
+    body: PodEvicted,
+    pod: Pod,
+    profile: KubeletProfile,
+    ts_ns: int,
+    inputs: tuple[int, ...],
+    *,
+    exceeded: bool,
+) -> Judgement:
+    """Whether the pod has the limit, and can have exceeded it; ``exceeded`` by a sample around."""
+    limits = list(_limits(pod, profile))
+    name = f"pod {body.namespace}/{body.pod}"
+    if body.resource is not None or not any(
+        body.signal in (None, signal)
+        and body.message in (None, said)
+        and body.threshold in (None, amount)
+        and body.threshold_kind in (None, "local_storage")
+        for signal, said, amount in limits
+    ):
+        has = "; ".join(said.strip() for _, said, _ in limits) or "it has none"
+        why = f"{name} has no such limit of local storage: {has}"
+        return same(False, why, inputs=inputs, certain=True)
+    if exceeded:
+        why = f"{name} used more local storage than it may, as samples show"
+        return same(True, why, inputs=inputs)
+    used = f"what {name} used of local storage at {format_ts(ts_ns)}"
+    return open_to(used, denied=f"no sample shows that {name} exceeds its limit", inputs=inputs)
+
+
+def _limits(pod: Pod, profile: KubeletProfile) -> Iterator[tuple[str, str, int]]:
+    """(signal, message, limit) of every limit of local storage that the pod may exceed."""
+    for volume in pod.spec.volumes or ():
+        size = volume.empty_dir.size_limit if volume.empty_dir is not None else None
+        if (allowed := _quantity(size)) is not None:
+            yield "emptydirfs.limit", empty_dir_message(volume.name or "", allowed), allowed.value()
+    whole = storage_limit(pod, profile)
+    if whole is not None:
+        yield "ephemeralpodfs.limit", pod_limit_message(whole), whole.value()
+    for container in pod.spec.containers or ():
+        if (allowed := _quantity(container.limits.get("ephemeral-storage"))) is not None:
+            message = container_limit_message(container.name or "", allowed)
+            yield "ephemeralcontainerfs.limit", message, allowed.value()
+
+
+def _quantity(text: str | int | float | None) -> Quantity | None:
+    """An amount; None where there is none that can be read."""
+    try:
+        return None if text is None else Quantity.from_api(text)
+    except QuantityError:
+        return None
