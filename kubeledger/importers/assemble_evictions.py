@@ -35,6 +35,7 @@ from kubeledger.importers.eviction_messages import (
 from kubeledger.importers.eviction_rounds import EvictionRounds
 from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.items import LogLine
+from kubeledger.importers.line_values import text_of
 from kubeledger.importers.links import PodLink
 from kubeledger.importers.podref import (
     PodRef,
@@ -52,7 +53,8 @@ from kubeledger.units import NS_PER_S, whole_number
 __all__ = ["EvictionsAssembler"]
 
 _RESOURCE = "resourceName"
-_THRESHOLD_KEYS = ("log", "signal", "quantity", "available")
+_THRESHOLD_KEYS = (("log",), ("signal",), ("quantity",), ("available", "resource"))
+"""Up to 1.24 the available amount stands under ``resource``."""
 _KILL_WAIT_NS = 30 * NS_PER_S
 """The kill is awaited before its success is logged."""
 _RECLAIM_WAIT_NS = 120 * NS_PER_S
@@ -212,7 +214,7 @@ class EvictionsAssembler(Assembler):
             self._links.queue.add(fact)
 
     def _threshold(self, line: LogLine) -> None:
-        self._rounds.told(line.ts_ns, *(text_value(line, name) for name in _THRESHOLD_KEYS))
+        self._rounds.told(line.ts_ns, *(text_of(line, *names) or "" for names in _THRESHOLD_KEYS))
 
     # -- the reclaim --------------------------------------------------------------------------
 

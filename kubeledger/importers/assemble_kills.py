@@ -93,6 +93,8 @@ class KillsAssembler(Assembler):
         super().__init__(context)
         self._links = context.links
         self._kills: dict[str, _Kill] = {}
+        # 1.21 writes the line about any period in the words of the one about an override.
+        self._overrides_only = re.match(r"v?1\.21\b", context.kubelet_version or "") is not None
 
     def structured(self) -> Mapping[str, StructuredHandler]:
         """Messages since 1.21, and the event of 1.20."""
@@ -181,6 +183,8 @@ class KillsAssembler(Assembler):
         return self._release(line)
 
     def _override(self, line: LogLine) -> Facts:
+        if self._overrides_only:
+            return self._grace(line)
         container = self._of_line(line, "containerID")
         grace = text_value(line, "gracePeriod")
         if container is not None:

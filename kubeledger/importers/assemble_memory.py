@@ -6,6 +6,7 @@ state file shows. All its lines are structured, for it came with 1.21.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -46,6 +47,10 @@ _HARMLESS = (
     "Failed to get container from container map",
     "Memory affinity",
     "Regenerating TopologyHints, resource was already allocated to pod",
+)
+_TABLE_KEYS = ("total", "systemReserved", "allocatable", "reserved", "free")
+_TABLE_TEXT = re.compile(
+    r"\{TotalMemSize:(\d+) SystemReserved:(\d+) Allocatable:(\d+) Reserved:(\d+) Free:(\d+)\}"
 )
 Blocks = tuple[MemoryBlock, ...]
 
@@ -251,6 +256,9 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
 
 
 def _table(value: object) -> MemoryTable | None:
+    """A table as JSON, or as Go prints it, up to 1.26."""
+    if match := _TABLE_TEXT.fullmatch(str(value)):
+        value = {key: int(number) for key, number in zip(_TABLE_KEYS, match.groups(), strict=True)}
     if not isinstance(value, dict):
         return None
     try:

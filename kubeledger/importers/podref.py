@@ -30,7 +30,9 @@ FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
 
 _FORMATTED = re.compile(r'([^_\s",()\[]+)_([^_\s",()]+)\(([^\s")]*)\)')
 _OBJECT_LIST = re.compile(r"[^\s\[\],\"]+/[^\s\[\],\"]+")
-_CONTAINER_ID = re.compile(r'(?:[a-z][\w.+-]*://|\{"?[a-z][\w.+-]*"?\s+"?)([^\s"}]+)"?\}?')
+_CONTAINER_ID = re.compile(
+    r'(?:[a-z][\w.+-]*://|\{"?[a-z][\w.+-]*"?\s+"?|\{Type:\S*\s+ID:)([^\s"}]+)"?\}?'
+)
 _FIELD_PATH = re.compile(r"spec\.\w+\{([^}]*)\}")
 _NAMED_IN_MESSAGE = re.compile(
     r"(?:Stopping|Created|Started) container (\S+)$"
@@ -88,7 +90,10 @@ def structured_pods(value: Any) -> list[PodRef]:  # noqa: ANN401 - decoded JSON
 
 
 def bare_container_id(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
-    """An ID without its runtime: of ``containerd://ID``, ``{"containerd" "ID"}``, an object."""
+    """An ID without its runtime.
+
+    Of ``containerd://ID``, ``{"containerd" "ID"}``, ``{Type:containerd ID:ID}``, an object.
+    """
     if isinstance(value, dict):
         value = value.get("ID")
         return value if isinstance(value, str) and value else None
