@@ -250,7 +250,8 @@ class KernelLogReader:
         pid = int(match["pid"])
         before = self.reports[-1] if self.reports else None
         if report is None and host in self._group and before is not None:
-            before.also_killed = (*before.also_killed, pid)
+            if pid != before.pid:  # the group holds the victim, and the kernel may tell it again
+                before.also_killed = (*before.also_killed, pid)
             return True
         if report is None:
             report = self._begin(host, stamp)
