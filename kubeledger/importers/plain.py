@@ -18,23 +18,65 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _LOW, _HIGH = -(1 << 63), (1 << 64) - 1
 
 
-def plain(value: Any, flaws: list[str], depth: int = 0) -> Any:  # noqa: ANN401 - any JSON value
-    """A copy with what JSON or Unicode cannot hold replaced.
+def plain(value: Any, flaws: list[str]) -> Any:  # noqa: ANN401 - any JSON value
+    """The value with what JSON or Unicode cannot hold replaced; itself where nothing has to be.
 
     Args:
         value: from a JSON or YAML decoder.
         flaws: what was replaced is appended, in words, each kind once.
-        depth: of ``value`` in its document.
 
     Raises:
         ValueError: nested too deep.
     """
+    return value if _is_plain(value) else _replaced(value, flaws, 0)
+
+
+def _is_plain(value: Any) -> bool:  # noqa: ANN401 - any JSON value
+    """Nothing in it has to be replaced, and it is nested less deep than it may be.
+
+    Most files are so, and looking costs a fraction of making a copy.
+    """
+    level: list[Any] = [[value]]
+    for _ in range(DEPTH_MAX):
+        below: list[Any] = []
+        for each in level:
+            if type(each) is dict:
+                for key in each:
+                    if type(key) is not str or not (
+                        key.isascii() or _SURROGATE.search(key) is None
+                    ):
+                        return False
+                each = each.values()
+            for member in each:
+                kind = type(member)
+                if kind is str:
+                    if not member.isascii() and _SURROGATE.search(member):
+                        return False
+                elif kind is dict or kind is list:
+                    below.append(member)
+                elif kind is int:
+                    if not _LOW <= member <= _HIGH:
+                        return False
+                elif kind is float:
+                    if not math.isfinite(member):
+                        return False
+                elif member is not None and kind is not bool:
+                    return False
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _replaced(value: Any, flaws: list[str], depth: int) -> Any:  # noqa: ANN401 - any JSON value
     if depth > DEPTH_MAX:
         raise ValueError("nested too deep")
     if isinstance(value, dict):
-        return {_key(key, flaws): plain(member, flaws, depth + 1) for key, member in value.items()}
+        return {
+            _key(key, flaws): _replaced(member, flaws, depth + 1) for key, member in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [plain(member, flaws, depth + 1) for member in value]
+        return [_replaced(member, flaws, depth + 1) for member in value]
     if isinstance(value, str):
         return _text(value, flaws)
     if value is None or isinstance(value, bool):

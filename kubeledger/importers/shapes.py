@@ -222,20 +222,26 @@ def _name(kind: str, number: int, value: _Json) -> str:
 def _cleaned(value: Any, name: str, flaws: list[str]) -> Any:  # noqa: ANN401 - any JSON value
     """A copy without zero times, and without times that cannot be told."""
     if isinstance(value, list):
-        return [_cleaned(member, name, flaws) for member in value]
+        return [
+            _cleaned(member, name, flaws) if isinstance(member, dict | list) else member
+            for member in value
+        ]
     if not isinstance(value, dict):
         return value
     cleaned: _Json = {}
     for key, member in value.items():
-        if key in _STRING_MAPS and isinstance(member, dict):
-            # Go reads null as the empty text, and a quantity may be a number.
-            cleaned[key] = {
-                label: "" if text is None else str(text) for label, text in member.items()
-            }
+        if isinstance(member, dict | list):
+            if key in _STRING_MAPS and isinstance(member, dict):
+                # Go reads null as the empty text, and a quantity may be a number.
+                cleaned[key] = {
+                    label: "" if text is None else str(text) for label, text in member.items()
+                }
+            else:
+                cleaned[key] = _cleaned(member, name, flaws)
         elif key in _TIMES and (member is None or isinstance(member, str)):
             cleaned[key] = _time(key, member, name, flaws)
         else:
-            cleaned[key] = _cleaned(member, name, flaws)
+            cleaned[key] = member
     return cleaned
 
 
