@@ -28,6 +28,7 @@ __all__ = [
     "TIERED_RESERVATION",
     "UnifiedSettings",
     "container_unified",
+    "kills_whole_container",
     "limited_swap_bytes",
     "memory_high_bytes",
     "pod_unified",
@@ -101,7 +102,7 @@ def container_unified(
     Differs: the swap controller is there.
     """
     files: dict[str, str] = {}
-    if facts.oom_kills_whole_container and _oom_group(facts, settings):
+    if kills_whole_container(facts, settings.single_process_oom_kill):
         files[OOM_GROUP] = "1"
     request, limit = _memory(container.requests), _memory(container.limits)
     if facts.swap_file_written:
@@ -130,9 +131,16 @@ def _memory(resources: ResourceList) -> int:
     return units_of(NANOS[resources["memory"]]) if "memory" in resources else 0
 
 
-def _oom_group(facts: CgroupFacts, settings: UnifiedSettings) -> bool:
-    """Whether the kernel is to kill all processes of a container at once."""
-    return not facts.oom_kill_scope_configurable or settings.single_process_oom_kill is False
+def kills_whole_container(facts: CgroupFacts, single_process_oom_kill: bool | None) -> bool:
+    """Whether the kernel is to kill all processes of a container at once, with cgroup v2.
+
+    Args:
+        facts: of the kubelet version.
+        single_process_oom_kill: as in :class:`UnifiedSettings`.
+    """
+    if not facts.oom_kills_whole_container:
+        return False
+    return not facts.oom_kill_scope_configurable or single_process_oom_kill is False
 
 
 def protection_file(qos_class: QOSClass, facts: CgroupFacts) -> str:

@@ -15,10 +15,12 @@ from kubeledger.importers.settings import SettingsSources, Statement, effective_
 from kubeledger.importers.settings_flags import FLAGS, minor_version
 from kubeledger.importers.sources import DOCUMENT_MAX
 from kubeledger.importers.yaml_text import load_yaml
+from kubeledger.kube.quantity import Quantity
+from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Evidence
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.replay.histories import History
-from kubeledger.verify import Variant
+from kubeledger.verify import ResourceChange, Variant
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.whatif.refusals import refusal
 from kubeledger.whatif.variants import parse_setting, parse_variants
@@ -85,12 +87,57 @@ def variants_for(
     values = _values(recorded)
     # A file's defaults are those of the version that it is given to.
     reading = versions[0] if len(versions) == 1 else version if not versions else None
-    return parse_variants(
+    variants = parse_variants(
         [parse_setting(text, values.keys()) for text in settings],
         versions,
         [(Path(file.name).name, _config(file, reading, recorded)) for file in configs],
         values,
     )
+    for variant in variants:
+        _check_pods(history, variant)
+    return variants
+
+
+def _check_pods(history: History, variant: Variant) -> None:
+    """Every change is about a listed container, and no request goes above its limit.
+
+    Raises:
+        BadQuestionError: one is not.
+    """
+    unused = set(variant.pods)
+    for record in history.read({PodListed.kind}) if variant.pods else ():
+        body = variant.of(record).body
+        assert isinstance(body, PodListed)
+        for container in _containers(body):
+            for change in variant.pods:
+                if change.means(body, container):
+                    unused.discard(change)
+                    _check_resources(container, change)
+    if unused:
+        change = min(unused, key=lambda each: (each.namespace, each.pod, each.container))
+        place = f"container/{change.namespace}/{change.pod}/{change.container}"
+        raise BadQuestionError(f"no list of pods shows {place}")
+
+
+def _containers(body: PodListed) -> list[dict[str, Any]]:
+    spec = body.spec or {}
+    return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+
+
+def _check_resources(container: dict[str, Any], change: ResourceChange) -> None:
+    """As the API server does: a request is at most the limit."""
+    resources = container.get("resources") or {}
+    asked, limit = (
+        (resources.get(part) or {}).get(change.resource) for part in ("requests", "limits")
+    )
+    if asked is None or limit is None:
+        return
+    if Quantity.from_api(asked) > Quantity.from_api(limit):
+        raise BadQuestionError(
+            f"container {container.get('name')} requests {asked} of {change.resource}, more than "
+            f"its limit of {limit}",
+            advice=f"set resources.requests.{change.resource} as well",
+        )
 
 
 def _recorded(history: History) -> tuple[_Recorded, str | None]:

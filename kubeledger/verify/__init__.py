@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeledger.verify.finding import Contradiction, Finding, Outcome, Side, Verdict
 from kubeledger.verify.run import BasedReader, Reader, verify
-from kubeledger.verify.variant import RECORDED, Variant
+from kubeledger.verify.variant import RECORDED, ResourceChange, Variant
 
 __all__ = [
     "RECORDED",
@@ -13,6 +13,7 @@ __all__ = [
     "Finding",
     "Outcome",
     "Reader",
+    "ResourceChange",
     "Side",
     "Variant",
     "Verdict",

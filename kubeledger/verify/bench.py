@@ -34,6 +34,7 @@ class Bench:
         kubelet_seq: record of the kubelet's start; None before one.
         settings: the effective settings now.
         pods: every pod that a list shows, ever.
+        recorded_pods: those that the variant changes, as they are recorded.
         losses: lines that the log lost, where that is shown.
         capacities: sizes that hardly ever change, as all records tell them.
         docket: where findings go.
@@ -43,6 +44,7 @@ class Bench:
         self.variant = variant
         self.settings = Settings(variant)
         self.pods = PodRegister()
+        self.recorded_pods = PodRegister()
         self.losses = Losses()
         self.capacities = Capacities()
         self.docket = Docket()
@@ -72,14 +74,12 @@ class Bench:
     def _use_version(self, recorded: str | None) -> None:
         self._recorded_version = recorded
         self.version_text = self.variant.kubelet_version or recorded
-        self.profile = None
-        if self.version_text is None:
-            return
-        gates = self.settings.get("featureGates")
-        # Of a version this program does not know nothing is assumed.
-        with suppress(BadQuestionError):
-            profile = resolve(self.version_text)
-            self.profile = with_gates(profile, gates if isinstance(gates, dict) else None)
+        self.profile = _profile(self.version_text, self.settings)
+
+    @property
+    def recorded_profile(self) -> KubeletProfile | None:
+        """Rules of the kubelet that ran, without the variant."""
+        return _profile(self._recorded_version, self.settings.as_recorded())
 
     @property
     def missing_profile(self) -> str:
@@ -206,6 +206,15 @@ class Bench:
                 sides=tuple(Side(seq=seq, says=says) for seq, says in sides),
             )
         )
+
+
+def _profile(version: str | None, settings: Settings) -> KubeletProfile | None:
+    """Of a version this program does not know nothing is assumed."""
+    gates = settings.get("featureGates")
+    with suppress(BadQuestionError):
+        if version is not None:
+            return with_gates(resolve(version), gates if isinstance(gates, dict) else None)
+    return None
 
 
 def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:

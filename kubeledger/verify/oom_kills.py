@@ -17,13 +17,11 @@ from typing import ClassVar
 
 import msgspec
 
-from kubeledger.cgroups.container_config import container_config
-from kubeledger.cgroups.decider import PodDecision, decide_pod
-from kubeledger.cgroups.names import CgroupNameError
 from kubeledger.cgroups.paths import owner_of
+from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.errors import BadInputError
+from kubeledger.eviction.records import PodUsageObserved
 from kubeledger.kube.amounts import NANOS
-from kubeledger.kube.pod import Pod
 from kubeledger.kube.requests import units_of
 from kubeledger.lifecycle.records import ContainerDied, ContainerStarted
 from kubeledger.machine import Body, Record
@@ -32,8 +30,10 @@ from kubeledger.node.state import NodeState
 from kubeledger.oom.badness import NEVER_KILLED, own_pages, race_pages, totals_for
 from kubeledger.oom.records import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.belief import RuleVerifier, Ruling, judge
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.belief import Judgement, RuleVerifier, Ruling, all_of, judge
+from kubeledger.verify.oom_specs import decisions, memory_limit
+from kubeledger.verify.oom_variants import OomVariant, World
+from kubeledger.verify.variant import RECORDED
 from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["OomVerifier"]
@@ -41,8 +41,6 @@ __all__ = ["OomVerifier"]
 _DYING_NS = 60 * NS_PER_S
 """A process that was killed may still be listed, and is passed over."""
 _RESIZED_SINCE_MINOR = 33
-_CPU_PERIOD_US = 100_000
-"""In the place of settings that decide about CPU alone."""
 _NO_TABLE = "the kernel's report with its table of processes"
 _NO_ROW = "the row of the process in the kernel's table"
 
@@ -61,15 +59,24 @@ class OomVerifier(RuleVerifier):
         self._shortages = {}
         self._capacity = 0
         self._killed: deque[tuple[int, int]] = deque(maxlen=256)
-        return {
+        self._variant = None if self.bench.variant == RECORDED else OomVariant(self.bench)
+        told: dict[type[Body], Foresee] = {
             ContainerStarted: self._named,
             ContainerDied: self._named,
             NodeObserved: self._observed,
         }
+        if self._variant is not None:
+            told |= {PodUsageObserved: self._variant.used, CgroupUpdated: self._variant.seen}
+        return told
 
     def sees(self) -> Mapping[type[Body], See]:
         """A report, and the kill that follows."""
         return {OutOfMemory: self._short, ProcessKilled: self._judge}
+
+    def settle(self, state: NodeState) -> None:
+        """Kills that would have come."""
+        if self._variant is not None:
+            self._variant.settle(state.machine.memory_capacity_bytes or self._capacity)
 
     def _named(self, record: Record) -> None:
         body = record.body
@@ -82,6 +89,8 @@ class OomVerifier(RuleVerifier):
         body = record.body
         assert isinstance(body, NodeObserved)
         self._capacity = self._capacity or _memory_of(body.capacity)
+        if self._variant is not None:
+            self._variant.machine = record
 
     def _short(self, record: Record, body: OutOfMemory, state: NodeState) -> None:
         del state
@@ -95,22 +104,54 @@ class OomVerifier(RuleVerifier):
             if body.container is None:
                 subject = f"pod/{body.namespace}/{body.pod}"
         seqs = () if record.cause is None else (record.cause,)
-        wrong = self._wrong_place(body) or self._wrong_limit(record, body, shortage)
+        capacity = state.machine.memory_capacity_bytes or self._capacity
+        moved = [] if self._variant is None else self._variant.limits(record, body, capacity)
+        wrong = self._wrong_place(body)
+        if wrong is None and not moved:
+            wrong = self._wrong_limit(record, body, shortage)
+        told = [judge([msgspec.structs.replace(r, inputs=seqs) for r in moved])] if moved else []
         if wrong is not None:
             why, *inputs = wrong
-            rulings = [Ruling(allowed=False, why=why, inputs=(*seqs, *inputs), certain=True)]
+            ruling = Ruling(allowed=False, why=why, inputs=(*seqs, *inputs), certain=True)
+            told = [judge([ruling])]
+        elif any(each.verdict == "impossible" for each in told):
+            pass  # it would not have come, whomever it hit
         elif shortage is None or shortage.tasks is None:
             self.bench.unverifiable(record, subject=subject, missing=[_NO_TABLE], rule=self.rule)
             return
         else:
-            adjusted = self._adjusted(record, body, state)
-            rulings = [
-                msgspec.structs.replace(r, why=r.why + adjusted, inputs=seqs)
-                for r in self._choices(record, body, shortage)
-            ]
-        self.conclude(record, subject, judge(rulings))
+            told += self._chosen(record, body, shortage, capacity, seqs)
+        self.conclude(record, subject, all_of(told))
         pids = (body.pid, *body.also_killed)
         self._killed.extend((record.ts_ns, pid) for pid in pids if pid is not None)
+
+    def _chosen(
+        self,
+        record: Record,
+        body: ProcessKilled,
+        shortage: OutOfMemory,
+        capacity: int,
+        seqs: tuple[int, ...],
+    ) -> Iterator[Judgement]:
+        """Whether it is the process, and under a variant whether it alone."""
+        worlds = [World(body, shortage)]
+        if self._variant is not None:
+            worlds = list(self._variant.worlds(record, body, shortage, capacity))
+        yield judge(
+            [
+                msgspec.structs.replace(
+                    ruling,
+                    why=ruling.why + self._adjusted(record, world.body, capacity),
+                    inputs=seqs,
+                    assumes=(*ruling.assumes, *world.assumes),
+                )
+                for world in worlds
+                for ruling in self._choices(record, world.body, world.shortage)
+            ]
+        )
+        scope = [] if self._variant is None else self._variant.scope(body, shortage)
+        if scope:
+            yield judge(scope)
 
     # -- where and whose ------------------------------------------------------------------
 
@@ -162,46 +203,11 @@ class OomVerifier(RuleVerifier):
 
     def _limits(self, record: Record, body: ProcessKilled) -> Iterator[tuple[int, int]]:
         """Limits that the pod's cgroup or the container's had at any time -> seq of the spec."""
-        for listed, decision in self._decisions(record, body, capacity=1):
-            limit = decision.pod.memory_limit_bytes
-            if body.reason == "container_limit":
-                own = decision.containers.get(body.container or "")
-                limit = None if own is None else own.memory_limit_bytes
-            if limit is None or limit <= 0:
+        for listed, decision in decisions(self.bench, record.ts_ns, body, capacity=1):
+            limit = memory_limit(decision, body)
+            if limit is None:
                 return  # none was asked for in one of the versions: no value is certain
             yield limit, listed.seq
-
-    def _decisions(
-        self, record: Record, body: ProcessKilled, capacity: int
-    ) -> Iterator[tuple[ListedPod, PodDecision]]:
-        """What the kubelet asked for, by each version of the pod's spec, the last first."""
-        profile = self.bench.profile
-        listed = self.bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        if profile is None or listed is None:
-            return
-        for version in reversed(self.bench.pods.versions(listed)):
-            try:
-                pod = version.as_(Pod)
-                decision = decide_pod(
-                    pod,
-                    profile.cgroups,
-                    enforce_cpu_limits=True,
-                    cpu_period_us=_CPU_PERIOD_US,
-                    memory_capacity=capacity,
-                )
-                for init in pod.spec.init_containers or ():
-                    decision.containers[init.name or ""] = container_config(
-                        pod,
-                        init,
-                        decision.qos_class,
-                        profile.cgroups,
-                        enforce_cpu_limits=True,
-                        cpu_period_us=_CPU_PERIOD_US,
-                        memory_capacity=capacity,
-                    )
-            except (msgspec.ValidationError, BadInputError, CgroupNameError):
-                continue
-            yield version, decision
 
     # -- the choice -----------------------------------------------------------------------
 
@@ -271,12 +277,11 @@ class OomVerifier(RuleVerifier):
                 return f"process {victim.pid} had {had}"
         return None
 
-    def _adjusted(self, record: Record, body: ProcessKilled, state: NodeState) -> str:
+    def _adjusted(self, record: Record, body: ProcessKilled, capacity: int) -> str:
         """What the kubelet asked for, where the process has another adjustment."""
-        capacity = state.machine.memory_capacity_bytes or self._capacity
         if body.oom_score_adj is None or body.container is None or not capacity:
             return ""
-        for _, decision in self._decisions(record, body, capacity):
+        for _, decision in decisions(self.bench, record.ts_ns, body, capacity):
             own = decision.containers.get(body.container)
             if own is None:
                 return ""

@@ -121,6 +121,10 @@ class PodRegister:
         index = bisect_right(versions, ts_ns, key=lambda version: version.ts_ns)
         return versions[max(index - 1, 0)]
 
+    def newest(self) -> tuple[ListedPod, ...]:
+        """The last version of every pod, in the order in which they were noted."""
+        return tuple(versions[-1] for versions in self._versions.values())
+
     def versions(self, listed: ListedPod) -> tuple[ListedPod, ...]:
         """All versions of the same pod, oldest first."""
         key = pod_key(listed.uid, listed.namespace, listed.name) or ""

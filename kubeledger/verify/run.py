@@ -82,7 +82,7 @@ def verify(
     state = read.state() if isinstance(read, BasedReader) else NodeState()
     base_seq, docket = state.seq, bench.docket
     carried = read.carried if isinstance(read, BasedReader) else ()
-    for record in chain(carried, read(None)):
+    for record in map(variant.of, chain(carried, read(None))):
         bench.observe(record)
         if record.role == "decision":
             docket.enter(record)
@@ -111,7 +111,10 @@ def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee
         *UntoldPods.KINDS,
     )
     kinds = {kind.kind for kind in (*foresees, *always)}
-    for record in read(kinds):
+    for told in read(kinds):
+        record = bench.variant.of(told)
+        if record is not told and isinstance(told.body, PodListed):
+            bench.recorded_pods.note(told.seq, told.ts_ns, told.body)
         if isinstance(record.body, PodListed):
             bench.pods.note(record.seq, record.ts_ns, record.body)
         bench.losses.note(record)
@@ -119,5 +122,6 @@ def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee
         for foresee in foresees.get(type(record.body), ()):
             foresee(record)
     bench.pods.settle()
+    bench.recorded_pods.settle()
     bench.losses.settle()
     bench.capacities.settle()

@@ -13,6 +13,12 @@ from kubeledger.whatif.taint import Taint
 __all__ = ["Change", "Outlook", "outlook"]
 
 
+_OCCASIONS = frozenset({"oom.ProcessKilled"})
+"""Decisions of which a variant may tell that they would not be taken at all, though it cannot be
+verified whom they hit: a limit tells that, and the kernel's table of processes is not needed."""
+_NEVER = ("unverifiable", "impossible")
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A decision that would have been another one.
 
@@ -61,7 +67,8 @@ def outlook(read: Reader, variant: Variant, result: Outlook) -> Iterator[Change]
     """Decide everything again under a variant.
 
     A decision that cannot be verified, or is impossible, under the recorded settings says
-    nothing about the variant and is left out of ``changed``.
+    nothing about the variant and is left out of ``changed``, but for a kill that would not
+    have come at all.
 
     Args:
         read: opens the records of a node.
@@ -78,7 +85,10 @@ def outlook(read: Reader, variant: Variant, result: Outlook) -> Iterator[Change]
         taint.pass_by(finding)
         if finding.recorded is not None:
             result.decisions += 1
-        if before.get((finding.seq, finding.recorded is None)) is not None:
+        unsound = before.get((finding.seq, finding.recorded is None))
+        if finding.kind in _OCCASIONS and (unsound, finding.verdict) == _NEVER:
+            unsound = None
+        if unsound is not None:
             result.unknown += finding.recorded is not None
             continue
         if finding.verdict == "unverifiable":

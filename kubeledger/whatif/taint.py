@@ -15,6 +15,8 @@ from kubeledger.verify import Finding
 __all__ = ["Taint"]
 
 _ALL_OF_NODE = "node"
+_USAGE = "usage"
+"""What pods used: evictions rest on it, and kills for the node's memory."""
 _RUN_END = "images.GarbageCollected"
 _WITHIN_RUN = frozenset({"images.GarbageCollectionStarted", "images.ImageDeleted"})
 """Decisions of one image GC run; the others of the run follow from the same inputs."""
@@ -24,6 +26,7 @@ _REACH: dict[str, tuple[str, ...]] = {
     "lifecycle.PodRejected": ("pod", "node"),
     "lifecycle.PodEvicted": ("pod", "node"),
     "eviction.ReclaimAttempted": ("node",),
+    "oom.ProcessKilled": ("pod", "usage"),
     "preemption.PodPreempted": ("pod", "node"),
     "preemption.PreemptionFailed": ("pod", "node"),
     "cpumanager.CpuAllocationFailed": ("pod", "node"),
@@ -138,6 +141,7 @@ _NAMES: dict[str, Callable[[Finding], str]] = {
     "devices": lambda _: "devices",
     "memorymanager": lambda _: "memorymanager",
     "images": lambda _: "images",
+    "usage": lambda _: _USAGE,
     "node": lambda _: _ALL_OF_NODE,
 }
 
@@ -152,6 +156,10 @@ def _scopes(finding: Finding) -> list[str]:
         scopes.append("devices")
     if subsystem in {"cpumanager", "memorymanager"}:
         scopes.append(subsystem)
+    if subsystem == "eviction" or finding.kind == "lifecycle.PodEvicted":
+        scopes.append(_USAGE)
+    if subsystem == "oom" and (finding.recorded or {}).get("reason") == "node":
+        scopes += [_USAGE, _ALL_OF_NODE]
     if finding.kind in _NODE_WIDE or (
         subsystem == "cgroups" and not finding.subject.startswith(("pod/", "container/"))
     ):

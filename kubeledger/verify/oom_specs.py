@@ -1,0 +1,82 @@
+"""What the kubelet asked of the kernel for a pod: memory limits, and ``oom_score_adj``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kubeledger.cgroups.container_config import container_config
+from kubeledger.cgroups.decider import PodDecision, decide_pod
+from kubeledger.cgroups.names import CgroupNameError
+from kubeledger.errors import BadInputError
+from kubeledger.kube.pod import Pod
+from kubeledger.oom.records import ProcessKilled
+from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.pods import ListedPod
+
+__all__ = ["decide", "decisions", "memory_limit", "recorded_pod"]
+
+_CPU_PERIOD_US = 100_000
+"""In the place of settings that decide about CPU alone."""
+
+
+def decisions(
+    bench: Bench, ts_ns: int, body: ProcessKilled, capacity: int
+) -> Iterator[tuple[ListedPod, PodDecision]]:
+    """What is asked for by each version of the pod's spec, the last first."""
+    listed = bench.pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
+    for version in reversed(() if listed is None else bench.pods.versions(listed)):
+        decision = decide(version, bench.profile, capacity)
+        if decision is not None:
+            yield version, decision
+
+
+def recorded_pod(bench: Bench, listed: ListedPod, ts_ns: int) -> ListedPod:
+    """The pod as it is recorded, where a variant changes it."""
+    found = bench.recorded_pods.at(ts_ns, listed.uid, listed.namespace, listed.name)
+    return listed if found is None else found
+
+
+def decide(listed: ListedPod, profile: KubeletProfile | None, capacity: int) -> PodDecision | None:
+    """What is asked for; None where the version or the spec says nothing.
+
+    Args:
+        listed: the pod.
+        profile: of the kubelet that asks.
+        capacity: bytes of the node, which only the adjustment depends on.
+    """
+    if profile is None:
+        return None
+    try:
+        pod = listed.as_(Pod)
+        decision = decide_pod(
+            pod,
+            profile.cgroups,
+            enforce_cpu_limits=True,
+            cpu_period_us=_CPU_PERIOD_US,
+            memory_capacity=capacity,
+        )
+        for init in pod.spec.init_containers or ():
+            decision.containers[init.name or ""] = container_config(
+                pod,
+                init,
+                decision.qos_class,
+                profile.cgroups,
+                enforce_cpu_limits=True,
+                cpu_period_us=_CPU_PERIOD_US,
+                memory_capacity=capacity,
+            )
+    except (msgspec.ValidationError, BadInputError, CgroupNameError):
+        return None
+    return decision
+
+
+def memory_limit(decision: PodDecision, body: ProcessKilled) -> int | None:
+    """Bytes that the pod or its container could use, by whose limit was reached; None: any."""
+    limit = decision.pod.memory_limit_bytes
+    if body.reason == "container_limit":
+        own = decision.containers.get(body.container or "")
+        limit = None if own is None else own.memory_limit_bytes
+    return limit if limit is not None and limit > 0 else None

@@ -1,0 +1,328 @@
+"""OOM kills under a variant: other limits, other adjustments, another scope of the kill.
+
+What a variant changes is compared with what was asked for as recorded; where both are the
+same the kill is judged as recorded. A limit that is higher would not have been reached then; a
+lower one would have been reached before. Nothing tells what a process would have used after a
+kill that did not come, and page cache may be given back: such things are undecided, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kubeledger.cgroups.decider import decide_node
+from kubeledger.cgroups.node_config import resource_config_for_node
+from kubeledger.cgroups.paths import owner_of
+from kubeledger.cgroups.records import CgroupUpdated
+from kubeledger.cgroups.unified import kills_whole_container
+from kubeledger.eviction.records import PodUsage, PodUsageObserved
+from kubeledger.kube.quantity import Quantity
+from kubeledger.machine import Record
+from kubeledger.oom.badness import NEVER_KILLED
+from kubeledger.oom.records import OutOfMemory, ProcessKilled, Task
+from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.units import format_ts
+from kubeledger.verify.belief import Ruling
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.cgroups.settings import read_settings
+from kubeledger.verify.cgroups.values import is_unified
+from kubeledger.verify.finding import Finding
+from kubeledger.verify.oom_specs import decide, memory_limit, recorded_pod
+from kubeledger.verify.settings import Settings
+
+__all__ = ["OomVariant", "World"]
+
+_SANDBOX_ADJ = -998
+_WHICH = "which container each process ran in"
+_ALL_PODS = "the limit of all pods together"
+_ALL_USED = "what all pods together used of memory, against {} bytes"
+_QOS = "the limit of the QoS class"
+_CGROUPS = "the version of the node's cgroups"
+
+
+class World(msgspec.Struct, frozen=True):
+    """A kill and its report with the adjustments that processes would have had."""
+
+    body: ProcessKilled
+    shortage: OutOfMemory
+    assumes: tuple[str, ...] = ()
+
+
+class OomVariant:
+    """What a variant changes of kills.
+
+    Attributes:
+        unified: the node has cgroup v2; None where no cgroup was read.
+        machine: the last record about the node itself.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.unified: bool | None = None
+        self.machine: Record | None = None
+        self._most: dict[str, tuple[int, int]] = {}
+        self._decided: set[str] = set()
+
+    def seen(self, record: Record) -> None:
+        """A cgroup's files, which are others with each version."""
+        assert isinstance(record.body, CgroupUpdated)
+        self.unified = is_unified(record.body)
+
+    def used(self, record: Record) -> None:
+        """What pods used once."""
+        body = record.body
+        assert isinstance(body, PodUsageObserved)
+        for row in body.pods:
+            key = _key(row)
+            if row.memory_bytes is not None and row.memory_bytes > self._most.get(key, (-1, 0))[0]:
+                self._most[key] = row.memory_bytes, record.ts_ns
+
+    # -- limits ----------------------------------------------------------------------------
+
+    def limits(self, record: Record, body: ProcessKilled, capacity: int) -> list[Ruling]:
+        """Rulings where the limit that was reached would have been another; else none."""
+        own = self._own_limit(record, body)
+        return own or (self._limit_of_all(body, capacity) if body.reason == "node" else [])
+
+    def _own_limit(self, record: Record, body: ProcessKilled) -> list[Ruling]:
+        listed = self._bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        if listed is None or body.reason is None:
+            return []
+        before = decide(recorded_pod(self._bench, listed, record.ts_ns), self._recorded, 1)
+        now = decide(listed, self._bench.profile, 1)
+        if before is None or now is None:
+            return []
+        whose = "container" if body.reason == "container_limit" else "pod"
+        old, new = memory_limit(before, body), memory_limit(now, body)
+        if body.reason == "node":
+            had = body.rss_bytes or 0
+            if new is None or not (new < had and (old is None or had <= old)):
+                return []
+            old = had
+        if old != new:
+            self._decided.add(f"{body.namespace}/{body.pod}")
+        return _moved(whose, old, new)
+
+    def _limit_of_all(self, body: ProcessKilled, capacity: int) -> list[Ruling]:
+        owner = owner_of(body.cgroup)
+        if not self._bench.variant.settings or (owner is None and body.cgroup is not None):
+            return []
+        if owner is not None and owner.level == "qos":
+            names = {"qosReserved", "featureGates", "kubeReserved", "systemReserved"}
+            if not names & self._bench.variant.settings.keys():
+                return []
+            return _open(_QOS)
+        old, new = self._pods_limits(capacity)
+        if body.cgroup is None:
+            lower = new is not None and (old is None or new < old)
+            return _open(_ALL_USED.format(new)) if lower else []
+        if old is None or new is None:
+            names = {"kubeReserved", "systemReserved", "enforceNodeAllocatable"}
+            if not names & self._bench.variant.settings.keys():
+                return []
+            return _open(_ALL_PODS)
+        return _moved("sum of all pods", old, new)
+
+    def _pods_limits(self, capacity: int) -> tuple[int | None, int | None]:
+        """Of all pods together, as recorded and under the variant."""
+        settings = self._bench.settings
+        return (
+            _pods_limit(settings.as_recorded(), self._recorded, capacity),
+            _pods_limit(settings, self._bench.profile, capacity),
+        )
+
+    # -- the choice ------------------------------------------------------------------------
+
+    def worlds(
+        self, record: Record, body: ProcessKilled, shortage: OutOfMemory, capacity: int
+    ) -> Iterator[World]:
+        """The report with the adjustments that processes would have had.
+
+        The table names no containers: a process is that of a container by its adjustment, and
+        a sandbox has that of Guaranteed pods before 1.22. Where that leaves a choice the two
+        worlds are those in which the others have most and least points.
+        """
+        moves = {} if body.reason == "container_limit" else self._moves(record, body, capacity)
+        own = moves.pop(None, None)
+        if own is None and all(new == {old} for old, new in moves.items()):
+            yield World(body, shortage)
+            return
+        victim = body.chosen_pid if body.chosen_pid is not None else body.pid
+        seen = set()
+        for pick in (max, min):
+            tasks = tuple(
+                task
+                if task.oom_score_adj == NEVER_KILLED
+                else _adjusted(
+                    task,
+                    min(own) if task.pid == victim and own is not None
+                    else pick(moves.get(task.oom_score_adj, {task.oom_score_adj})),
+                )
+                for task in shortage.tasks or ()
+            )  # fmt: skip
+            if tasks not in seen:
+                seen.add(tasks)
+                row = next((t for t in tasks if t.pid == body.pid), None)
+                moved = body
+                if row is not None and body.oom_score_adj is not None:
+                    moved = msgspec.structs.replace(body, oom_score_adj=row.oom_score_adj)
+                assumes = () if pick is max else (_WHICH,)
+                yield World(moved, msgspec.structs.replace(shortage, tasks=tasks), assumes)
+
+    def _moves(
+        self, record: Record, body: ProcessKilled, capacity: int
+    ) -> dict[int | None, set[int]]:
+        """Adjustment as recorded -> those under the variant; None -> that of the victim's own."""
+        moves: dict[int | None, set[int]] = {}
+        ran = self._bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        pods = self._bench.pods.newest() if body.reason == "node" else (ran,) if ran else ()
+        for last in pods:
+            listed = self._bench.pods.at(record.ts_ns, last.uid, last.namespace, last.name) or last
+            old = decide(recorded_pod(self._bench, listed, record.ts_ns), self._recorded, capacity)
+            new = decide(listed, self._bench.profile, capacity)
+            if old is None or new is None:
+                continue
+            for name in old.containers.keys() & new.containers.keys():
+                before, now = old.containers[name].oom_score_adj, new.containers[name].oom_score_adj
+                moves.setdefault(before, set()).add(now)
+                is_own = (listed.namespace, listed.name, name) == (
+                    body.namespace, body.pod, body.container
+                )  # fmt: skip
+                if is_own and before == body.oom_score_adj and before != now:
+                    moves[None] = {now}
+        if _SANDBOX_ADJ in moves:
+            moves[_SANDBOX_ADJ].add(_SANDBOX_ADJ)
+        return moves
+
+    # -- the scope -------------------------------------------------------------------------
+
+    def scope(self, body: ProcessKilled, shortage: OutOfMemory | None) -> list[Ruling]:
+        """Rulings where one process would be killed instead of all, or the other way around."""
+        if body.container is None or self.unified is False:
+            return []
+        old = _kills_whole(self._recorded, self._bench.settings.as_recorded())
+        new = _kills_whole(self._bench.profile, self._bench.settings)
+        if old == new or None in (old, new):
+            return []
+        if old:
+            if not body.also_killed:
+                return []
+            why = f"process {body.pid} would be killed alone, without the rest of its container"
+            return [Ruling(allowed=False, expected={"also_killed": []}, why=why)]
+        why = "the kernel would kill all processes of the container"
+        tasks = () if shortage is None or shortage.tasks is None else shortage.tasks
+        others = [t.pid for t in tasks if t.pid != body.pid and t.oom_score_adj != NEVER_KILLED]
+        if shortage is not None and shortage.tasks is not None and not others:
+            return []
+        known = body.reason == "container_limit" and bool(others)
+        unknown = ((known, _WHICH), (self.unified is True, _CGROUPS))
+        assumes = tuple(phrase for told, phrase in unknown if not told)
+        change = Ruling(
+            allowed=False, expected=None if assumes else {"also_killed": others}, why=why,
+            assumes=assumes,
+        )  # fmt: skip
+        return [Ruling(allowed=True, why=why), change] if assumes else [change]
+
+    # -- what was not killed ---------------------------------------------------------------
+
+    def settle(self, capacity: int) -> None:
+        """Pods that would have had less to use, and of which no recorded kill tells."""
+        before, now = self._pods_limits(capacity)
+        machine = self.machine
+        if machine is not None and now is not None and (before is None or now < before):
+            missing = _ALL_USED.format(now)
+            self._undecided(machine.seq, machine.ts_ns, "cgroup/kubepods", missing)
+        if not self._bench.variant.pods:
+            return
+        for listed in self._bench.pods.newest():
+            name = f"{listed.namespace}/{listed.name}"
+            recorded = recorded_pod(self._bench, listed, listed.ts_ns)
+            if recorded is listed or name in self._decided:
+                continue
+            old, new = decide(recorded, self._recorded, 1), decide(listed, self._bench.profile, 1)
+            if old is None or new is None:
+                continue
+            limits = [(old.pod.memory_limit_bytes, new.pod.memory_limit_bytes)]
+            limits += [(old.containers[c].memory_limit_bytes, new.containers[c].memory_limit_bytes)
+                       for c in old.containers.keys() & new.containers.keys()]  # fmt: skip
+            lower = [less for was, less in limits if less and (not was or less < was)]
+            if lower:
+                missing = self._unknown_use(name, min(lower))
+                self._undecided(listed.seq, listed.ts_ns, f"pod/{name}", missing)
+
+    def _unknown_use(self, name: str, limit: int) -> str:
+        most, when_ns = self._most.get(name, (0, 0))
+        missing = f"what pod {name} used of memory between samples, against {limit} bytes"
+        if most > limit:
+            missing = (
+                f"how much of the {most} bytes that pod {name} used at {format_ts(when_ns)} was "
+                f"page cache, which the kernel takes back before it kills for {limit} bytes"
+            )
+        return missing
+
+    def _undecided(self, seq: int, ts_ns: int, subject: str, missing: str) -> None:
+        self._bench.docket.add(
+            Finding(
+                seq=seq,
+                ts_ns=ts_ns,
+                kind=ProcessKilled.kind,
+                subject=subject,
+                verdict="unverifiable",
+                missing=(missing,),
+                why=f"whether the kernel would have killed cannot be told without {missing}",
+            )
+        )
+
+    @property
+    def _recorded(self) -> KubeletProfile | None:
+        return self._bench.recorded_profile
+
+
+def _key(row: PodUsage) -> str:
+    return f"{row.namespace}/{row.pod}"
+
+
+def _adjusted(task: Task, oom_score_adj: int) -> Task:
+    return msgspec.structs.replace(task, oom_score_adj=oom_score_adj)
+
+
+def _open(missing: str) -> list[Ruling]:
+    why = f"{missing} may have been another"
+    return [Ruling(allowed=True, why=why), Ruling(allowed=False, why=why, assumes=(missing,))]
+
+
+def _moved(whose: str, old: int | None, new: int | None) -> list[Ruling]:
+    """What another limit means for a kill at the old one."""
+    if old == new:
+        return []
+    if new is None or (old is not None and new > old):
+        told = "without a limit" if new is None else f"with a limit of {new} bytes"
+        why = (
+            f"{told} the {whose} would not have been out of memory at {old} bytes then; what it "
+            "would have used later is not known"
+        )
+        return [Ruling(allowed=False, why=why, certain=True)]
+    why = f"the {whose} would have come to a limit of {new} bytes before, on its way to {old}"
+    return [Ruling(allowed=False, expected={"limit_bytes": new}, why=why, certain=True)]
+
+
+def _pods_limit(settings: Settings, profile: KubeletProfile | None, capacity: int) -> int | None:
+    """Bytes that all pods together could use; None when it is not known."""
+    told = read_settings(settings)
+    if told.reservation is None or told.enforce_pods is None or profile is None or not capacity:
+        return None
+    amounts = {"cpu": Quantity.of(1), "memory": Quantity.of(capacity)}
+    if not told.enforce_pods:
+        return resource_config_for_node(amounts).memory_limit_bytes
+    return decide_node(amounts, told.reservation, profile.cgroups).config.memory_limit_bytes
+
+
+def _kills_whole(profile: KubeletProfile | None, settings: Settings) -> bool | None:
+    """Whether the kernel is asked to kill all processes of a container; None: not known."""
+    if profile is None:
+        return None
+    single = settings.get("singleProcessOOMKill")
+    # Where nobody set it the kubelet takes false, with cgroup v2.
+    return kills_whole_container(profile.cgroups, single is True)
