@@ -222,10 +222,23 @@ class AdmissionAssembler(Assembler):
         return self._proved(line, formatted_pod(match[1]), 0)
 
     def _pleg(self, line: LogLine) -> Facts:
-        return self._proved(line, structured_pod((line.values or {}).get("pod")), 0)
+        return self._ran(line, structured_pod((line.values or {}).get("pod")), 0)
 
     def _pleg_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        return self._proved(line, formatted_pod(match[1]), _PLEG_PROVES_AFTER_NS)
+        return self._ran(line, formatted_pod(match[1]), _PLEG_PROVES_AFTER_NS)
+
+    def _ran(self, line: LogLine, ref: PodRef | None, after_ns: int) -> Facts:
+        """A container of the pod started or died.
+
+        Of a pod that a former process ran, the first look at the runtime tells of containers
+        of that time, and one that is refused now has them killed.
+        """
+        if ref is not None and self._undecided:
+            known = self.context.pods.get(self._links.pod(self.context, ref, line).uid or "")
+            epoch_ns = self._links.epoch_ts_ns
+            if known is not None and epoch_ns is not None and known.first_seen_ts_ns < epoch_ns:
+                return self._release(line)
+        return self._proved(line, ref, after_ns)
 
     def _ran_text(self, line: LogLine, match: re.Match[str]) -> Facts:
         return self._proved(line, formatted_pod(match["sandboxed"] or match["killed"]), 0)

@@ -139,7 +139,8 @@ class GcRuns:
         waiting = self._queue.hold(fact, _REMOVAL_NS)
         self._context.links.removed_images.append(fact)
         self._removals.append(_Removal(image_id, size_bytes, of_pass, waiting, line.text))
-        self._presume(line.ts_ns)
+        if of_pass == "space":
+            self._presume(line.ts_ns)
 
     def removal_failed(self, image_id: str) -> None:
         """The runtime did not remove it."""

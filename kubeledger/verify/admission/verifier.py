@@ -20,6 +20,7 @@ from kubeledger.lifecycle.records import (
     PodEvicted,
     PodListed,
     PodRejected,
+    ReasonReported,
 )
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import ClockStepped, KubeletStarted, NodeObserved
@@ -85,6 +86,7 @@ class AdmissionVerifier(Verifier):
         self._unanswered: dict[Offer, tuple[Record, str, str]] = {}
         self._victims: dict[str, int] = {}
         self._started_ns: int | None = None
+        self._events_logged = False
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """How ADDs were decided, how old pods are, what the node has."""
@@ -113,6 +115,7 @@ class AdmissionVerifier(Verifier):
             PodConfigChanged: self._config_changed,
             EvictionSignalObserved: self._signal_read,
             ClockStepped: self._clock_stepped,
+            ReasonReported: self._reason_reported,
             HintsGenerated: self._topology_asked,
             AffinityDecided: self._affinity_decided,
             AllocationFailed: self._allocation_failed,
@@ -147,7 +150,11 @@ class AdmissionVerifier(Verifier):
             self._miss_refusals(now_ns)
 
     def _miss_refusals(self, now_ns: int | None) -> None:
-        """A list shows the refusal that no record tells; lines alone may be lost."""
+        """A list shows the refusal that no record tells; lines alone may be lost.
+
+        Of a refusal by the managers of resources up to 1.30 only the event is logged, which it
+        is from verbosity 3.
+        """
         for offer, (record, reason, message) in list(self._unanswered.items()):
             if now_ns is not None and now_ns <= record.ts_ns + _ANSWERED_NS:
                 continue
@@ -155,7 +162,8 @@ class AdmissionVerifier(Verifier):
             who = (offer.namespace, offer.name, offer.uid)
             at = (offer.ts_ns, offer.seq)
             shown = self._asker.foresight.rejection(offer.key, at, who)
-            if now_ns is not None and shown is not None and shown[1] == reason:
+            told = now_ns is not None and self._events_logged
+            if told and shown is not None and shown[1] == reason:
                 why = f"no refusal is told of the pod that had to get one: {reason}, {message}"
                 self.bench.absent(
                     offer.added,
@@ -180,7 +188,11 @@ class AdmissionVerifier(Verifier):
         self._pass_time(None, state)
         self._asker.kubelet_started(record, body, state)
         self._questions.clear()
-        self._started_ns = record.ts_ns
+        self._started_ns, self._events_logged = record.ts_ns, False
+
+    def _reason_reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
+        if any(piece.line is not None for piece in record.evidence):
+            self._events_logged = True
 
     def _node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
         compare_allocatable(self.bench, record, body, self._asker.nodes, self._started_ns, state)

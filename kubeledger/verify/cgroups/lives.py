@@ -31,6 +31,8 @@ from kubeledger.verify.cgroups.life import KEPT_NS, KILLED_NS, SETTLING_NS, Life
 from kubeledger.verify.cgroups.requests import Requests
 from kubeledger.verify.cgroups.waiting import SyncLoop
 from kubeledger.verify.cgroups.window import READ_NS
+from kubeledger.verify.pods import PodRegister
+from kubeledger.verify.restarting import Restarting
 
 __all__ = ["Lives"]
 
@@ -54,7 +56,9 @@ class Lives:
         started_ns: start of that process; None where its log does not begin with one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pods: PodRegister) -> None:
+        """``pods``: what lists show of them."""
+        self._pods = pods
         self.current: dict[str, Life] = {}
         self.requests = Requests()
         self.loop = SyncLoop()
@@ -254,8 +258,8 @@ class Lives:
             self.loop.tells(record.ts_ns)
         if (life := self.of(state, body)) is not None and life.returned:
             if life.ended is None:
-                pod = state.lifecycle.pods.get(life.key)
-                life.ending = None if pod and pod.restart_policy == "Always" else record.ts_ns
+                lives_on = self._always_restarts(life, record.ts_ns, state)
+                life.ending = None if lives_on else record.ts_ns
             life.ended, life.returned = None, False
 
     def doomed(self, record: Record, body: PodEvicted | PodPreempted, state: NodeState) -> None:
@@ -315,10 +319,13 @@ class Lives:
         if life is None:
             return
         life.running.pop(body.container_id, None)
-        pod = state.lifecycle.pods.get(life.key)
-        policy = pod.restart_policy if pod is not None else None
-        if policy != "Always" or life.ending is not None:
+        if life.ending is not None or not self._always_restarts(life, record.ts_ns, state):
             life.begin_end(record.ts_ns, self.loop.earliest(record.ts_ns))
+
+    def _always_restarts(self, life: Life, ts_ns: int, state: NodeState) -> bool:
+        """Whether a pod does not end by itself; false where no source tells."""
+        listed = self._pods.at(ts_ns, life.uid, life.namespace, life.name)
+        return Restarting(state.lifecycle.pods.get(life.key), listed).always
 
 
 def _shows_running(body: PodListed) -> bool:

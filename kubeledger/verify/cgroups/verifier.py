@@ -73,7 +73,7 @@ class CgroupVerifier(Verifier):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self.lives = Lives()
+        self.lives = Lives(bench.pods)
         self.writes = Writes()
         self.machine = Machine(bench.capacities)
         self.coverage = Coverage()

@@ -164,7 +164,9 @@ class Grants:
         assert evidence is not None
         taken = devices & evidence.in_use.certain - evidence.reuse
         pods = {evidence.in_use.holders[device][0] for device in taken}
-        if not pods or any(is_active(state, pod)[0] is not False for pod in pods):
+        if not pods or any(
+            is_active(state, self._desk.bench.pods, pod)[0] is not False for pod in pods
+        ):
             return []
         in_use = msgspec.structs.replace(
             evidence.in_use,

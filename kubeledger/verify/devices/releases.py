@@ -9,6 +9,8 @@ from kubeledger.node.state import NodeState
 from kubeledger.verify.devices.desk import Desk, when_of
 from kubeledger.verify.devices.foresight import Holder, When
 from kubeledger.verify.devices.words import joined, listing
+from kubeledger.verify.pods import PodRegister
+from kubeledger.verify.restarting import Restarting
 
 __all__ = ["Releases", "is_active"]
 
@@ -25,7 +27,7 @@ class Releases:
         """Judge a release; what a living pod holds, it keeps."""
         desk, pod = self._desk, body.pod_uid
         holders = desk.holdings.of_pod(pod)
-        alive, said = is_active(state, pod, desk.log_began_ns)
+        alive, said = is_active(state, desk.bench.pods, pod, desk.log_began_ns)
         subject = f"pod/{desk.name(state, pod)}"
         seqs = [held.seq for holder in holders if (held := desk.holdings.get(holder)) is not None]
         of_one = body.container is not None
@@ -118,7 +120,7 @@ class Releases:
     def _doubt(self, state: NodeState) -> None:
         """Some other pod may have been let go of instead."""
         for holder, held in self._desk.holdings:
-            if not is_active(state, holder[0])[0]:
+            if not is_active(state, self._desk.bench.pods, holder[0])[0]:
                 held.certain = False
 
     def _release(self, body: DevicesReleased) -> None:
@@ -154,11 +156,14 @@ class Releases:
         )
 
 
-def is_active(state: NodeState, key: str, since_ns: int = 0) -> tuple[bool | None, str]:
+def is_active(
+    state: NodeState, pods: PodRegister, key: str, since_ns: int = 0
+) -> tuple[bool | None, str]:
     """Whether the kubelet counted a pod as active (None: not certain), and why so.
 
     Args:
         state: just before.
+        pods: what lists show of them.
         key: of the pod.
         since_ns: what was seen to run before this does not count: its end may not be told.
     """
@@ -180,7 +185,8 @@ def is_active(state: NodeState, key: str, since_ns: int = 0) -> tuple[bool | Non
         return None, "nothing is told of it since the log begins"
     if pod.runs():
         return True, f"container {_running(pod)} of it ran"
-    if pod.admitted and pod.restart_policy == "Always":
+    listed = pods.at(pod.since_ts_ns, pod.uid, pod.namespace, pod.name)
+    if pod.admitted and Restarting(pod, listed).always:
         return True, "it was admitted, and its containers are always started again"
     return None, "its phase is not known"
 

@@ -278,7 +278,7 @@ class DeviceVerifier(Verifier):
                 continue
             if desk.foresight.is_told(holder, when_of(record)):
                 continue
-            certain = is_active(state, entry.pod_uid, desk.log_began_ns)[0] is True
+            certain = is_active(state, self.bench.pods, entry.pod_uid, desk.log_began_ns)[0] is True
             held = Held(all_ids(entry.numa), record.seq, certain=certain)
             desk.holdings.take(holder, held)
 

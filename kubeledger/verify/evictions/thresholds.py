@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ from kubeledger.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, same
 from kubeledger.verify.evictions.rounds import Met, Reading, Rounds
 
-__all__ = ["Claim", "judge_met", "threshold_says"]
+__all__ = ["Claim", "best_of", "judge_met", "threshold_says"]
 
 _TOLERANCE_NS: Final = NS_PER_S
 """A threshold counts from the round's time, which stands in no line."""
@@ -59,8 +59,11 @@ class Claim(msgspec.Struct, frozen=True):
 
 def judge_met(
     rounds: Rounds, ts_ns: int, claim: Claim, seqs: tuple[int, ...], *, loose: bool
-) -> tuple[Judgement, Threshold | None]:
-    """Whether some threshold was met that fits what is claimed, and which fits best.
+) -> list[tuple[Judgement, Threshold | None]]:
+    """The thresholds that fit what is claimed, and whether each was met.
+
+    Which one was meant no line tells below verbosity 3. Without any that fits, what is
+    claimed is none of the settings.
 
     Args:
         rounds: what was read, and what follows for each threshold.
@@ -72,7 +75,7 @@ def judge_met(
     ordered = sorted(rounds.thresholds.items(), key=lambda item: not claim.names(item[0]))
     if loose:
         claim = Claim(claim.resource)
-    found: list[tuple[Judgement, Threshold]] = []
+    found: list[tuple[Judgement, Threshold | None]] = []
     for threshold, belief in ordered:
         reading = rounds.latest(threshold.signal, ts_ns)
         about = claim.resource in (None, RESOURCE_OF[threshold.signal])
@@ -85,7 +88,8 @@ def judge_met(
                 rulings = list(_told_rulings(threshold, claim.observed))
             found.append((judge(rulings), threshold))
     if found:
-        return max(found, key=lambda each: WORST_FIRST.index(each[0].verdict))
+        # Under a variant all that it would have done follows from one.
+        return [best_of(found)] if loose else found
     what = f"{claim.threshold_kind or ''} threshold of {claim.signal or claim.resource}".strip()
     value = "" if claim.threshold is None else f" of {claim.threshold}"
     why = f"no {what}{value} is set" + ("" if claim.observed is None else " that fits")
@@ -94,7 +98,14 @@ def judge_met(
     certain = not any(
         of_any_kind.fits(each, rounds.latest(each.signal, ts_ns)) for each in rounds.thresholds
     )
-    return same(False, why, inputs=seqs, certain=certain), None
+    return [(same(False, why, inputs=seqs, certain=certain), None)]
+
+
+def best_of(
+    found: Iterable[tuple[Judgement, Threshold | None]],
+) -> tuple[Judgement, Threshold | None]:
+    """The first one that goes best with the record."""
+    return max(found, key=lambda each: WORST_FIRST.index(each[0].verdict))
 
 
 def _read_rulings(

@@ -35,7 +35,7 @@ from kubeledger.verify.evictions.said import (
     judge_message,
     used_by_containers,
 )
-from kubeledger.verify.evictions.thresholds import Claim, judge_met, threshold_says
+from kubeledger.verify.evictions.thresholds import Claim, best_of, judge_met, threshold_says
 from kubeledger.verify.evictions.unrecorded import Unrecorded, names_of
 from kubeledger.verify.verifier import See
 
@@ -171,13 +171,13 @@ class EvictionVerifier(RuleVerifier):
         if missing := self._manager.unknown():
             self.lacking(record, "node", missing)
             return
-        met, threshold = self._met(record.ts_ns, body)
+        fitting = self._met(record.ts_ns, body)
         doubtful = unsure(state, record.ts_ns, body.ranked or ())
         after: dict[str, EvictionSignalObserved] = {}
-        if threshold is not None and self._manager.reclaims(threshold):
+        if any(each is not None and self._manager.reclaims(each) for _, each in fitting):
             after = self._manager.expect_readings(record)
 
-        def conclude() -> None:
+        def judged(met: Judgement, threshold: Threshold | None) -> Judgement:
             judgements = [met]
             if threshold is not None and met.verdict != "impossible":
                 judgements += self._outcome(body, threshold, after)
@@ -185,14 +185,18 @@ class EvictionVerifier(RuleVerifier):
                     places = self._places(record, body.ranked, threshold, doubtful)
                     resource = RESOURCE_OF[threshold.signal]
                     judgements.append(judge_order(places, resource, record.ts_ns))
+            return all_of(judgements)
+
+        def conclude() -> None:
+            judgement, _ = best_of([(judged(*each), each[1]) for each in fitting])
             fields: dict[str, Any] = {"resource": body.resource, "outcome": body.outcome}
-            self.conclude(record, "node", all_of(judgements), recorded=fields)
+            self.conclude(record, "node", judgement, recorded=fields)
 
         self._waiting.append((record.ts_ns + _LATER_NS, conclude))
 
     def _met(
         self, ts_ns: int, body: ReclaimAttempted | PodEvicted
-    ) -> tuple[Judgement, Threshold | None]:
+    ) -> list[tuple[Judgement, Threshold | None]]:
         seqs = () if self.bench.settings.seq is None else (self.bench.settings.seq,)
         rounds, loose = self._manager.rounds, self._manager.loose
         return judge_met(rounds, ts_ns, Claim.of(body), seqs, loose=loose)
@@ -283,18 +287,25 @@ class EvictionVerifier(RuleVerifier):
         # Without its reclaim the signals before it may be those that were read again after it.
         is_lost = record.cause is not None and cause is None
         acted_ns = 0 if is_lost else (cause.record if cause is not None else record).ts_ns
-        met, threshold = self._met(acted_ns, body)
+        fitting = self._met(acted_ns, body)
         doubtful = unsure(state, record.ts_ns, (cause and cause.ranked) or ())
         used = used_by_containers(body.message or "")
         if used is not None and body.resource is not None:
             self._usages.tell(key, body.resource, record.ts_ns, used)
-        if threshold is None or met.verdict == "impossible":
-            self.conclude(record, subject, met)
+        said: dict[Threshold | None, list[Judgement]] = {}
+        for met, threshold in fitting:
+            said[threshold] = [met]
+            if threshold is None or met.verdict == "impossible":
+                continue
+            grace = judge_grace(body, pod, threshold, profile, settings, was_ending=was_ending)
+            said[threshold].append(grace)
+            if not self._manager.loose:
+                reading = self._manager.rounds.latest(threshold.signal, acted_ns)
+                said[threshold].append(judge_message(body, pod, threshold, reading, profile))
+        told, threshold = best_of([(all_of(each), which) for which, each in said.items()])
+        if threshold is None or said[threshold][0].verdict == "impossible":
+            self.conclude(record, subject, told)
             return
-        said = [judge_grace(body, pod, threshold, profile, settings, was_ending=was_ending)]
-        if not self._manager.loose:
-            reading = self._manager.rounds.latest(threshold.signal, acted_ns)
-            said.append(judge_message(body, pod, threshold, reading, profile))
 
         def conclude() -> None:
             resource, turn, about = RESOURCE_OF[threshold.signal], [], {}
@@ -306,7 +317,8 @@ class EvictionVerifier(RuleVerifier):
                 spared = [pod in cause.spared for pod in cause.ranked]
                 about = standing(places, spared, resource)
                 turn = list(self._turn(record, body, cause, places, resource))
-            self.conclude(record, subject, all_of([met, *turn, *said]), about=about)
+            met, *rest = said[threshold]
+            self.conclude(record, subject, all_of([met, *turn, *rest]), about=about)
 
         self._waiting.append((record.ts_ns + _LATER_NS, conclude))
 

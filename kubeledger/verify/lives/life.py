@@ -93,12 +93,14 @@ class Entry(msgspec.Struct):
         values: (n,) nanoseconds it may be, 0 for no entry; None when nothing is known.
         raised_ns: when it was last raised; None: not known.
         raises: how often since there was none; None when not known. ``first_ns``: when first.
+        is_ahead: it was told, so it may count a start already that is yet to be seen.
     """
 
     values: tuple[int, ...] | None = None
     raised_ns: int | None = None
     raises: int | None = None
     first_ns: int | None = None
+    is_ahead: bool = False
 
     def at(self, now_ns: int) -> tuple[int, ...] | None:
         """What it may be then: one that is old enough is forgotten."""
@@ -112,6 +114,7 @@ class Entry(msgspec.Struct):
     def raise_(self, policy: BackOffPolicy, now_ns: int, *, surely: bool) -> None:
         """One more start that follows an exited instance; or perhaps none did."""
         values = self.at(now_ns)
+        surely, self.is_ahead = surely and not self.is_ahead, False
         if values is None:
             self.raised_ns, self.raises = now_ns, None
             return
@@ -131,6 +134,7 @@ class Entry(msgspec.Struct):
     def tell(self, value_ns: int) -> None:
         """A record says what it is, and not how it came to be."""
         self.values, self.raised_ns, self.raises = (value_ns,), None, None
+        self.is_ahead = True
 
     def may_have_risen(self, policy: BackOffPolicy) -> None:
         """Starts that failed raised it, nobody knows how often."""

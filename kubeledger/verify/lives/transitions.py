@@ -286,18 +286,21 @@ class TransitionJudge:
         """Whether a change without a tick could have been: verdict, why, what is missing."""
         since_ns = None if worker.last is None else record.ts_ns - worker.last.ts_ns
         if body.to_result == "success" and not self._workers.successes_logged:
-            return self._told_success(worker, since_ns)
+            return self._told_success(worker, record.ts_ns)
         if worker.last is None or since_ns is None or not self._workers.is_gapless(worker):
             return "unverifiable", "", [words.missing_ticks(worker)]
         if since_ns > worker.period_ns * 13 // 10:
             return "unverifiable", "", [f"a {body.probe_type} tick after {at(worker.last.ts_ns)}"]
         return "impossible", words.idle_tick(worker, body.to_result), []
 
-    def _told_success(
-        self, worker: RebuiltWorker, since_ns: int | None
-    ) -> tuple[Verdict, str, list[str]]:
-        """A success in a log that leaves out successful ticks: was there time for them?"""
+    def _told_success(self, worker: RebuiltWorker, ts_ns: int) -> tuple[Verdict, str, list[str]]:
+        """A success in a log that leaves out successful ticks: was there time for them?
+
+        The result of a probe that ended in an error is thrown away: successes may go on.
+        """
         needed = worker.threshold("success")
+        ended_ns = worker.run_ended_ns
+        since_ns = None if ended_ns is None else ts_ns - ended_ns
         if since_ns is not None and since_ns < (needed - 1) * worker.period_ns * 4 // 5:
             why = (
                 f"{worker.probe_type} needs {needed} successes in a row, one every "
