@@ -22,6 +22,7 @@ from kubeledger.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.devices.releases import is_active
+from kubeledger.verify.pods import PodRegister
 from kubeledger.verify.verifier import Foresee, Verifier
 
 __all__ = [
@@ -135,7 +136,9 @@ def spec_of(bench: Bench, record: Record, body: Any) -> list[Spec]:  # noqa: ANN
 class PodsInTime:
     """When pods were last seen to run, and which ended while something was still theirs."""
 
-    def __init__(self) -> None:
+    def __init__(self, pods: PodRegister) -> None:
+        """``pods``: what lists show of them."""
+        self._pods = pods
         self._ran: dict[str, int] = {}
         self._adds: dict[str, list[int]] = {}
         self._ended: dict[str, Record] = {}
@@ -175,14 +178,14 @@ class PodsInTime:
 
     def surely_alive(self, state: NodeState, uid: str, ts_ns: int) -> str | None:
         """Words for why the pod was active then and stayed so; None where that is not sure."""
-        active, said = is_active(state, uid)
+        active, said = is_active(state, self._pods, uid)
         ran = self._ran.get(uid, 0)
         again = any(ts_ns < added <= ran for added in self._adds.get(uid, ()))
         return said if active and ran > ts_ns + _ALIVE_NS and not again else None
 
     def inactive(self, state: NodeState, uid: str) -> str | None:
         """Words for why the pod did not count as active; None where it did or may have."""
-        active, said = is_active(state, uid)
+        active, said = is_active(state, self._pods, uid)
         return said if active is False else None
 
     def overdue(
@@ -211,7 +214,7 @@ class AssignmentVerifier(Verifier):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._pods = PodsInTime()
+        self._pods = PodsInTime(bench.pods)
         self._doubt = Doubt(bench, self.denied)
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
