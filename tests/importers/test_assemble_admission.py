@@ -278,6 +278,21 @@ def test_a_restarted_kubelet_asks_again_but_not_for_what_ended() -> None:
     ]
 
 
+@pytest.mark.parametrize("word", ["ContainerStarted", "ContainerDied"])
+def test_containers_of_a_former_process_are_no_sign(word: str) -> None:
+    """The first look at the runtime tells of them, whatever became of the pod."""
+    context = world()
+    know_pod(context, "a", UID, namespace="shop", seen="09:00:00")
+    know_pod(context, "b", UID_B, namespace="shop", seen="10:10:00")
+    log = [_start("10:00:00.000000"), _add("10:10:00.1", f"{POD}, b_shop({UID_B})")]
+    for name, uid in (("a", UID), ("b", UID_B)):
+        event = f'event={{"ID":"{uid}","Type":"{word}","Data":"c"}}'
+        said = f'"SyncLoop (PLEG): event for pod" pod="shop/{name}" {event}'
+        log.append(klog("10:10:00.5", "kubelet.go", said))
+    admitted = facts_of(tell(context, log), PodAdmitted)
+    assert [values(fact.body, "pod") for fact in admitted] == [("b",)]
+
+
 def test_a_refused_pod_is_not_asked_again_unless_it_is_static() -> None:
     """A refused pod is not asked again unless it is static."""
     line = f"Predicate failed on Pod: {POD}, for reason: {SCARCE}"

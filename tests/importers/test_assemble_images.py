@@ -407,6 +407,14 @@ class TestOtherDeletions:
         (run_,) = bodies(facts, GarbageCollected)
         assert run_.images_removed == 1
 
+    def test_unused_images_are_no_part_of_a_run_before(self) -> None:
+        """Its success is not logged, and it ended when it had freed enough."""
+        unused = "+290s image_gc_manager.go attempting to delete unused images"
+        later = "+70s eviction_manager.go eviction manager: synchronize housekeeping"
+        facts = run(START_20, remove_20("a", 110), unused, remove_20("b", 70), later)
+        (run_,) = of_kind(facts, GarbageCollected)
+        assert run_.ts_ns == of_kind(facts, ImageDeleted)[0].ts_ns
+
     def test_a_log_that_begins_in_a_run(self) -> None:
         """Of which pass the removal is, is not known."""
         facts = run(remove_20("a", 70), OK_20)

@@ -679,6 +679,21 @@ def test_a_write_after_a_kill() -> None:
     assert (found.verdict, "d/a was being taken down" in found.why) == ("match", True)
 
 
+@pytest.mark.parametrize(("own", "verdict"), [(None, "impossible"), ("Never", "match")])
+def test_a_container_with_a_policy_of_its_own_may_end_its_pod(
+    own: str | None, verdict: str
+) -> None:
+    """The pod's policy is Always."""
+    container = {"name": "c", "resources": {}} | ({"restartPolicy": own} if own else {})
+    steps: list[tuple[float, Body]] = [
+        *start(), (1, added()), (1.1, pod(restartPolicy="Always", containers=[container])),
+        (2, began("c-1")), (30, died("c-1")), (30.5, QOSCgroupsUpdated()),
+        (60.5, QOSCgroupsUpdated()),
+    ]  # fmt: skip
+    found = findings(scene(*steps), kind=QOSCgroupsUpdated.kind)
+    assert found[-2].verdict == verdict
+
+
 @pytest.mark.parametrize(("deleted", "verdict"), [(True, "match"), (False, "impossible")])
 def test_what_was_refused_is_taken_down_when_it_is_deleted(deleted: bool, verdict: str) -> None:
     """Its worker knows nothing of the refusal; without a deletion nothing is due."""

@@ -341,6 +341,16 @@ def test_without_signals_the_message_tells() -> None:
     assert found(dark).verdict == "impossible"
 
 
+@pytest.mark.parametrize(("grace_s", "verdict"), [(7, "unverifiable"), (9, "impossible")])
+def test_without_signals_any_threshold_may_be_meant(grace_s: int, verdict: str) -> None:
+    """Of two percentages no line tells which one was met."""
+    soft = SOFT | {"evictionSoft": {"memory.available": "25%"}}
+    given = evicted("big", threshold_kind=None, signal=None, grace_period_s=grace_s)
+    records = scene_of(given, evictionHard={"memory.available": "12%"}, **soft)
+    dark = [r for r in records if not isinstance(r.body, EvictionSignalObserved)]
+    assert found(dark).verdict == verdict
+
+
 @pytest.mark.parametrize(
     ("version", "grace_s"), [("1.28.0", 30), ("1.30.1", 30), ("1.31.0", 1), ("1.36.2", 1)]
 )

@@ -11,7 +11,7 @@ from kubeledger.lifecycle.records import ContainerDied, PodEvicted, PodListed
 from kubeledger.machine import Body
 from kubeledger.node.records import ClockStepped
 from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeCountersRead
+from kubeledger.prober.records import ProbeCountersRead, TickResult
 from tests.verify.histories import findings, scene
 from tests.verify.life_scenes import (
     WHO,
@@ -66,6 +66,21 @@ def test_errors_do_not_count_and_warnings_succeed() -> None:
             (40, tick("failure")), (40, changed_to("failure", "success")), (60, LIVE),
         ]  # fmt: skip
         assert verdicts(*steps) == [verdict], between
+
+
+@pytest.mark.parametrize(
+    ("between", "verdict"), [("error", "admissible"), ("failure", "impossible")]
+)
+def test_an_error_ends_no_run_of_successes_that_are_not_logged(
+    between: TickResult, verdict: str
+) -> None:
+    """The first success of a new container may be the second in a row."""
+    ready = listed({"readinessProbe": PROBE | {"successThreshold": 2}})
+    steps = (
+        *BEGIN, (10, tick("failure", "readiness")), (50, tick(between, "readiness")),
+        (52, changed_to("success", "failure", "readiness", run=2, threshold=2)), (60, ready),
+    )  # fmt: skip
+    assert verdicts(*steps) == [verdict]
 
 
 def test_the_run_outlives_its_container() -> None:
