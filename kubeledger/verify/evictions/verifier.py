@@ -302,23 +302,24 @@ class EvictionVerifier(RuleVerifier):
             if not self._manager.loose:
                 reading = self._manager.rounds.latest(threshold.signal, acted_ns)
                 said[threshold].append(judge_message(body, pod, threshold, reading, profile))
-        told, threshold = best_of([(all_of(each), which) for which, each in said.items()])
-        if threshold is None or said[threshold][0].verdict == "impossible":
-            self.conclude(record, subject, told)
-            return
+
+        def judged(threshold: Threshold | None) -> tuple[Judgement, dict[str, str]]:
+            met, *rest = said[threshold]
+            if threshold is None or met.verdict == "impossible":
+                return met, {}
+            if cause is None or cause.ranked is None:
+                turn = open_to("the ranking of the pods", denied="another pod may stand first")
+                return all_of([met, turn, *rest]), {}
+            places = self._places(record, cause.ranked, threshold, doubtful)
+            resource = RESOURCE_OF[threshold.signal]
+            turns = self._turn(record, body, cause, places, resource)
+            spared = [pod in cause.spared for pod in cause.ranked]
+            return all_of([met, *turns, *rest]), standing(places, spared, resource)
 
         def conclude() -> None:
-            resource, turn, about = RESOURCE_OF[threshold.signal], [], {}
-            if cause is None or cause.ranked is None:
-                phrase = "the ranking of the pods"
-                turn = [open_to(phrase, denied="another pod may stand first")]
-            else:
-                places = self._places(record, cause.ranked, threshold, doubtful)
-                spared = [pod in cause.spared for pod in cause.ranked]
-                about = standing(places, spared, resource)
-                turn = list(self._turn(record, body, cause, places, resource))
-            met, *rest = said[threshold]
-            self.conclude(record, subject, all_of([met, *turn, *rest]), about=about)
+            found = {threshold: judged(threshold) for threshold in said}
+            judgement, best = best_of([(found[each][0], each) for each in found])
+            self.conclude(record, subject, judgement, about=found[best][1])
 
         self._waiting.append((record.ts_ns + _LATER_NS, conclude))
 
