@@ -81,17 +81,8 @@ _SYNC_MESSAGES = (
     "SyncLoop (probe)",
 )
 _WORKER_REASONS = frozenset(
-    {
-        "BackOff",
-        "Created",
-        "FailedCreatePodSandBox",
-        "FailedMount",
-        "Pulled",
-        "Pulling",
-        "SandboxChanged",
-        "Started",
-        "Unhealthy",
-    }
+    "BackOff Created FailedCreatePodSandBox FailedMount Pulled Pulling SandboxChanged Started"
+    " Unhealthy".split()
 )
 """Events that the pod's worker sends, or what it started."""
 _PREDICATE_MESSAGES = (

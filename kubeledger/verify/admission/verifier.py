@@ -61,12 +61,8 @@ _HELD_NS: Final = 2 * NS_PER_S
 _ANSWERED_NS: Final = 5 * NS_PER_S
 _UNEXPECTED: Final = "UnexpectedAdmissionError"
 _NO_HINTS: Final = "Unable to generate topology hints"
-
 _NO_ADD: Final = "the line that hands the pod to the kubelet (SyncLoop ADD)"
-_TOPOLOGY: Final = (
-    "TopologyAffinityError",
-    "Resources cannot be allocated with Topology locality",
-)
+_TOPOLOGY: Final = "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
 
 
 class AdmissionVerifier(Verifier):
@@ -152,8 +148,7 @@ class AdmissionVerifier(Verifier):
     def _miss_refusals(self, now_ns: int | None) -> None:
         """A list shows the refusal that no record tells; lines alone may be lost.
 
-        Of a refusal by the managers of resources up to 1.30 only the event is logged, which it
-        is from verbosity 3.
+        Up to 1.30 only an event may tell it, and those are logged from verbosity 3.
         """
         for offer, (record, reason, message) in list(self._unanswered.items()):
             if now_ns is not None and now_ns <= record.ts_ns + _ANSWERED_NS:
@@ -162,19 +157,14 @@ class AdmissionVerifier(Verifier):
             who = (offer.namespace, offer.name, offer.uid)
             at = (offer.ts_ns, offer.seq)
             shown = self._asker.foresight.rejection(offer.key, at, who)
-            told = now_ns is not None and self._events_logged
-            if told and shown is not None and shown[1] == reason:
+            if now_ns and self._events_logged and shown is not None and shown[1] == reason:
                 why = f"no refusal is told of the pod that had to get one: {reason}, {message}"
                 self.bench.absent(
-                    offer.added,
-                    PodRejected.kind,
-                    subject=f"pod/{offer.full_name}",
-                    expected={"reason": reason, "message": message},
-                    why=why,
-                    rule=RULE_PREDICATES,
+                    offer.added, PodRejected.kind, subject=f"pod/{offer.full_name}", why=why,
+                    expected={"reason": reason, "message": message}, rule=RULE_PREDICATES,
                     inputs=(offer.seq, record.seq, shown[0]),
                     certain=True,
-                )
+                )  # fmt: skip
 
     def _refuse(self, offer: Offer, record: Record, reason: str, message: str) -> None:
         """A record tells why a pod has to be refused."""
@@ -191,8 +181,7 @@ class AdmissionVerifier(Verifier):
         self._started_ns, self._events_logged = record.ts_ns, False
 
     def _reason_reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
-        if any(piece.line is not None for piece in record.evidence):
-            self._events_logged = True
+        self._events_logged |= any(piece.line is not None for piece in record.evidence)
 
     def _node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
         compare_allocatable(self.bench, record, body, self._asker.nodes, self._started_ns, state)

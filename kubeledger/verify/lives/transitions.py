@@ -299,8 +299,8 @@ class TransitionJudge:
         The result of a probe that ended in an error is thrown away: successes may go on.
         """
         needed = worker.threshold("success")
-        ended_ns = worker.run_ended_ns
-        since_ns = None if ended_ns is None else ts_ns - ended_ns
+        failed = (tick for tick in reversed(worker.failing) if tick.body.result != "error")  # type: ignore[attr-defined] # all are ticks
+        since_ns = next((ts_ns - tick.ts_ns for tick in failed), None)
         if since_ns is not None and since_ns < (needed - 1) * worker.period_ns * 4 // 5:
             why = (
                 f"{worker.probe_type} needs {needed} successes in a row, one every "

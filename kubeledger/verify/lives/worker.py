@@ -45,7 +45,6 @@ class RebuiltWorker(Probed):
         run_from_ns: of the first tick of the present run.
         held_from_ns: a tick left the cached result as it is, no later than the last but one.
         last: the newest tick; None before the first.
-        run_ended_ns: when a tick last ended a run of successes; None before that.
         last_gap_ns: between the last two ticks; ``gap_before_ns`` between those before.
         failing: (<= 8,) records of the newest ticks that failed.
         confirmed: (<= 32,) seqs of ticks of which an event tells the same.
@@ -73,7 +72,6 @@ class RebuiltWorker(Probed):
         self.grid = Grid()
         self.run_from_ns = self.held_from_ns = self._stored_ns = 0
         self.last: Record | None = None
-        self.run_ended_ns: int | None = None
         self.last_gap_ns: int | None = None
         self.gap_before_ns: int | None = None
         self.confirmed: deque[int] = deque(maxlen=STREAK_MAX)
@@ -205,8 +203,6 @@ class RebuiltWorker(Probed):
         self.gap_before_ns = self.last_gap_ns
         self.last_gap_ns = None if self.last is None else record.ts_ns - self.last.ts_ns
         self.last = record
-        if COUNTS_AS.get(body.result) not in (None, SUCCESS):
-            self.run_ended_ns = record.ts_ns
         self.change = None
         if self.unanswered is not None and (counted := COUNTS_AS.get(body.result)) is not None:
             self.results_since.append(counted)
@@ -292,8 +288,6 @@ class RebuiltWorker(Probed):
     def repeat(self, record: Record, result: ProbeResult | None, ticks: int) -> None:
         """Take further ticks of that result; ``record``: of the last of them."""
         self.last = record
-        if result not in (None, "success"):
-            self.run_ended_ns = record.ts_ns
         self.grid.newest_ns = record.ts_ns
         if result is not None:
             if self._step is not None:
