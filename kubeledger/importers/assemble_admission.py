@@ -81,8 +81,8 @@ _SYNC_MESSAGES = (
     "SyncLoop (probe)",
 )
 _WORKER_REASONS = frozenset(
-    "BackOff Created FailedCreatePodSandBox FailedMount Pulled Pulling SandboxChanged Started"
-    " Unhealthy".split()
+    {"BackOff", "Created", "FailedCreatePodSandBox", "FailedMount", "Pulled", "Pulling"}
+    | {"SandboxChanged", "Started", "Unhealthy"}
 )
 """Events that the pod's worker sends, or what it started."""
 _PREDICATE_MESSAGES = (
@@ -93,7 +93,7 @@ _PREDICATE_MESSAGES = (
     "Predicate failed on Pod",
 )
 _RECOVERY = "Unexpected error while attempting to recover from admission failure: "
-_TERMINAL = ("Failed", "Succeeded")
+_TERMINAL = "Failed", "Succeeded"
 _EVENT_WAIT_NS = NS_PER_S
 _STATUS_WAIT_NS = 2 * NS_PER_S
 _PLEG_PROVES_AFTER_NS = NS_PER_S // 5
@@ -219,11 +219,7 @@ class AdmissionAssembler(Assembler):
         return self._ran(line, formatted_pod(match[1]), _PLEG_PROVES_AFTER_NS)
 
     def _ran(self, line: LogLine, ref: PodRef | None, after_ns: int) -> Facts:
-        """A container of the pod started or died.
-
-        Of a pod that a former process ran, the first look at the runtime tells of containers
-        of that time, and one that is refused now has them killed.
-        """
+        """Of a pod from before this process the runtime may tell what was, though it is refused."""
         if ref is not None and self._undecided:
             known = self.context.pods.get(self._links.pod(self.context, ref, line).uid or "")
             epoch_ns = self._links.epoch_ts_ns
