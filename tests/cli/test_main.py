@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 
 from kubeledger.cli.main import COMMANDS, cli, run
 from kubeledger.cli.options import reports_errors
+from tests.query.fixture_ledger import whole_story, write_ledger
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,6 +59,30 @@ def test_ci_runs_the_readme_test_command() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     command = next(line for line in readme.splitlines() if "pytest" in line and "venv" in line)
     assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+
+
+def readme_calls() -> list[list[str]]:
+    """The words of each call of kubeledger that the README shows."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = (
+        line for block in readme.split("```sh")[1:] for line in block.split("```")[0].split("\n")
+    )
+    calls = [shlex.split(line, comments=True) for line in lines if line.startswith("kubeledger ")]
+    assert len(calls) > 15
+    return calls
+
+
+def test_the_readme_calls_what_there_is(tmp_path: Path) -> None:
+    """Commands, their options, and shipped queries; queries of its own run."""
+    ledger = write_ledger(tmp_path / "ledger", whole_story())
+    for _, name, *words in readme_calls():
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None, name
+        options = {option for each in command.params for option in each.opts}
+        assert {word for word in words if word.startswith("--")} <= options, name
+        if name == "sql":
+            result = CliRunner().invoke(cli, [name, *words, "--ledger", str(ledger)])
+            assert result.exit_code == 0, result.output
 
 
 def ends(monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> object:
