@@ -44,7 +44,7 @@ def _median(command: list[str]) -> float:
 def main() -> None:
     """Run them one after the other."""
     with tempfile.TemporaryDirectory(prefix="kubeledger-bench-") as scratch:
-        for name in ("node-a", "node-b"):
+        for name in ("node-a", "node-b", "node-e-evictions", "node-e-oom"):
             print(f"\n-- import of {name}'s log --")
             log = extract(name, Path(scratch)) / "kubelet.log"
             bench_import.main(log, 3)

@@ -14,50 +14,33 @@
 -- column told_by VARCHAR: `log`, or `state_file` when only `cpu_manager_state` shows it, which was read later
 -- column released_ts TIMESTAMP: when they went back to the shared pool, or a process began without a state file, UTC; NULL while it has them
 CREATE VIEW cpu_assignments AS
-WITH given AS (
-    SELECT
-        node, seq, ts, ts_ns,
-        body ->> 'pod_uid' AS pod_uid,
-        body ->> 'container' AS container,
-        body
-    FROM records
-    WHERE kind = 'cpumanager.CpusAllocated'
-),
-
-taken AS (
-    SELECT
-        node, seq, ts, ts_ns,
-        body ->> 'pod_uid' AS pod_uid,
-        body ->> 'container' AS container
-    FROM records
-    WHERE kind = 'cpumanager.CpusReleased'
-        OR (kind = 'cpumanager.CpuManagerStarted' AND body ->> 'restored' = 'false')
-),
-
-ends AS (
-    SELECT g.node, g.seq, min(t.ts) AS ts
-    FROM given AS g
-    JOIN taken AS t
-        ON t.node = g.node
-        AND coalesce(t.pod_uid = g.pod_uid AND t.container = g.container, t.pod_uid IS NULL)
-        AND (t.ts_ns, t.seq) > (g.ts_ns, g.seq)
-    GROUP BY g.node, g.seq
-)
-
 SELECT
     g.node,
     g.seq,
     g.ts,
     g.body ->> 'namespace' AS namespace,
     g.body ->> 'pod' AS pod,
-    g.pod_uid,
-    g.container,
+    g.body ->> 'pod_uid' AS pod_uid,
+    g.body ->> 'container' AS container,
     g.body ->> 'cpu_set' AS cpu_set,
     (g.body ->> 'requested')::INTEGER AS requested,
     (g.body -> 'numa_nodes')::INTEGER[] AS numa_nodes,
     g.body ->> 'default_cpu_set' AS shared_pool,
     g.body ->> 'told_by' AS told_by,
-    ends.ts AS released_ts
-FROM given AS g
-LEFT JOIN ends ON ends.node = g.node AND ends.seq = g.seq
+    (
+        SELECT min(t.ts)
+        FROM records AS t
+        WHERE t.kind IN ('cpumanager.CpusReleased', 'cpumanager.CpuManagerStarted')
+            AND t.node = g.node
+            AND (t.ts_ns, t.seq) > (g.ts_ns, g.seq)
+            AND (
+                t.body ->> 'restored' = 'false'
+                OR (
+                    t.body ->> 'pod_uid' = g.body ->> 'pod_uid'
+                    AND t.body ->> 'container' = g.body ->> 'container'
+                )
+            )
+    ) AS released_ts
+FROM records AS g
+WHERE g.kind = 'cpumanager.CpusAllocated'
 ORDER BY g.node, g.seq;

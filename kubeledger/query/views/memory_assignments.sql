@@ -15,57 +15,36 @@
 -- column told_by VARCHAR: `log`, or `state_file` when only `memory_manager_state` shows it, which was read later
 -- column released_ts TIMESTAMP: when it was given back, or a process began without a state file, UTC; NULL while it has it
 CREATE VIEW memory_assignments AS
-WITH given AS (
-    SELECT
-        node, seq, ts, ts_ns,
-        body ->> 'pod_uid' AS pod_uid,
-        body ->> 'container' AS container,
-        body
-    FROM records
-    WHERE kind = 'memorymanager.MemoryAllocated'
-),
-
-taken AS (
-    SELECT
-        node, seq, ts, ts_ns,
-        body ->> 'pod_uid' AS pod_uid,
-        body ->> 'container' AS container
-    FROM records
-    WHERE kind = 'memorymanager.MemoryReleased'
-        OR (kind = 'memorymanager.MemoryManagerStarted' AND body ->> 'restored' = 'false')
-),
-
-ends AS (
-    SELECT g.node, g.seq, min(t.ts) AS ts
-    FROM given AS g
-    JOIN taken AS t
-        ON t.node = g.node
-        AND coalesce(t.pod_uid = g.pod_uid AND t.container = g.container, t.pod_uid IS NULL)
-        AND (t.ts_ns, t.seq) > (g.ts_ns, g.seq)
-    GROUP BY g.node, g.seq
-),
-
-blocks AS (
-    SELECT node, seq, unnest((body -> 'blocks')::JSON[]) AS block
-    FROM given
-    WHERE json_type(body -> 'blocks') = 'ARRAY'
-)
-
 SELECT
     g.node,
     g.seq,
     g.ts,
     g.body ->> 'namespace' AS namespace,
     g.body ->> 'pod' AS pod,
-    g.pod_uid,
-    g.container,
-    b.block ->> 'type' AS type,
-    (b.block ->> 'size_bytes')::BIGINT AS size_bytes,
-    (b.block -> 'numa_nodes')::INTEGER[] AS numa_nodes,
+    g.body ->> 'pod_uid' AS pod_uid,
+    g.body ->> 'container' AS container,
+    block ->> 'type' AS type,
+    (block ->> 'size_bytes')::BIGINT AS size_bytes,
+    (block -> 'numa_nodes')::INTEGER[] AS numa_nodes,
     (g.body -> 'affinity')::INTEGER[] AS affinity,
     g.body ->> 'told_by' AS told_by,
-    ends.ts AS released_ts
-FROM given AS g
-LEFT JOIN blocks AS b ON b.node = g.node AND b.seq = g.seq
-LEFT JOIN ends ON ends.node = g.node AND ends.seq = g.seq
+    (
+        SELECT min(t.ts)
+        FROM records AS t
+        WHERE t.kind IN ('memorymanager.MemoryReleased', 'memorymanager.MemoryManagerStarted')
+            AND t.node = g.node
+            AND (t.ts_ns, t.seq) > (g.ts_ns, g.seq)
+            AND (
+                t.body ->> 'restored' = 'false'
+                OR (
+                    t.body ->> 'pod_uid' = g.body ->> 'pod_uid'
+                    AND t.body ->> 'container' = g.body ->> 'container'
+                )
+            )
+    ) AS released_ts
+FROM records AS g
+LEFT JOIN LATERAL unnest(
+    CASE WHEN json_type(g.body -> 'blocks') = 'ARRAY' THEN (g.body -> 'blocks')::JSON[] END
+) AS blocks(block) ON true
+WHERE g.kind = 'memorymanager.MemoryAllocated'
 ORDER BY g.node, g.seq, type;
