@@ -49,6 +49,7 @@ class Bench:
         self.capacities = Capacities()
         self.docket = Docket()
         self.kubelet_seq: int | None = None
+        self._pid: int | None = None
         self.profile: KubeletProfile | None = None
         self.version_text: str | None = None
         self._recorded_version: str | None = None
@@ -61,6 +62,9 @@ class Bench:
         if dispute is not None:
             self.docket.add(dispute)
         if isinstance(body, KubeletStarted):
+            if None not in (self._pid, body.pid) and body.pid != self._pid:
+                self.settings.another_process()
+            self._pid = body.pid
             self.kubelet_seq = record.seq
             self._use_version(body.kubelet_version)
         elif isinstance(body, SettingsObserved):

@@ -9,7 +9,7 @@ from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
 from kubeledger.ledger.records import FindingReported, RecordsDropped
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, LogThinned, NodeObserved
+from kubeledger.node.records import KubeletStarted, LogThinned, NodeObserved, SettingsObserved
 from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
 from kubeledger.verify.bench import Bench
@@ -107,6 +107,7 @@ def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee
         NodeObserved,
         PodListed,
         RecordsDropped,
+        SettingsObserved,
         *LostRecords.KINDS,
         *UntoldPods.KINDS,
     )
@@ -117,6 +118,8 @@ def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee
             bench.recorded_pods.note(told.seq, told.ts_ns, told.body)
         if isinstance(record.body, PodListed):
             bench.pods.note(record.seq, record.ts_ns, record.body)
+        if isinstance(record.body, SettingsObserved):
+            bench.settings.note(record.body)
         bench.losses.note(record)
         bench.capacities.note(record)
         for foresee in foresees.get(type(record.body), ()):

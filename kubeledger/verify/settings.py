@@ -35,8 +35,22 @@ class Settings:
         self.variant = variant
         self.seq: int | None = None
         self.disputed: frozenset[str] = frozenset()
+        self._first: dict[str, str] = {}
+        self._differing: set[str] = set()
         self._recorded: dict[str, Any] = {}
         self._values: dict[str, Any] = dict(variant.settings)
+
+    def note(self, body: SettingsObserved) -> None:
+        """First reading: which settings processes tell differently."""
+        for name, setting in body.settings.items():
+            if self._first.setdefault(name, setting.value) != setting.value:
+                self._differing.add(name)
+
+    def another_process(self) -> None:
+        """Until it tells what it runs with, only what all processes tell alike is known of it."""
+        alike = {n: value for n, value in self._recorded.items() if n not in self._differing}
+        self._recorded = alike
+        self._apply_variant()
 
     def observe(self, seq: int, body: SettingsObserved) -> None:
         """Take in what a kubelet process runs with."""
@@ -44,6 +58,10 @@ class Settings:
         self.seq = seq
         self.disputed = frozenset(conflict.partition(":")[0] for conflict in body.conflicts)
         self._recorded = recorded
+        self._apply_variant()
+
+    def _apply_variant(self) -> None:
+        recorded = self._recorded
         self._values = {**recorded, **self.variant.settings}
         for name, entries in self.variant.entries.items():
             own = recorded.get(name)

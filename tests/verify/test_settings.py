@@ -128,3 +128,26 @@ def test_the_tally() -> None:
     assert dict(tally.by_kind["a"]) == {"match": 2, "impossible": 1}
     assert dict(tally.missing) == {"x": 2, "y": 1}
     assert tally.contradictions == 1
+
+
+def test_a_process_that_tells_nothing_inherits_only_what_all_tell() -> None:
+    """Each reads its files anew; a report about the same process changes nothing."""
+
+    def started(pid: int) -> KubeletStarted:
+        return KubeletStarted(pid=pid, kubelet_version="1.30.1", version_source="log")
+
+    told = observed(maxPods=5, podPidsLimit=9), observed(maxPods=7, podPidsLimit=9)
+    records = scene(
+        (0, started(1)), (1, told[0]), (2, started(1)), (3, started(2)), (4, told[1]),
+        (5, started(3)),
+    )  # fmt: skip
+    bench = Bench()
+    for body in told:
+        bench.settings.note(body)
+    seen = []
+    for record in records:
+        bench.observe(record)
+        seen.append((bench.settings.get("maxPods"), bench.settings.get("podPidsLimit")))
+    assert seen == [
+        (UNKNOWN, UNKNOWN), (5, 9), (5, 9), (UNKNOWN, 9), (7, 9), (UNKNOWN, 9),
+    ]  # fmt: skip
