@@ -151,9 +151,15 @@ def _gaps(part: GapReport, stream: TextIO) -> None:
 
 def _lost(lost: LostLines) -> str:
     names = ", ".join(f"{count} x {name}" for name, count in sorted(lost.beats.items()))
+    found = []
+    if lost.missing:
+        found.append(f"{lost.missing} of {lost.expected} beats are missing ({names})")
+    if lost.cut:
+        where = "" if lost.cut_at is None else f" at a length of {lost.cut_at}"
+        found.append(f"{lost.cut} lines are cut{where}")
     return (
-        f"{_span(lost.from_ts_ns, lost.to_ts_ns)}: {lost.missing} of {lost.expected} beats are"
-        f" missing ({names}); any other line may be missing, too (record {lost.seq})"
+        f"{_span(lost.from_ts_ns, lost.to_ts_ns)}: {' and '.join(found)};"
+        f" any other line may be missing, too (record {lost.seq})"
     )
 
 

@@ -94,11 +94,12 @@ class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LostLines(msgspec.Struct, frozen=True, kw_only=True):
-    """Single lines are missing while the log goes on, as the import saw by its beats.
+    """Single lines are missing while the log goes on, as the import saw by its beats, or cut.
 
     Attributes:
         seq: the record that tells of it.
         missing, expected: beats of its kubelet process; ``beats`` the missing ones by name.
+        cut: lines that were cut; ``cut_at`` the length at which all were.
     """
 
     from_ts_ns: int
@@ -107,6 +108,8 @@ class LostLines(msgspec.Struct, frozen=True, kw_only=True):
     missing: int
     expected: int
     beats: dict[str, int]
+    cut: int = 0
+    cut_at: int | None = None
 
 
 class BeatCount(msgspec.Struct, kw_only=True):
@@ -305,6 +308,8 @@ def _lost_lines(seq: int, body: LogThinned) -> LostLines:
         missing=body.beats_missing,
         expected=body.beats_expected,
         beats=body.beats,
+        cut=body.lines_cut,
+        cut_at=body.cut_at,
     )
 
 

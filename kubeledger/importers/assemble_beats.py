@@ -1,15 +1,20 @@
-"""Lines that a log lost among others, told by the beats that are missing."""
+"""Lines that a log lost among others, told by the beats that are missing; and lines it cut."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
-from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.importers.assembler import (
+    Assembler,
+    FreeTextHandler,
+    ItemHandler,
+    StructuredHandler,
+)
 from kubeledger.importers.beat_grid import EvictionBeat, HousekeepingBeat
 from kubeledger.importers.context import BundleContext
 from kubeledger.importers.facts import Fact, Facts
-from kubeledger.importers.items import LogLine
+from kubeledger.importers.items import CutLine, Item, LogLine
 from kubeledger.node.records import LogThinned
 
 __all__ = ["BeatAssembler"]
@@ -29,7 +34,13 @@ class BeatAssembler(Assembler):
         self._pid: int | None = None
         self._begin_process()
 
+    def items(self) -> Mapping[type, ItemHandler]:
+        """Lines that were cut."""
+        return {CutLine: self._cut}
+
     def _begin_process(self) -> None:
+        self._cuts: list[CutLine] = []
+        self._lines_cut = 0
         self._housekeeping = HousekeepingBeat()
         self._eviction = EvictionBeat()
 
@@ -75,6 +86,14 @@ class BeatAssembler(Assembler):
             return ()
         return self._starting(line)
 
+    def _cut(self, cut: Item) -> Facts:
+        assert isinstance(cut, CutLine)
+        facts = self._same_process(cut.line) if cut.line.pid is not None else ()
+        self._lines_cut += 1
+        self._cuts[1:] = [cut] if self._cuts else []
+        self._cuts = self._cuts or [cut]
+        return facts
+
     def _begin(self, line: LogLine) -> Facts:
         facts = self._same_process(line)
         self._housekeeping.begin(line)
@@ -107,15 +126,20 @@ class BeatAssembler(Assembler):
             "eviction manager": self._eviction.rounds,
         }
         shown = [missing for missing in found.values() if missing.is_shown and missing.count]
-        if not shown:
+        if not shown and not self._cuts:
             return ()
-        told = {name: missing for name, missing in found.items() if missing.count}
+        told = {name: missing for name, missing in found.items() if missing.count and shown}
+        times = [(missing.from_ts_ns, missing.to_ts_ns) for missing in told.values()]
+        times += [(cut.ts_ns, cut.ts_ns) for cut in self._cuts]
         body = LogThinned(
-            from_ts_ns=min(missing.from_ts_ns for missing in told.values()),
-            to_ts_ns=max(missing.to_ts_ns for missing in told.values()),
+            from_ts_ns=min(first_ns for first_ns, _ in times),
+            to_ts_ns=max(last_ns for _, last_ns in times),
             beats_expected=sum(missing.expected for missing in found.values()),
             beats_missing=sum(missing.count for missing in told.values()),
             beats={name: missing.count for name, missing in told.items()},
+            lines_cut=self._lines_cut,
+            cut_at=self._cuts[0].cut_at if self._cuts else None,
         )
         evidence = [piece for missing in shown for piece in missing.evidence]
+        evidence += [cut.evidence for cut in self._cuts]
         return (Fact(ts_ns, body, tuple(dict.fromkeys(evidence))),)

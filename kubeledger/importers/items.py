@@ -18,6 +18,7 @@ __all__ = [
     "CgroupFiles",
     "Checkpoint",
     "CpuManagerState",
+    "CutLine",
     "Item",
     "KernelReport",
     "KernelReports",
@@ -65,6 +66,27 @@ class LogLine(msgspec.Struct):
     def evidence(self) -> Evidence:
         """Where this entry stands."""
         return Evidence(file=self.source, line=self.line, offset=self.offset, text=self.text[:4096])
+
+
+class CutLine(msgspec.Struct):
+    """A line was cut of which an entry was read, or would have been.
+
+    Attributes:
+        cut_at: length at which all longer lines of the log were cut; None: at none.
+    """
+
+    line: LogLine
+    cut_at: int | None
+
+    @property
+    def evidence(self) -> Evidence:
+        """Where the line stands."""
+        return self.line.evidence
+
+    @property
+    def ts_ns(self) -> int:
+        """Its time."""
+        return self.line.ts_ns
 
 
 class PodList(msgspec.Struct):
@@ -252,6 +274,7 @@ class KernelReports(msgspec.Struct):
 
 Item = (
     LogLine
+    | CutLine
     | PodList
     | Checkpoint
     | CpuManagerState

@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from kubeledger.importers.account import Account
+from kubeledger.importers.cut_lines import NOT_CUT, LineEnds
+from kubeledger.importers.items import LogLine
 from kubeledger.importers.klog_entries import NEVER, EntryReader
 from kubeledger.importers.klog_forms import Place, json_stamp
 from kubeledger.importers.klog_lines import OTHER_PROGRAM, LineCutter, is_bare_log
@@ -50,9 +52,18 @@ class KlogReader(EntryReader):
         router: Router,
         clock: Clock,
         place: Callable[[int, int], tuple[int, int]] | None = None,
+        ends: LineEnds = NOT_CUT,
     ) -> None:
-        """Nothing is read yet; ``place`` is that of the source, where its lines are reordered."""
-        super().__init__(account, router, clock)
+        """Nothing is read yet.
+
+        Args:
+            account: where each line goes.
+            router: who asks for which lines.
+            clock: shared by the logs of a node.
+            place: that of the source, where its lines are reordered.
+            ends: how its lines end.
+        """
+        super().__init__(account, router, clock, ends)
         self._place = place
         self.cutter = LineCutter()
         self._repeats = Repeats()
@@ -78,6 +89,11 @@ class KlogReader(EntryReader):
         yield from self._take()
         self.account.lines = number - self._others
         yield from self.account.drain(self._ts_ns)
+
+    def _cut(self, line: LogLine) -> None:
+        """As above; where the log ends inside its last line nothing is lost before its end."""
+        if self.cutter.stats.ends_with_newline:
+            super()._cut(line)
 
     def _batch(
         self, lines: list[bytes], lengths: list[int], number: int, offset: int

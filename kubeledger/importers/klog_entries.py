@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 
 from kubeledger.importers.account import Account, shape_of
-from kubeledger.importers.items import LogLine
+from kubeledger.importers.cut_lines import CutValues, LineEnds, begins_entry
+from kubeledger.importers.items import CutLine, LogLine
+from kubeledger.importers.klog_ends import EntryEnds, unknown_shape
 from kubeledger.importers.klog_forms import (
     Place,
     json_keys,
@@ -30,7 +32,7 @@ from kubeledger.importers.klog_outputs import (
 )
 from kubeledger.importers.klog_prefix import HEADER, JSON_START
 from kubeledger.importers.klog_time import Clock, exact_json_ns
-from kubeledger.importers.klog_values import normal_message, split_structured, text_values
+from kubeledger.importers.klog_values import normal_message, split_structured
 from kubeledger.importers.last_words import FATAL, is_last_words, last_line
 from kubeledger.importers.multiline import (
     block_line,
@@ -40,7 +42,7 @@ from kubeledger.importers.multiline import (
 )
 from kubeledger.importers.other_programs import begins_kubelet, begins_other_program, is_neighbour
 from kubeledger.importers.router import PREFIX_LENGTH, Call, Route, Router, Verdict
-from kubeledger.importers.sent_events import OCCURRED, SENT_BEGIN, SentEvents
+from kubeledger.importers.sent_events import OCCURRED, SentEvents
 from kubeledger.machine import Evidence
 
 __all__ = ["NEVER", "EntryReader"]
@@ -62,8 +64,9 @@ class EntryReader:
         account: where each line went.
     """
 
-    def __init__(self, account: Account, router: Router, clock: Clock) -> None:
+    def __init__(self, account: Account, router: Router, clock: Clock, ends: LineEnds) -> None:
         self.account = account
+        self._ends = EntryEnds(ends)
         self._source = account.file
         self._router = router
         self._clock = clock
@@ -136,6 +139,7 @@ class EntryReader:
         else:
             line.message, rest = parts
             self._structured(line, rest, message_key(place.body))
+        self._ends.note(self._pending, place)
         return True
 
     def _is_kubelets(self, line: LogLine, body: bytes) -> bool:
@@ -266,21 +270,21 @@ class EntryReader:
             return
         line = pending.line
         if pending.calls is not None:
-            try:
-                if pending.rest is not None:
-                    line.values = text_values(pending.whole(pending.rest))
-            except ValueError:  # it was cut: what is left of it is not judged
-                shape = shape_of(line.file, line.message, True)
-                self._out.append(self.account.misread(shape, line.line, line.evidence, line.ts_ns))
-            else:
-                self._hand_on(line, pending.calls)
+            if pending.rest is not None:
+                line.values = self._ends.values(pending, pending.rest)
+                if isinstance(line.values, CutValues) and line.values.untold is None:
+                    self._cut(line)
+            self._hand_on(line, pending.calls)
             return
         line.message = normal_message(pending.whole(line.message))
         if line.severity == "F":
             route = self._router.structured("", FATAL)
         else:
             route = self._router.free_text(line.file, line.message)
-        if (
+        if line.severity != "F" and route is not _NOISE and self._ends.is_cut(pending, route):
+            self._cut(line)
+            route = _UNKNOWN
+        elif (
             pending.key is not None
             and route in (_NOISE, _UNDERSTOOD)
             and self._router.may_remember(line.file, line.message)
@@ -296,15 +300,15 @@ class EntryReader:
         else:
             self._count(route, 1 + len(pending.numbers))
 
+    def _cut(self, line: LogLine) -> None:
+        """Tell of a line that was cut."""
+        self._out.append(CutLine(line, self._ends.ends.cut_at))
+
     def _hand_on(self, line: LogLine, calls: tuple[Call, ...]) -> None:
         """An entry for its handlers; an event that was not sent, for those of events."""
-        if line.message == OCCURRED:
-            self._events.logged(line)
-        elif line.file == "event.go" and line.message.startswith(SENT_BEGIN):
-            text = line.message if line.values is None else str(line.values.get("event", ""))
+        if self._events.take(line):
             route = self._router.structured(line.file, OCCURRED)
-            if self._events.read(line, text) and isinstance(route, tuple):
-                calls = route
+            calls = route if isinstance(route, tuple) else calls
         self._out.append(LogEntry(line, calls))
 
     def _repeated(self, place: Place) -> None:
@@ -314,7 +318,7 @@ class EntryReader:
             line: LogLine | None = text_line(place, header, self._ts_ns, self._source)
         else:
             line = json_line(place, self._ts_ns, self._source)
-        shape = None if line is None else self._unknown_shape(line)
+        shape = None if line is None else unknown_shape(self._router, line)
         if line is None or shape is None:
             self.account.repeated += 1
             self.account.noise += 1
@@ -322,17 +326,6 @@ class EntryReader:
         kind = self._tail_kind
         self._reject(shape, place.number, line.evidence)
         self._tail_kind = kind
-
-    def _unknown_shape(self, line: LogLine) -> str | None:
-        """Shape of a line that nobody understands; None for others."""
-        parts = split_structured(line.message) if line.values is None else None
-        message = parts[0] if parts is not None else line.message
-        structured = parts is not None or bool(line.values) or self._router.is_structured(message)
-        if structured:
-            route = self._router.structured(line.file, message)
-        else:
-            route = self._router.free_text(line.file, normal_message(message))
-        return shape_of(line.file, message, structured) if route is _UNKNOWN else None
 
     # --- lines without a header -------------------------------------------------------
 
@@ -354,6 +347,7 @@ class EntryReader:
     def _append(self, place: Place, body: bytes) -> None:
         """One more line of the entry above."""
         pending = self._pending
+        self._ends.note(pending, place)
         if pending is not None:
             pending.append(place.number, body)
             if pending.calls is not None:
@@ -369,18 +363,21 @@ class EntryReader:
         foreign = bool(self._wrapped) and tag != self._tag
         blank = not text.strip()
         known = (tag != self._tag and is_neighbour(tag)) or (not blank and self._router.plain(text))
+        is_cut = not known and begins_entry(place.body)
         if is_last_words(text, tag, self._tag):
             self._flush()
             self._pending = PendingEntry(
                 last_line(place, self._ts_ns, self._pid, self._source), None
             )
-        elif not foreign and not known and self._may_continue():
+        elif not foreign and not known and not is_cut and self._may_continue():
             self._append(place, place.body)
         elif known or blank:
             kind = self._tail_kind
             self._count(_NOISE)
             self._tail_kind = kind
         else:
+            if is_cut:
+                self._cut(plain_evidence_line(place, self._ts_ns, self._source))
             self._reject_plain(place, shape_of("", text, False))
 
     def _may_continue(self) -> bool:

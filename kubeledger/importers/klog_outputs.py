@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.importers.facts import Fact
-from kubeledger.importers.items import LogLine
+from kubeledger.importers.items import CutLine, LogLine
 from kubeledger.importers.klog_time import Doubt
 from kubeledger.importers.router import Call
 
@@ -51,7 +51,7 @@ class WrongStamp(msgspec.Struct):
     doubt: Doubt
 
 
-Ordered = LogEntry | NewProcess | ClockStep | Fact
+Ordered = LogEntry | NewProcess | ClockStep | CutLine | Fact
 """What comes of a log in the end; facts are those about lines that nobody understands."""
 LogOutput = Ordered | WrongStamp
 """What the reader hands on."""
@@ -65,6 +65,7 @@ class PendingEntry(msgspec.Struct):
         rest: what follows the message of a structured text line; None for JSON.
         key: what a verdict on a free-text entry may be remembered by.
         continuation: its further lines; ``numbers`` where they stand, ``kept`` their bytes.
+        cut: one of its lines was cut.
     """
 
     line: LogLine
@@ -74,6 +75,7 @@ class PendingEntry(msgspec.Struct):
     continuation: list[str] = []
     numbers: list[int] = []
     kept: int = 0
+    cut: bool = False
 
     def append(self, number: int, body: bytes) -> None:
         """One more line of the entry, without its carrier's prefix."""

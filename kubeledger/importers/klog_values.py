@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 
+from kubeledger.importers.cut_lines import CutValues
 from kubeledger.units import NS_PER_S, format_ts
 
 __all__ = [
@@ -107,42 +109,73 @@ def split_structured(text: str) -> tuple[str, str] | None:
     return normal_message(unquote(match[1])), rest
 
 
-def text_values(rest: str) -> dict[str, Any]:
+def text_values(rest: str, *, cut: bool = False, torn: bool = False) -> dict[str, Any]:
     """Key -> value of what follows the message of a structured text line.
 
-    Raises:
-        ValueError: a quoted value has no end: the line was cut, and nobody knows what it told.
+    Args:
+        rest: of the line, and the lines that go on with it.
+        cut: it was cut, so that a bare value at its end may be half of it.
+        torn: it may have been cut.
+
+    Returns:
+        The values; ``CutValues`` without those that are not whole where the line was cut, as
+        one shows by itself that ends in a quoted text, a list, an object or a key.
     """
     values: dict[str, Any] = {}
+    last, open_end, doubtful = "", False, set[str]()
     position = 0
     while True:
         if pair := _PAIR.match(rest, position):
-            key, quoted, bare = pair.groups()
+            last, quoted, bare = pair.groups()
+            open_end = quoted is None
             if quoted is None:
                 quoted = _bare(bare)
             elif "\\" in quoted or quoted[-1:] == "\n":
                 quoted = normal_message(unquote(quoted))
-            values[key] = quoted
+            values[last] = quoted
             position = pair.end()
         elif head := _KEY.match(rest, position):
-            values[head[1]], position = _value(rest, head.end())
+            last = head[1]
+            value = _value(rest, head.end())
+            # What begins as JSON and is none has its end elsewhere than it seems.
+            is_json = rest.startswith('{"', head.end())
+            if value is None or ((cut or torn) and is_json and isinstance(value[0], str)):
+                return _cut_values(values)
+            values[last], position, open_end = value
+            if rest[head.end() : head.end() + 1] == "<":
+                doubtful.add(last)
         else:
-            return values
+            break
+    if rest[position:].strip():
+        return _cut_values(values)
+    if cut and open_end:
+        values.pop(last, None)
+    if cut:
+        return _cut_values(values)
+    if torn and open_end:
+        doubtful.add(last)
+    return _cut_values(values, doubtful) if torn and doubtful else values
 
 
-def _value(text: str, start: int) -> tuple[Any, int]:
+def _cut_values(values: dict[str, Any], untold: Collection[str] | None = None) -> CutValues:
+    found = CutValues({key: value for key, value in values.items() if key not in (untold or ())})
+    found.untold = frozenset(untold) if untold is not None else None
+    return found
+
+
+def _value(text: str, start: int) -> tuple[Any, int, bool] | None:
+    """A value, its end, and whether it may go on there; None: its end is not in the text."""
     first = text[start : start + 1]
     if first == '"':
         quoted = _QUOTED.match(text, start)
-        if quoted is not None:
-            return normal_message(unquote(quoted[1])), quoted.end()
-        raise ValueError("a quoted value has no end")
+        return quoted and (normal_message(unquote(quoted[1])), quoted.end(), False)
     if first == "<" and text[start + 1 : start + 2] in ("", "\n"):
-        return _block(text, start + 2)
+        value, end = _block(text, start + 2)
+        return value, end, text[end - 1 : end] != ">"
     if first in ("{", "["):
         return _bracketed(text, start)
     end = _bare_end(text, start)
-    return _bare(text[start:end]), end
+    return None if end == start == len(text) else (_bare(text[start:end]), end, True)
 
 
 def closes_block(line: str) -> bool:
@@ -181,19 +214,22 @@ def _joined(lines: list[str]) -> str | None:
     return "\n".join(lines) if lines else None
 
 
-def _bracketed(text: str, start: int) -> tuple[Any, int]:
+def _bracketed(text: str, start: int) -> tuple[Any, int, bool] | None:
     try:
         value, end = _DECODER.raw_decode(text, start)
         if end == len(text) or text[end] in " \n":
-            return _normal(value), end
+            return _normal(value), end, False
     except (ValueError, RecursionError):
         pass
-    end = _balanced_end(text, start)
-    return text[start:end], end
+    balanced = _balanced_end(text, start)
+    end = balanced or _bare_end(text, start)
+    if balanced is None and end == len(text):
+        return None
+    return text[start:end], end, True
 
 
-def _balanced_end(text: str, start: int) -> int:
-    """End of Go's ``%v`` of a struct, map or list; the end of a bare value if unbalanced."""
+def _balanced_end(text: str, start: int) -> int | None:
+    """End of Go's ``%v`` of a struct, map or list; None if unbalanced."""
     closers: list[str] = []
     for position in range(start, len(text)):
         letter = text[position]
@@ -203,7 +239,7 @@ def _balanced_end(text: str, start: int) -> int:
             closers.pop()
             if not closers:
                 return _bare_end(text, position + 1)
-    return _bare_end(text, start)
+    return None
 
 
 def _bare_end(text: str, start: int) -> int:

@@ -19,6 +19,7 @@ import msgspec
 
 from kubeledger.importers.altered_ids import TELLING
 from kubeledger.importers.container_survey import NAMING, ContainerSurvey
+from kubeledger.importers.cut_lines import NOT_CUT, EndsSurvey, LineEnds
 from kubeledger.importers.fingerprint import version_of_callers
 from kubeledger.importers.klog_prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper, is_entry
 from kubeledger.importers.klog_time import exact_json_ns, stamp_ns
@@ -35,6 +36,7 @@ _SAMPLES = 3
 _LONGEST = 1 << 16
 _RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
 _SAMPLE_EVERY = 4096
+_ENDS = 1 << 17
 _SECOND = re.compile(
     rb"(?m:^)(?:[^\n]{0,200}? )??[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]"
     rb'|\{"ts":(\d{10})'
@@ -107,6 +109,7 @@ class LogSurvey(msgspec.Struct):
         goes_back: some entry is of an earlier second than one above it; looked for in a few
             lines of a hundred.
         writers: who wrote its entries.
+        ends: how its lines end, as some of each part of it do.
     """
 
     source: SourceFile
@@ -124,6 +127,7 @@ class LogSurvey(msgspec.Struct):
     containers: ContainerSurvey = msgspec.field(default_factory=ContainerSurvey)
     goes_back: bool = False
     writers: LogWriters = msgspec.field(default_factory=LogWriters)
+    ends: LineEnds = NOT_CUT
 
     def is_within(self, other: LogSurvey) -> bool:
         """Another log of the bundle holds this one's entries: the journal and its file."""
@@ -164,6 +168,7 @@ class _Look:
         self._tail = b""
         self._size = 0
         self._seen = dict.fromkeys(_OFTEN, 0)
+        self._ends = EndsSurvey()
         self._head = b""
         self._final = b""
 
@@ -183,10 +188,17 @@ class _Look:
                 self.survey.writers.look(lines)
                 self._search(lines, self._size - len(self._tail))
                 self._sample(lines)
+                self._ends.look(self._entries(lines))
                 self._last(lines)
             self._tail = window[end:][-_HEAD:]
             self._size += len(chunk)
             yield chunk
+
+    def _entries(self, window: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Some lines of a part of the log, raw and without a carrier's prefix."""
+        begin = window.find(b"\n", len(window) // 2) + 1
+        for line in window[begin : begin + _ENDS].split(b"\n")[:-1]:
+            yield line, self._body(line)
 
     def _sample(self, lines: bytes) -> None:
         """Look at a line now and then: do they go back in time?"""
@@ -205,6 +217,7 @@ class _Look:
             self.survey.writers.look(self._tail + b"\n")
             self._search(self._tail + b"\n", self._size - len(self._tail))
             self._last(self._tail)
+        self.survey.ends = self._ends.found()
         lines = self._head.split(b"\n")
         callers = []
         for line in lines:

@@ -11,12 +11,19 @@ from kubeledger.importers.account import Account, shape_of
 from kubeledger.importers.assembler import Assembler, ItemHandler
 from kubeledger.importers.bundle import Finding
 from kubeledger.importers.coverage import Coverage
+from kubeledger.importers.cut_lines import CutLineError
 from kubeledger.importers.documents import Document, LineCounts, read_document
 from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.items import Item, LogLine, NodeObject, PodList
 from kubeledger.importers.klog import KlogReader
 from kubeledger.importers.klog_lines import LineStats
-from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput, NewProcess, Ordered
+from kubeledger.importers.klog_outputs import (
+    ClockStep,
+    LogEntry,
+    LogOutput,
+    NewProcess,
+    Ordered,
+)
 from kubeledger.importers.klog_time import Clock
 from kubeledger.importers.log_survey import LogSurvey
 from kubeledger.importers.plan import Plan
@@ -237,7 +244,7 @@ class Pipeline:
             account = self._account(survey.source.name)
             source = survey.source
             place = source.place if isinstance(source, OrderedLines) else None
-            reader = KlogReader(account, self._router, clock, place)
+            reader = KlogReader(account, self._router, clock, place, survey.ends)
             overlap = overlap_of(survey, following) if following is not None else None
             end = survey.digests.size if overlap is None else overlap.offset
             yield from reader.read(self._counted(up_to(survey.source.chunks(), end)))
@@ -289,23 +296,25 @@ class Pipeline:
                 told = handler(line) if match is None else handler(line, match)  # type: ignore[call-arg]  # the match goes with the kind of handler
                 if told:
                     facts += told
+            except CutLineError:
+                facts += self._not_understood(line)
+                break
             except MALFORMED as error:
-                facts += self._malformed_line(line, error)
+                facts += self._not_understood(line)
+                message = f"line {line.line} cannot be read: {_in_words(error)}"
+                finding = Finding("malformed", line.source, message[:500])
+                facts.append(self._finding(finding, line.ts_ns, line.evidence))
                 break
         return facts
 
-    def _malformed_line(self, line: LogLine, error: Exception) -> Iterator[Fact]:
-        """A damaged line of a known message: not understood, and the import goes on."""
+    def _not_understood(self, line: LogLine) -> Iterator[Fact]:
+        """A damaged line of a known message: the import goes on."""
         account = self.accounts[line.source]
         account.understood -= 1
         shape = shape_of(line.file, line.message, line.values is not None)
         fact = account.reject(shape, line.line, line.evidence, line.ts_ns)
         if fact is not None:
             yield fact
-        message = f"line {line.line} cannot be read: {_in_words(error)}"
-        yield self._finding(
-            Finding("malformed", line.source, message[:500]), line.ts_ns, line.evidence
-        )
 
     def _item(self, item: Item) -> Iterator[Fact]:
         assert not isinstance(item, LogLine), "log lines come as entries"

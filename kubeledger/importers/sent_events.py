@@ -15,9 +15,11 @@ Such a line becomes the one that a more verbose log would have.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from kubeledger.importers.cut_lines import CutLineError
 from kubeledger.importers.goliteral import unquote_go
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.times import go_time
@@ -84,14 +86,23 @@ class SentEvents:
         self._are_logged = False
         self._told: dict[tuple[str, int], None] = {}
 
-    def logged(self, line: LogLine) -> None:
-        """The log tells events as they occur: what is sent of them later is no news.
+    def take(self, line: LogLine) -> bool:
+        """Take in an entry; True where it is one that was not sent, and became ``Event occurred``.
 
-        Controllers in the kubelet's process log theirs at any verbosity.
+        Where the log tells events as they occur, what is sent of them later is no news.
+        Controllers in the kubelet's process log theirs at any verbosity. Of an entry that
+        was cut it is not known.
         """
-        self._are_logged |= (line.values or {}).get("reason") in _KUBELETS
+        values = line.values or {}
+        with suppress(CutLineError):
+            if line.message == OCCURRED:
+                self._are_logged |= values.get("reason") in _KUBELETS
+            elif line.file == "event.go" and line.message.startswith(SENT_BEGIN):
+                text = line.message if line.values is None else str(values.get("event", ""))
+                return self._read(line, text)
+        return False
 
-    def read(self, line: LogLine, text: str) -> bool:
+    def _read(self, line: LogLine, text: str) -> bool:
         """Turn a line that holds an event into ``Event occurred``, at the time of the event.
 
         A line that comes more than a second after its event keeps its own time.

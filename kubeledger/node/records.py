@@ -134,16 +134,18 @@ class ClockStepped(Observation, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class LogThinned(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Single lines of a kubelet's log are missing while the log goes on.
+    """Single lines of a kubelet's log are missing, or their ends are, while the log goes on.
 
     Shown by lines that a kubelet repeats at a fixed period (beats), where more of them are
     missing than work that takes long explains. A time without any line is no such case.
 
     Attributes:
-        from_ts_ns, to_ts_ns: from the first missing beat to the last.
+        from_ts_ns, to_ts_ns: from the first missing beat or cut line to the last.
         beats_expected: beats that were due in the whole process, as its log goes.
         beats_missing: beats of those that are missing.
         beats: name of a beat -> how many of it are missing.
+        lines_cut: lines that would have been read, and were cut.
+        cut_at: length at which the log's lines were cut; None where they differ.
     """
 
     kind: ClassVar[str] = "node.LogThinned"
@@ -152,3 +154,5 @@ class LogThinned(Observation, frozen=True, kw_only=True, forbid_unknown_fields=T
     beats_expected: int
     beats_missing: int
     beats: dict[str, int] = {}
+    lines_cut: int = 0
+    cut_at: int | None = None

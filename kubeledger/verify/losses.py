@@ -106,12 +106,16 @@ class Losses:
 
     def _loss(self, seq: int, body: LogThinned) -> Loss:
         phrase = (
-            f"the lines that the log lost ({body.beats_missing} of {body.beats_expected} beats"
+            f"the ends of lines that were cut ({body.lines_cut} of those that are read)"
+            if body.lines_cut
+            else f"the lines that the log lost ({body.beats_missing} of {body.beats_expected} beats"
             " are missing)"
         )
-        if body.beats_missing < _FEW:
+        if 0 < body.beats_missing < _FEW:
             return Loss(from_ts_ns=None, to_ts_ns=None, seq=seq, phrase=phrase)
-        reach_ns = 3 * (body.to_ts_ns - body.from_ts_ns) // body.beats_missing
+        reach_ns = (
+            3 * (body.to_ts_ns - body.from_ts_ns) // max(1, body.beats_missing + body.lines_cut)
+        )
         end_ns = self._start_behind(body.to_ts_ns)
         return Loss(
             from_ts_ns=body.from_ts_ns - max(reach_ns, _BEFORE_NS),

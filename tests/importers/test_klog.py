@@ -12,8 +12,9 @@ import pytest
 from kubeledger.importers.account import Account
 from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
 from kubeledger.importers.context import BundleContext
+from kubeledger.importers.cut_lines import NOT_CUT, CutLineError, EndsSurvey, LineEnds
 from kubeledger.importers.facts import Fact, Facts
-from kubeledger.importers.items import LogLine
+from kubeledger.importers.items import CutLine, LogLine
 from kubeledger.importers.klog import KlogReader
 from kubeledger.importers.klog_lines import LINE_MAX
 from kubeledger.importers.klog_outputs import ClockStep, LogEntry, LogOutput, NewProcess, WrongStamp
@@ -48,10 +49,15 @@ class Listener(Assembler):
 class Log:
     """What reading a log gave."""
 
-    def __init__(self, data: bytes | str, cut: Callable[[bytes], Iterable[bytes]]) -> None:
+    def __init__(
+        self,
+        data: bytes | str,
+        cut: Callable[[bytes], Iterable[bytes]],
+        ends: LineEnds = NOT_CUT,
+    ) -> None:
         raw = data.encode() if isinstance(data, str) else data
         router = Router([Listener(BundleContext(node="n"))])
-        self.reader = KlogReader(Account("kubelet.log"), router, Clock(2026))
+        self.reader = KlogReader(Account("kubelet.log"), router, Clock(2026), ends=ends)
         self.out: list[LogOutput] = list(self.reader.read(cut(raw)))
         self.account = self.reader.account
 
@@ -507,13 +513,91 @@ def test_empty_log() -> None:
     assert Log(b"", whole).counts == (0, 0, 0, 0)
 
 
-def test_a_line_that_was_cut_inside_a_quoted_value_tells_nothing() -> None:
-    """What is left of the value would be taken for another one."""
+def cut_lines(log: Log) -> list[int]:
+    """Lines that are told to be cut."""
+    return [out.line.line for out in log.out if isinstance(out, CutLine)]
+
+
+def test_a_line_that_was_cut_tells_the_values_before_the_cut() -> None:
+    """What is left of the cut one would be taken for another."""
     later = PROBE.replace(".296376", ".296377")
-    log = Log(f"{PROBE}\n{PROBE[:-2]}\n{later}\n", whole)
-    assert [line.line for line in log.lines] == [1, 3]
-    account = log.account
-    assert (account.lines, account.understood, account.not_understood) == (3, 2, 1)
-    (told,) = [out.body for out in log.out if isinstance(out, Fact)]
-    assert isinstance(told, LinesNotUnderstood)
-    assert told.lines == (2,)
+    read = log(PROBE, PROBE[:-2], later)
+    assert [line.values for line in read.lines] == [
+        {"probeType": "Liveness", "pod": "ns/a", "output": "no"},
+        {"probeType": "Liveness", "pod": "ns/a"},
+        {"probeType": "Liveness", "pod": "ns/a", "output": "no"},
+    ]
+    values = read.lines[1].values
+    assert values is not None
+    with pytest.raises(CutLineError):
+        values.get("output")
+    assert cut_lines(read) == [2]
+
+
+@pytest.mark.parametrize("end", range(2, len(PROBE)))
+def test_a_line_that_was_cut_anywhere_goes_on_in_no_other(end: int) -> None:
+    """One that was cut in its header is none of the entry above, which is free text."""
+    above = f'W{HEAD} prober.go:107] Liveness probe for "a" failed'
+    read = log(above, PROBE[:end], NOISE)
+    (line,) = [line for line in read.lines if line.line == 1]
+    assert line.message == 'Liveness probe for "a" failed'
+    assert cut_lines(read) in ([2], [])
+
+
+def test_a_line_of_free_text_that_was_cut_is_not_understood() -> None:
+    """Its quoted text has no end."""
+    line = f'W{HEAD} prober.go:107] Liveness probe for "a'
+    read = log(line, NOISE)
+    assert (read.counts, cut_lines(read)) == ((2, 0, 1, 1), [1])
+
+
+def test_the_last_line_without_an_end_is_no_cut_one() -> None:
+    """The log ends there."""
+    assert cut_lines(Log(f"{NOISE}\n{PROBE[:-2]}", whole)) == []
+
+
+def test_all_lines_of_one_length_are_cut() -> None:
+    """As the survey saw of the log; of each the value at its end is not whole."""
+    ends = LineEnds(cut_at=len(PROBE))
+    short = PROBE.replace('"no"', "5")
+    read = Log(f"{PROBE[:-4]}5000\n{short}\n{NOISE}\n", whole, ends)
+    told = [line.values for line in read.lines]
+    assert told == [
+        {"probeType": "Liveness", "pod": "ns/a"},
+        {"probeType": "Liveness", "pod": "ns/a", "output": 5},
+    ]
+    assert cut_lines(read) == [1]
+
+
+def test_in_a_torn_log_a_value_at_the_end_is_not_believed() -> None:
+    """Nor that a line has no more keys than it shows, where others of its call have."""
+    bare = PROBE.replace('"no"', "5")
+    read = Log(f"{PROBE}\n{bare}\n{PROBE[:-12]}\n{NOISE}\n", whole, LineEnds(torn=True))
+    assert [line.values for line in read.lines] == [
+        {"probeType": "Liveness", "pod": "ns/a", "output": "no"},
+        {"probeType": "Liveness", "pod": "ns/a"},
+        {"probeType": "Liveness", "pod": "ns/a"},
+    ]
+    assert cut_lines(read) == [3]
+
+
+@pytest.mark.parametrize("prefix", ["", "Nov 21 02:52:41.296376 host kubelet[8337]: "])
+@pytest.mark.parametrize("length", [90, 120])
+def test_the_survey_finds_where_lines_are_cut(prefix: str, length: int) -> None:
+    """By their one length, with a carrier's prefix or behind it."""
+    long = [PROBE[:-1] + "x" * number + '"' for number in range(40)]
+    wholes = [(f"{prefix}{line}".encode(), line.encode()) for line in (NOISE, *long)]
+    assert survey(wholes) == LineEnds()
+    raws = [(raw[:length], raw[len(prefix) : length]) for raw, _ in wholes]
+    assert survey(raws) == LineEnds(length)
+    bodies = [(raw[: len(prefix) + length], body[:length]) for raw, body in wholes]
+    uneven = [(b"-" * (number % 3) + raw, body) for number, (raw, body) in enumerate(bodies)]
+    assert survey(uneven) == LineEnds(length, of_body=True)
+    assert survey([*wholes, (b"", long[7][:-4].encode())]) == LineEnds(torn=True)
+
+
+def survey(lines: list[tuple[bytes, bytes]]) -> LineEnds:
+    """What is found out of them."""
+    found = EndsSurvey()
+    found.look(lines)
+    return found.found()

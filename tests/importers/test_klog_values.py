@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeledger.importers.cut_lines import CutLineError, CutValues
 from kubeledger.importers.klog_values import (
     json_values,
     split_structured,
@@ -146,3 +147,20 @@ def test_text_and_json_agree(values: dict[str, Any]) -> None:
 def test_no_text_breaks_the_scanner(text: str) -> None:
     """Whatever stands in a line, values come out and nothing is raised."""
     assert isinstance(text_values(text), dict)
+
+
+@pytest.mark.parametrize(("rest", "values"), TEXT_ROWS)
+@pytest.mark.parametrize("how", [{"cut": True}, {"torn": True}])
+def test_a_line_that_was_cut_tells_whole_values_or_none(
+    rest: str, values: dict[str, Any], how: dict[str, bool]
+) -> None:
+    """Wherever it was cut; of others it does not even tell that they are not there."""
+    whole = rest.partition("\n")[0] if "cut" in how else rest
+    for end in range(len(whole)):
+        told = text_values(whole[:end], **how)
+        assert told.items() <= values.items(), rest[:end]
+        if "cut" in how:
+            assert isinstance(told, CutValues)
+            for key in {*values, "other"} - told.keys():
+                with pytest.raises(CutLineError):
+                    told.get(key)

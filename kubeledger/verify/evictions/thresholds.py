@@ -93,8 +93,8 @@ def judge_met(
     what = f"{claim.threshold_kind or ''} threshold of {claim.signal or claim.resource}".strip()
     value = "" if claim.threshold is None else f" of {claim.threshold}"
     why = f"no {what}{value} is set" + ("" if claim.observed is None else " that fits")
-    # Of which kind it was follows from lines of the rounds before, which may be lost.
-    of_any_kind = msgspec.structs.replace(claim, threshold_kind=None)
+    # Of which kind it was, and in which round, follows from lines that may be lost.
+    of_any_kind = msgspec.structs.replace(claim, threshold_kind=None, observed=None)
     certain = not any(
         of_any_kind.fits(each, rounds.latest(each.signal, ts_ns)) for each in rounds.thresholds
     )
