@@ -3,7 +3,8 @@
 There are two ways. The first, of kubelets before sidecars, finds the one init container to
 run. The walk, since 1.28, goes through all of them from the last to the first: what a later
 one says of the earlier ones holds, since an earlier one may have been removed by now. Both
-know the end of an init container only from the runtime's list.
+know the end of an init container only from the runtime's list, or, since 1.21, from an app
+container that runs.
 """
 
 from __future__ import annotations
@@ -100,6 +101,8 @@ def find_next_init_container_to_run(
     """
     inits = sync.pod.spec.init_containers or ()
     if not inits:
+        return None, None, True
+    if sync.facts.running_app_initialized and _any_app_container(sync, RUNNING):
         return None, None, True
     backwards = [(i, sync.status.find(inits[i].name)) for i in reversed(range(len(inits)))]
     for index, status in backwards:
@@ -239,8 +242,12 @@ def _app_containers_tell(sync: Sync) -> bool:
     """Whether an app container shows that the pod has been initialized."""
     if not sync.facts.exited_app_not_initialized:
         return has_any_regular_container_created(sync.pod, sync.status)
+    return _any_app_container(sync, CREATED, RUNNING)
+
+
+def _any_app_container(sync: Sync, *states: str) -> bool:
     found = (sync.status.find(container.name) for container in sync.pod.spec.containers or ())
-    return any(status is not None and status.state in (CREATED, RUNNING) for status in found)
+    return any(status is not None and status.state in states for status in found)
 
 
 def _runs_again(sync: Sync, container: Container, status: ContainerStatus) -> bool:

@@ -15,6 +15,7 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
     sandbox_only_for_work: bool
     success_needs_exit: bool
     ephemeral_containers: bool
+    running_app_initialized: bool
     oom_killed_init_failed: bool
     kill_reasons: bool
     init_walk: bool
@@ -66,6 +67,16 @@ FACTS: tuple[Fact, ...] = (
         since=23,
         says="Ephemeral containers are started, once.",
         source=f"{_MANAGER}; EphemeralContainers (on since 1.23, asked until 1.24)",
+        proof="source",
+    ),
+    Fact(
+        name="running_app_initialized",
+        since=21,
+        says="Outside of the walk, too, an app container that runs shows that the pod is "
+        "initialized; before, init containers that the runtime no longer lists, or whose last "
+        "run failed, are run again.",
+        source="kuberuntime_container.go findNextInitContainerToRun: v1.20.2 and v1.21.3 differ "
+        "(#96572)",
         proof="source",
     ),
     Fact(

@@ -66,6 +66,12 @@ EARLIER_FAILED = case(
     status("j", "running"),
 )
 ALL_GONE = case(pod(container(), initContainers=[sidecar("s")]), status("c0", "exited", 1))
+INIT_GONE = case(pod(container(), initContainers=[container("i")]), status("c0", "running"))
+INIT_FAILED = case(
+    pod(container(), initContainers=[container("i")], restartPolicy="Never"),
+    status("c0", "running"),
+    status("i", "exited", 1),
+)
 RULED = case(
     pod(
         container(
@@ -113,6 +119,8 @@ BOUNDARIES: list[tuple[str, str, dict[str, Any], str, object, object]] = [
         "",
         "Unknown",
     ),
+    ("1.20.15", "1.21.0", INIT_GONE, "initContainersToStart", [0], []),
+    ("1.20.15", "1.21.0", INIT_FAILED, "killPod", True, False),
     ("1.27.9", "1.28.0", SIDECAR_DIED, "initContainersToStart", [], [0]),
     ("1.28.1", "1.28.2", SIDECAR_DIED, "initContainersToStart", [0], []),
     ("1.28.9", "1.29.0", SIDECAR_DIED, "initContainersToStart", [], [0]),
