@@ -104,7 +104,14 @@ class EvictionRounds:
             if any(each.quantity == met.quantity for each in others):
                 del found[met]
         if len(found) != 1:
-            only = "pid.available" if resource == "pids" else None
+            # Up to 1.25 no message tells which of two thresholds of a signal it was.
+            signals = {met.signal for met in found}
+            seen = {amount_of(available) for available in found.values()}
+            only = signals.pop() if len(signals) == 1 else None
+            if only is None and resource == "pids":
+                only = "pid.available"
+            if observed is None and only is not None and len(seen) == 1:
+                observed = seen.pop()
             return Driver(only, threshold, observed)
         ((met, available),) = found.items()
         return Driver(
