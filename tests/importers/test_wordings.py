@@ -106,6 +106,19 @@ def test_the_threshold_behind_a_reclaim(version: str) -> None:
     assert told == ("memory", "memory.available", 100 << 20, 80 << 20)
 
 
+def test_two_thresholds_of_one_signal() -> None:
+    """Hard and soft are both met: up to 1.25 no message tells which of them it was."""
+    hard = _THRESHOLD["1.24.0"].format("thresholds - updated stats")
+    log = [
+        klog("10:00:00.1", "helpers.go", text) for text in (hard, hard.replace("100Mi", "200Mi"))
+    ]
+    attempt = '"Eviction manager: attempting to reclaim" resourceName=memory'
+    log.append(klog("10:00:00.2", "eviction_manager.go", attempt))
+    (body,) = of(tell(world("1.24.0"), log), ReclaimAttempted)
+    told = values(body, "signal", "threshold", "threshold_kind", "observed")
+    assert told == ("memory.available", None, None, 80 << 20)
+
+
 @pytest.mark.parametrize(
     "table",
     [
