@@ -242,6 +242,17 @@ def test_a_pod_without_a_running_container_may_go_first() -> None:
     assert found(idle).verdict == "match"
 
 
+@pytest.mark.parametrize(("said", "is_known"), [(LOW, False), (LOW + BIG_SAID, True)])
+def test_a_pod_whose_usage_the_kubelet_tells_had_statistics(said: str, is_known: bool) -> None:
+    """Though no container of it ran for long."""
+    records = scene_of(evicted("big", message=said))
+    young = [r for r in records if getattr(r.body, "container_id", None) != "id-big"]
+    one = found(young)
+    assert one.verdict == "match"
+    assert ("no statistics" not in one.about["pod/default/big"]) == is_known
+    assert ("no statistics" not in one.why) == is_known
+
+
 def test_a_critical_pod_is_passed_over() -> None:
     """And only a critical one."""
     ranked = reclaim("vital", "big", "small")
@@ -411,7 +422,10 @@ def test_a_limit_of_local_storage(signal: str, message: str, verdict: str) -> No
         observed=None, rank=None, message=message,
     )  # fmt: skip
     records = story((41, pod("full", **LIMITED)), (45, PodUsageObserved(pods=(row,))), (50, one))
-    assert found(records).verdict == verdict
+    finding = found(records)
+    assert finding.verdict == verdict
+    if verdict == "match":
+        assert "used 20Mi of local storage, more than its containers' limits of 10Mi" in finding.why
 
 
 def test_pressure_conditions_follow_from_thresholds_and_stay_for_a_while() -> None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kubeledger.errors import KubeledgerError
-from kubeledger.eviction.local_storage import excesses
+from kubeledger.eviction.local_storage import LocalStorageExcess, excesses
 from kubeledger.eviction.records import PodSpared, PodUsage, PodUsageObserved, RankedPod
 from kubeledger.eviction.signals import RESOURCE_OF, DiskLayout
 from kubeledger.eviction.summary import (
@@ -116,23 +116,38 @@ class PodUsages:
         layout: DiskLayout,
         unsure: Container[RankedPod] = (),
     ) -> list[Place]:
-        """The pods of a ranking for a signal; ``unsure`` may have had no statistics."""
+        """The pods of a ranking for a signal.
+
+        Those ``unsure`` may have had no statistics, unless the kubelet told of their usage.
+        """
+        resource = RESOURCE_OF[signal]
         return [
-            place.anywhere() if pod in unsure else place
+            place.anywhere()
+            if pod in unsure and self._told_of(pod, resource, ts_ns) is None
+            else place
             for pod in ranked
             for place in (self._place(ts_ns, pod, signal, layout),)
         ]
 
-    def exceeded(self, ts_ns: int, body: PodEvicted, pod: Pod, layout: DiskLayout) -> bool:
-        """Whether a reading around shows the pod above its limit of local storage."""
+    def excess(
+        self, ts_ns: int, body: PodEvicted, pod: Pod, layout: DiskLayout
+    ) -> tuple[LocalStorageExcess, int] | None:
+        """The pod's limit of local storage that the reading nearest shows exceeded, and its seq."""
         profile = self._bench.profile
         assert profile is not None
-        return any(
-            excess.limit == body.signal
-            for row in self._rows.get(key_of(body), ())
-            if abs(row.ts_ns - ts_ns) <= _STORAGE_NS
-            for excess in excesses(pod, _stats_of(row.usage), layout, profile)
-        )
+        rows = [r for r in self._rows.get(key_of(body), ()) if abs(r.ts_ns - ts_ns) <= _STORAGE_NS]
+        for row in sorted(rows, key=lambda each: abs(each.ts_ns - ts_ns)):
+            for excess in excesses(pod, _stats_of(row.usage), layout, profile):
+                if excess.limit == body.signal and body.message in (None, excess.message):
+                    return excess, row.seq
+        return None
+
+    def _told_of(self, who: RankedPod, resource: str, ts_ns: int) -> int | None:
+        """What the kubelet said just then that the pod's containers used."""
+        told = self._told.get(key_of(who))
+        if told is None or told[0] != resource or abs(told[1] - ts_ns) > NS_PER_S:
+            return None
+        return told[2]
 
     def _place(self, ts_ns: int, who: RankedPod, signal: str, layout: DiskLayout) -> Place:
         name, resource = f"{who.namespace}/{who.pod}", RESOURCE_OF[signal]
@@ -154,16 +169,19 @@ class PodUsages:
         except (KubeledgerError, QuantityError):
             return Place(name, pod, inputs)
         place = Place(name, pod, inputs, pod.spec.priority or 0, request, deducted)
+        told = self._told_of(who, resource, ts_ns)
+        if not samples and told is not None:
+            samples = [Sample(ts_ns, told)]
         if not samples:
             return place
         others = _of_containers(rows, ts_ns) if resource == "memory" else []
-        told = self._told.get(key_of(who))
-        if told is not None and told[0] == resource and abs(told[1] - ts_ns) <= NS_PER_S:
-            others.append(told[2])
+        if resource == "memory" and told is not None:
+            # Of a disk a message leaves out the pod's volumes.
+            others.append(told)
         sampled = resource == "memory"
         likely, possible = usage_at(samples, ts_ns, most, sampled=sampled, others=others)
         # Before the first sample there may have been no statistics: such pods go first.
-        known = samples[0].ts_ns <= ts_ns
+        known = samples[0].ts_ns <= ts_ns or told is not None
         return msgspec.structs.replace(place, likely=likely, possible=possible, known=known)
 
     def _samples(self, rows: list[_Row], pod: Pod, signal: str, layout: DiskLayout) -> list[Sample]:

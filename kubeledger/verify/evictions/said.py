@@ -8,6 +8,7 @@ from typing import Final
 
 from kubeledger.errors import KubeledgerError
 from kubeledger.eviction.decisions import eviction_override_s, grace_period_s
+from kubeledger.eviction.local_storage import LocalStorageExcess
 from kubeledger.eviction.messages import (
     container_limit_message,
     empty_dir_message,
@@ -15,7 +16,7 @@ from kubeledger.eviction.messages import (
     pressure_message,
 )
 from kubeledger.eviction.observations import SignalObservation
-from kubeledger.eviction.signals import RESOURCE_OF
+from kubeledger.eviction.signals import RESOURCE_OF, format_of
 from kubeledger.eviction.summary import (
     ContainerStats,
     FsStats,
@@ -154,9 +155,9 @@ def judge_limit(
     ts_ns: int,
     inputs: tuple[int, ...],
     *,
-    exceeded: bool,
+    excess: LocalStorageExcess | None,
 ) -> Judgement:
-    """Whether the pod has the limit, and can have exceeded it; ``exceeded`` by a sample around."""
+    """Whether the pod has the limit, and can have exceeded it; ``excess`` by a sample around."""
     limits = list(_limits(pod, profile))
     name = f"pod {body.namespace}/{body.pod}"
     if body.resource is not None or not any(
@@ -169,11 +170,24 @@ def judge_limit(
         has = "; ".join(said.strip() for _, said, _ in limits) or "it has none"
         why = f"{name} has no such limit of local storage: {has}"
         return same(False, why, inputs=inputs, certain=True)
-    if exceeded:
-        why = f"{name} used more local storage than it may, as samples show"
-        return same(True, why, inputs=inputs)
+    if excess is not None:
+        return same(True, _excess_says(excess, name), inputs=inputs)
     used = f"what {name} used of local storage at {format_ts(ts_ns)}"
     return open_to(used, denied=f"no sample shows that {name} exceeds its limit", inputs=inputs)
+
+
+def _excess_says(excess: LocalStorageExcess, pod: str) -> str:
+    """What exceeded its limit, with both amounts."""
+    used = Quantity.of(excess.used_bytes, format_of("ephemeral-storage"))
+    match excess.limit:
+        case "emptydirfs.limit":
+            said = f"volume {excess.name} of {pod} held {used}, more than its size limit of"
+        case "ephemeralpodfs.limit":
+            said = f"{pod} used {used} of local storage, more than its containers' limits of"
+        case "ephemeralcontainerfs.limit":
+            said = f"container {excess.name} of {pod} used {used} of local storage, more than its"
+            said += " limit of"
+    return f"{said} {excess.allowed}"
 
 
 def _limits(pod: Pod, profile: KubeletProfile) -> Iterator[tuple[str, str, int]]:

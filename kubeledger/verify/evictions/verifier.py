@@ -276,10 +276,15 @@ class EvictionVerifier(RuleVerifier):
             self.lacking(record, subject, missing)
             return
         if is_for_own_use(body):
-            exceeded = self._usages.exceeded(record.ts_ns, body, pod, self._manager.layout)
-            own = judge_limit(body, pod, profile, record.ts_ns, inputs, exceeded=exceeded)
             grace = judge_grace(body, pod, None, profile, settings, was_ending=was_ending)
-            self.conclude(record, subject, all_of([own, grace]))
+
+            def conclude_own() -> None:
+                found = self._usages.excess(record.ts_ns, body, pod, self._manager.layout)
+                excess, seqs = (None, inputs) if found is None else (found[0], (*inputs, found[1]))
+                own = judge_limit(body, pod, profile, record.ts_ns, seqs, excess=excess)
+                self.conclude(record, subject, all_of([own, grace]))
+
+            self._waiting.append((record.ts_ns + _LATER_NS, conclude_own))
             return
         cause = self._reclaim
         if cause is not None and record.cause != cause.record.seq:
