@@ -34,7 +34,7 @@ from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evictions.places import Place
-from kubeledger.verify.evictions.usage import Sample, usage_at
+from kubeledger.verify.evictions.usage import Bounds, Sample, usage_at
 
 __all__ = ["PodUsages", "key_of", "unsure"]
 
@@ -175,11 +175,11 @@ class PodUsages:
         if not samples:
             return place
         others = _of_containers(rows, ts_ns) if resource == "memory" else []
-        if resource == "memory" and told is not None:
-            # Of a disk a message leaves out the pod's volumes.
-            others.append(told)
         sampled = resource == "memory"
         likely, possible = usage_at(samples, ts_ns, most, sampled=sampled, others=others)
+        if told is not None and likely != possible:
+            # A pod uses what its containers do, and its sandbox and volumes besides.
+            likely = Bounds(max(likely.least, told), max(likely.most or 0, told))
         # Before the first sample there may have been no statistics: such pods go first.
         known = samples[0].ts_ns <= ts_ns or told is not None
         return msgspec.structs.replace(place, likely=likely, possible=possible, known=known)
