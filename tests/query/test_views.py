@@ -6,11 +6,16 @@ import io
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import kubeledger
+from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.cli.output import write_rows
+from kubeledger.lifecycle.records import PodListed
 from kubeledger.node.records import KubeletExited, KubeletStarted
+from kubeledger.oom.records import ProcessKilled
+from kubeledger.preemption.records import PreemptionFailed
 from kubeledger.prober.records import ProbeTicksFolded
 from kubeledger.query.api import Queryable, connect
 from kubeledger.query.views import load_views
@@ -141,6 +146,62 @@ def test_how_a_kubelet_ended(tmp_path: Path) -> None:
             (8, "error", "first", False),
             (9, None, None, True),
         ]
+
+
+def test_the_limit_that_ran_out_is_told_by_the_next_best_source(tmp_path: Path) -> None:
+    """The kernel, else the cgroup's files, the last before or the first after, else the spec."""
+    containers = [{"name": "c", "resources": {"limits": {"memory": "80Mi"}}}]
+    kill = ProcessKilled(
+        namespace="a", pod="p", pod_uid="u", container="c", container_id="1", cgroup="kubepods/pu",
+        reason="container_limit",
+    )  # fmt: skip
+    files = CgroupUpdated(
+        cgroup="kubepods/pu", level="pod", qos_class="Burstable", pod_uid="u", created=True,
+        changed=(), memory_limit_bytes=7 << 20,
+    )  # fmt: skip
+    unlimited = msgspec.structs.replace(
+        files, cgroup="none", memory_limit_bytes=9223372036854771712
+    )
+    listed = PodListed(
+        namespace="a", pod="p", pod_uid="u", listed_by="kubelet", annotations={},
+        spec={"containers": containers}, status=None,
+    )  # fmt: skip
+    story = Story("n")
+    for body in (
+        listed,
+        kill,
+        files,
+        unlimited,
+        msgspec.structs.replace(kill, cgroup="none"),
+        msgspec.structs.replace(kill, cgroup="none", reason="pod_limit"),
+        msgspec.structs.replace(kill, limit_bytes=3 << 20),
+    ):
+        story.add(body)
+    with connect(write_ledger(tmp_path, story.records)) as opened:
+        query = "SELECT limit_bytes >> 20, limit_source FROM oom_kills"
+        assert opened.sql(query).fetchall() == [
+            (7, "cgroup_files"),
+            (80, "spec"),
+            (None, None),
+            (3, "kernel"),
+        ]
+
+
+def test_what_no_victim_could_free(tmp_path: Path) -> None:
+    """As the error says; it is not what was missing."""
+    error = (
+        "no set of running pods found to reclaim resources: [(res: cpu, q: 5), (res: a/b, q: 1), ]"
+    )
+    story = Story("n")
+    story.add(
+        PreemptionFailed(
+            preemptor_namespace="a", preemptor_pod="p", preemptor_uid="u", insufficient=(),
+            error=error,
+        )
+    )  # fmt: skip
+    with connect(write_ledger(tmp_path, story.records)) as opened:
+        query = "SELECT insufficient, unmet FROM preemption_failures"
+        assert opened.sql(query).fetchall() == [(None, "cpu=5, a/b=1")]
 
 
 def test_verdicts_are_those_of_verify(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 -- title: Which containers ran out of memory, how often, and at which limit?
--- One row a container and limit. Kills of which only a status tells have no limit and no process.
+-- One row a container and limit. A kill without a kernel log has no process; its limit is of the cgroup's files or the spec.
 SELECT
     node,
     namespace || '/' || pod AS pod,

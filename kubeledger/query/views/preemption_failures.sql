@@ -6,7 +6,8 @@
 -- column namespace VARCHAR: namespace of the critical pod
 -- column pod VARCHAR: its name
 -- column pod_uid VARCHAR: its UID
--- column insufficient VARCHAR: what was missing, as `resource=amount` joined by `, ` (cpu in millicores, memory in bytes)
+-- column insufficient VARCHAR: what was missing, as `resource=amount` joined by `, ` (cpu in millicores, memory in bytes); NULL where no source tells, as in the kubelet's log
+-- column unmet VARCHAR: in the same form, what would be missing still with every pod gone that it may preempt, as the error says
 -- column error VARCHAR: the kubelet's error text
 CREATE VIEW preemption_failures AS
 SELECT
@@ -21,6 +22,16 @@ SELECT
         'string_agg',
         ', '
     ) AS insufficient,
+    nullif(
+        array_to_string(
+            list_transform(
+                regexp_extract_all(body ->> 'error', '\(res: [^,\s]+, q: -?\d+\)'),
+                lambda one: regexp_replace(one, '\(res: ([^,\s]+), q: (-?\d+)\)', '\1=\2')
+            ),
+            ', '
+        ),
+        ''
+    ) AS unmet,
     body ->> 'error' AS error
 FROM records
 WHERE kind = 'preemption.PreemptionFailed';
