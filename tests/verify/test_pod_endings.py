@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeledger.lifecycle.records import PodTerminating
-from tests.verify.life_scenes import Step, added, alone, killed, listed, started, verdicts
+from tests.verify.life_scenes import Step, added, alone, judged, killed, listed, started, verdicts
 
 __all__ = ["alone"]
 
@@ -47,6 +48,27 @@ def test_a_pod_that_is_stopped(
     steps += [] if told is None else [(10, told)]
     kill = killed(reason=reason, message="Stopping container app", grace_period_s=grace_s)
     assert verdicts(*steps, (10.1, kill)) == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("source", "again", "uid", "says"),
+    [
+        ("api", "ADD", "u-2", "the pod was deleted"),
+        ("file", "REMOVE", "u-2", "the static pod's manifest was removed"),
+        ("file", "ADD", "u-2", "the static pod's manifest was changed"),
+        ("file", "ADD", "u-1", "the static pod's manifest was changed"),
+    ],
+)
+def test_a_static_pod_whose_manifest_changed(source: str, again: str, uid: str, says: str) -> None:
+    """Another pod of the name, or the same UID again, comes in its place."""
+    gone, new = (msgspec.structs.replace(added(how), source=source) for how in ("REMOVE", again))
+    new = msgspec.structs.replace(new, pod_uid=uid)
+    kill = killed(reason="pod_deleted", message="Stopping container app", grace_period_s=30)
+    steps: list[Step] = [(1, listed()), (1.1, added()), (2, started("c1"))]
+    steps += [(10, gone), (10.0001, ending("removed", 30)), (10.0002, new), (10.1, kill)]
+    (finding, *_), _ = judged(*steps)
+    assert finding.verdict == "match"
+    assert says in finding.why
 
 
 @pytest.mark.parametrize(("hook", "verdict"), [(HOOKED, "match"), ({}, "impossible")])

@@ -251,6 +251,8 @@ class KillJudge:
                 seq = pod.deleted or seq
                 if seq is None and known is not None and (known.deleting or known.removed):
                     seq = ask.seq
+                if pod.manifest:
+                    told = f"the static pod's manifest was {pod.manifest}"
             elif seq is None and pod.ending is None:
                 return None, "", f"the records that show that {told}"
         elif body.reason == "spec_changed":

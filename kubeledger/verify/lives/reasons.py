@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final, Literal
 
 import msgspec
 
@@ -29,6 +30,8 @@ __all__ = ["RULE", "Ending", "Failure", "KillReasons", "PodReasons"]
 
 RULE = "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions"
 _ABSENT_AFTER_NS = 600 * NS_PER_S
+_STATIC: Final = ("file", "http")
+"""Sources of static pods' manifests."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -57,6 +60,8 @@ class PodReasons(msgspec.Struct):
         added: a config source gave the pod to this process.
         found_until_ns: so long a kill may be for a deletion that was there before this process,
             which found the pod; 0 for a pod that came later.
+        manifest: what became of a static pod's manifest: ``removed``, ``changed`` (another pod
+            of the name came in its place), or nothing.
     """
 
     added: bool = False
@@ -66,6 +71,7 @@ class PodReasons(msgspec.Struct):
     deleted: int | None = None
     updated: int | None = None
     ending: Ending | None = None
+    manifest: Literal["", "removed", "changed"] = ""
     failures: dict[tuple[str, ProbeType], Failure] = {}
     last_kill: dict[str, Record] = {}
 
@@ -83,6 +89,7 @@ class KillReasons:
         self._awaited: deque[tuple[int, str, str, ProbeType, Failure]] = deque()
         self._evictions: dict[str, int] = {}
         self._preempting: dict[str, int] = {}
+        self._removed: dict[tuple[str, str], str] = {}
         self.kubelet_began_again = False
         self._began_ns = 0
 
@@ -135,10 +142,17 @@ class KillReasons:
         """A config source told of the pod; ``runs``: its containers were seen before."""
         found = runs or key in self._pods or record.ts_ns - self._began_ns < _TAKING_OVER_NS
         pod = self.of(key)
+        name, is_static = (body.namespace, body.pod), body.source in _STATIC
+        if is_static and body.operation == "REMOVE":
+            pod.manifest, self._removed[name] = "removed", key
+        if is_static and body.operation == "ADD" and (old := self._removed.pop(name, None)):
+            self.of(old).manifest = "changed"
         if body.operation == "ADD":
             until_ns = record.ts_ns + _TAKING_OVER_NS if found else 0
             # Of a static pod that changed, the ADD may stand before the kills of the old one.
-            self._pods[key] = PodReasons(added=True, found_until_ns=until_ns, ending=pod.ending)
+            self._pods[key] = PodReasons(
+                added=True, found_until_ns=until_ns, ending=pod.ending, manifest=pod.manifest
+            )
         elif body.operation in ("DELETE", "REMOVE"):
             pod.deleted = pod.deleted or record.seq
         elif body.operation in ("UPDATE", "RECONCILE"):
