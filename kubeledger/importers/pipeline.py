@@ -26,6 +26,7 @@ from kubeledger.importers.klog_outputs import (
 )
 from kubeledger.importers.klog_time import Clock
 from kubeledger.importers.log_survey import LogSurvey
+from kubeledger.importers.newest_first import ReversedLines
 from kubeledger.importers.plan import Plan
 from kubeledger.importers.registry import assembler_types
 from kubeledger.importers.reorder import in_order
@@ -243,7 +244,7 @@ class Pipeline:
         for survey, following in zip_longest(timing.logs, timing.logs[1:]):
             account = self._account(survey.source.name)
             source = survey.source
-            place = source.place if isinstance(source, OrderedLines) else None
+            place = source.place if isinstance(source, OrderedLines | ReversedLines) else None
             reader = KlogReader(account, self._router, clock, place, survey.ends)
             overlap = overlap_of(survey, following) if following is not None else None
             end = survey.digests.size if overlap is None else overlap.offset

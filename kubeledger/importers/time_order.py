@@ -3,11 +3,12 @@
 A clock that was set back looks alike at first: stamps go back. But then the times before and after
 it overlap, or nothing joins them; parts that were moved fit together without an overlap, each where
 another one has its gap. Such a log is read in the order of time; where each line stands in the file
-is kept.
+is kept. One in which the newest line stands first is turned round.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from kubeledger.importers.klog_lines import LineCutter
 from kubeledger.importers.klog_prefix import HEADER, JSON_START, Unwrapper
 from kubeledger.importers.klog_time import exact_json_ns, stamp_ns
 from kubeledger.importers.log_survey import survey_log
+from kubeledger.importers.newest_first import ReversedLines, between
 from kubeledger.importers.sources import SourceFile
 from kubeledger.units import NS_PER_S
 
@@ -86,7 +88,7 @@ class OrderedLines(SourceFile):
             BadInputError: as ``SourceFile.chunks``.
         """
         for part in self._parts:
-            yield from _between(self._source.chunks(), part.offset, part.end)
+            yield from between(self._source.chunks(), part.offset, part.end)
             if part.end == self._open_end and part is not self._parts[-1]:
                 yield b"\n"
 
@@ -109,7 +111,11 @@ def put_in_order(bundle: Bundle) -> None:
     """
     for index, file in enumerate(bundle.files):
         survey = file.survey
-        if survey is None or not survey.goes_back or isinstance(file.source, OrderedLines):
+        if (
+            survey is None
+            or not survey.goes_back
+            or isinstance(file.source, OrderedLines | ReversedLines)
+        ):
             continue
         source = _ordered(file.source)
         if source is None:
@@ -119,7 +125,7 @@ def put_in_order(bundle: Bundle) -> None:
         bundle.findings.append(Finding("not_in_order", source.name, message))
 
 
-def _surveyed(file: FoundFile, source: OrderedLines) -> FoundFile:
+def _surveyed(file: FoundFile, source: OrderedLines | ReversedLines) -> FoundFile:
     survey = survey_log(source, [])
     survey.digests = file.digests
     survey.versions = [
@@ -129,10 +135,17 @@ def _surveyed(file: FoundFile, source: OrderedLines) -> FoundFile:
     return FoundFile(source, file.format, file.digests, survey)
 
 
-def _ordered(source: SourceFile) -> OrderedLines | None:
+def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
     """A log in the order of time; None where it is in order, or its parts do not fit together."""
-    cutter = LineCutter()
-    entries, lines = _entries(cutter, source)
+    cutter, begins = LineCutter(), array("Q")
+    found = _entries(cutter, source, begins)
+    lines = len(begins)
+    turned = _even(_without_wrap(found[::-1]))
+    if len(turned) > _SURE and len(_blocks(turned)) == 1 and turned[0].ts_ns < turned[-1].ts_ns:
+        return ReversedLines(
+            source, begins, cutter.stats.size + (not cutter.stats.ends_with_newline)
+        )
+    entries = _even(_without_wrap(found))
     blocks = _blocks(entries)
     if not 1 < len(blocks) <= _PARTS_MAX:
         return None
@@ -149,8 +162,8 @@ def _ordered(source: SourceFile) -> OrderedLines | None:
     return OrderedLines(source, parts, None if cutter.stats.ends_with_newline else size)
 
 
-def _entries(cutter: LineCutter, source: SourceFile) -> tuple[list[_Entry], int]:
-    """All entries with times that never go back by less than a step; and the number of lines."""
+def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list[_Entry]:
+    """All entries as they stand; ``begins`` is given the byte at which each line begins."""
     unwrapper = Unwrapper()
     entries: list[_Entry] = []
     offset = number = 0
@@ -160,9 +173,10 @@ def _entries(cutter: LineCutter, source: SourceFile) -> tuple[list[_Entry], int]
             ts_ns = _time_of(line if bare else unwrapper.unwrap(line).body)
             if ts_ns is not None:
                 entries.append(_Entry(ts_ns, offset, number))
+            begins.append(offset)
             offset += (lengths[index] if lengths else len(line)) + 1
             number += 1
-    return _even(_without_wrap(entries)), number
+    return entries
 
 
 def _time_of(body: bytes) -> int | None:
@@ -258,15 +272,3 @@ def _fit(entries: Sequence[_Entry], spans: Sequence[range]) -> bool:
         if gap_ns < -_RACE_NS or (moved and gap_ns > max(_LATE_NS, _SILENCES * silence_ns)):
             return False
     return True
-
-
-def _between(chunks: Iterable[bytes], begin: int, end: int) -> Iterator[bytes]:
-    """Bytes of a content from one place to another."""
-    position = 0
-    for chunk in chunks:
-        piece = chunk[max(begin - position, 0) : max(end - position, 0)]
-        if piece:
-            yield piece
-        position += len(chunk)
-        if position >= end:
-            return

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kubeledger.importers import newest_first as newest_first_logs
 from kubeledger.importers.api import import_sources
 from kubeledger.importers.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
@@ -73,13 +74,20 @@ def newest_first(lines: list[bytes]) -> list[bytes]:
     return [line for at in (4, 3, 2, 1, 0) for line in lines[at * fifth : (at + 1) * fifth]]
 
 
-@pytest.mark.parametrize("order", ["halves", "newest", 1, 2, 3])
+@pytest.mark.parametrize("order", ["halves", "newest", "turned", 1, 2, 3])
 def test_a_log_in_another_order_tells_the_same(
-    order: str | int, lines: list[bytes], in_order: list[object], tmp_path: Path
+    order: str | int,
+    lines: list[bytes],
+    in_order: list[object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each fact at its time, and found again where its line stands in the file."""
     if isinstance(order, int):
         ours = shuffled(lines, order)
+    elif order == "turned":
+        monkeypatch.setattr(newest_first_logs, "_WINDOW", 1_000_003)
+        ours = [*lines[:0:-1], lines[0].rstrip(b"\n")]
     else:
         ours = halves_swapped(lines) if order == "halves" else newest_first(lines)
     ledger = imported(ours, tmp_path)
