@@ -138,10 +138,8 @@ class EvictionVerifier(RuleVerifier):
             self.lacking(record, "node", missing)
             return
         sure, possible = rounds.conditions.sure, rounds.conditions.possible
-        fields, seqs = (
-            {"conditions": sorted(reported)},
-            [r.seq for r in rounds.last.readings.values()],
-        )
+        fields = {"conditions": sorted(reported)}
+        seqs = [reading.seq for reading in rounds.last.readings.values()]
         said = f"the node reports {names_of(reported)}: "
         met = [
             threshold_says(threshold, rounds.last.readings[threshold.signal])
