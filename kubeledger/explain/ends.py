@@ -11,10 +11,11 @@ from kubeledger.machine import Record
 from kubeledger.units import format_ts
 from kubeledger.verify import Reader
 
-__all__ = ["ended_by_itself", "last_end"]
+__all__ = ["ended_by_itself", "last_end", "out_of_memory_before"]
 
 _KINDS = frozenset({"lifecycle.ContainerDied", "lifecycle.ContainerStarted"})
-_KILLS = frozenset({"lifecycle.ContainerKilled", "oom.ProcessKilled"})
+_OOM = "oom.ProcessKilled"
+_KILLS = frozenset({"lifecycle.ContainerKilled", _OOM})
 
 
 def last_end(read: Reader, target: Target, upto_ts_ns: int | None) -> Record | None:
@@ -43,3 +44,28 @@ def ended_by_itself(end: Record | None, main: Record, decisions: Iterable[Record
     code = "" if body.exit_code is None else f" with exit code {body.exit_code}"
     who = f"container {body.namespace}/{body.pod}/{body.container}"
     return f"{who} ended by itself{code} at {format_ts(end.ts_ns)}"
+
+
+def out_of_memory_before(read: Reader, target: Target, main: Record) -> tuple[str, list[int]]:
+    """A clause on a container's own OOM kills before its pod ended, and seqs of first and last.
+
+    They are ends of its processes, which what befell the pod later does not explain.
+    """
+    if target.kind != "container" or not is_about_pod(main):
+        return "", []
+    kills = []
+    for record in read({_OOM}):
+        body: Any = record.body
+        is_before = (record.ts_ns, record.seq) < (main.ts_ns, main.seq)
+        if is_before and (body.namespace, body.pod, body.container) == target.parts:
+            kills.append(record)
+    if not kills:
+        return "", []
+    first, last = kills[0], kills[-1]
+    times, when = "once", f"at {format_ts(last.ts_ns)}"
+    if len(kills) > 1:
+        times, when = f"{len(kills)} times", f"{format_ts(first.ts_ns)} to {format_ts(last.ts_ns)}"
+        when = f"from {when}"
+    who = "/".join(target.parts)
+    clause = f"earlier, the kernel's OOM killer had killed in container {who} {times}, {when}"
+    return clause, list(dict.fromkeys((first.seq, last.seq)))

@@ -14,7 +14,7 @@ from kubeledger.explain.concern import (
     is_image,
     main_of,
 )
-from kubeledger.explain.ends import ended_by_itself, last_end
+from kubeledger.explain.ends import ended_by_itself, last_end, out_of_memory_before
 from kubeledger.explain.explanation import Explanation, Step
 from kubeledger.explain.lead import clause
 from kubeledger.explain.pieces import evidence_of, words_of
@@ -97,10 +97,12 @@ def explain(
         seqs[end.seq] = None
         is_later = main.kind == "lifecycle.ContainerRestarted"
         sentence = f"{sentence}; at last, {alone}" if is_later else f"{alone}; {sentence}"
+    kills, kill_seqs = out_of_memory_before(read, target, main)
+    seqs |= dict.fromkeys(kill_seqs)
     return Explanation(
         target=str(target),
         node=main.node,
-        sentence="; ".join(filter(None, (sentence, failed.clause))) + ".",
+        sentence="; ".join(filter(None, (sentence, kills, failed.clause))) + ".",
         finding=findings[main.seq],
         ranking=_ranking(findings[main.seq]),
         evidence=evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target),

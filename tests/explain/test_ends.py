@@ -32,6 +32,12 @@ GONE = "pod default/p was evicted at "
         ([OUT, died("c1", 137), EVICTED], OUT_OF_MEMORY, "the container's limit of memory"),
         ([EVICTED, KILLED, died("c1", 137)], GONE, "; after that, container default/p/app was k"),
         ([EVICTED, OUT, died("c1", 137)], GONE, ""),
+        (
+            [OUT, OUT, EVICTED, KILLED],
+            GONE,
+            "; earlier, the kernel's OOM killer had killed in container default/p/app 2 times, "
+            "from 1970-01-01T00:16:43Z to 1970-01-01T00:16:44Z",
+        ),
         ([died("c1", 3), started("c2"), AGAIN, EVICTED], GONE, ""),
         (
             [died("c1", 3), started("c2"), AGAIN, died("c2", 3), EVICTED],
