@@ -38,7 +38,7 @@ from kubeledger.importers.podref import (
 from kubeledger.importers.preemption_failure import note_failure
 from kubeledger.importers.rejections import (
     FAILED_STATUS,
-    is_admission_reason,
+    is_refusal,
     reason_of_message,
     rejection_in_status,
     was_synced,
@@ -288,7 +288,7 @@ class AdmissionAssembler(Assembler):
         pod = self._links.pod_by_uid(self.context, match["uid"])
         if pod is not None and pod in self._refusals:
             self._refusals[pod].join(line.evidence)
-        elif pod is not None and pod.admitting and is_admission_reason(match["reason"]):
+        elif pod is not None and pod.admitting and is_refusal(match["reason"], match["message"]):
             self._reject(pod, line, match["reason"], without_prefix(match["message"]))
         return self._release(line)
 
@@ -338,7 +338,7 @@ class AdmissionAssembler(Assembler):
         expected = known is not None and known[0] == event.reason
         if pod in self._refusals:
             self._supported(pod, event.reason, event.message, line)
-        elif pod.admitting and (expected or is_admission_reason(event.reason)):
+        elif pod.admitting and (expected or is_refusal(event.reason, event.message)):
             self._reject(pod, line, event.reason, event.message)
             self._refusals[pod].settle()
         return self._release(line)
@@ -350,7 +350,7 @@ class AdmissionAssembler(Assembler):
         if fact is None or not isinstance(fact.body, PodRejected):
             return
         same = fact.body.reason == reason
-        if not same and not is_admission_reason(reason):
+        if not same and not is_refusal(reason, message):
             return
         if same and not fact.body.message:
             fact.body = _body(pod, reason, message)

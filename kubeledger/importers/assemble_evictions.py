@@ -47,6 +47,7 @@ from kubeledger.importers.podref import (
     structured_pods,
     text_value,
 )
+from kubeledger.importers.rejections import is_refusal
 from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.units import NS_PER_S, whole_number
 
@@ -318,8 +319,8 @@ class EvictionsAssembler(Assembler):
         event = event_line(line, ("Evicted",))
         if event is not None:
             pod = self._links.pod(self.context, event.pod, line)
-            # The same word is the reason of a refusal under pressure.
-            if not pod.admitting and pod.rejected is None:
+            is_refused = pod.admitting or pod.rejected is not None
+            if not is_refused or not is_refusal(event.reason, event.message):
                 self._tell(pod, line, message=event.message)
 
     def _grace(self, line: LogLine, ref: PodRef | None, grace: str) -> None:

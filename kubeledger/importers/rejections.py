@@ -9,7 +9,7 @@ from kubeledger.importers.context import BundleContext
 
 __all__ = [
     "FAILED_STATUS",
-    "is_admission_reason",
+    "is_refusal",
     "reason_of_message",
     "rejection_in_status",
     "was_synced",
@@ -20,7 +20,6 @@ _REASONS = frozenset(
     {
         "AppArmor",
         "EmptyPodSharedPoolError",
-        "Evicted",
         "InitContainerRestartPolicyForbidden",
         "InvalidNodeInfo",
         "NodeAffinity",
@@ -62,8 +61,14 @@ conditions, a message and a reason, no addresses."""
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
-def is_admission_reason(reason: str) -> bool:
-    """Whether a warning with this reason, about a pod being admitted, is its refusal."""
+def is_refusal(reason: str, message: str) -> bool:
+    """Whether a warning about a pod being admitted can be its refusal.
+
+    A pod that is evicted has the same reason as one that is refused under pressure, and in all
+    versions another message.
+    """
+    if reason == "Evicted":
+        return "The node had condition: " in message
     return reason in _REASONS or reason.startswith("OutOf")
 
 

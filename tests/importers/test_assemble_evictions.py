@@ -127,6 +127,17 @@ def test_an_eviction_for_local_storage() -> None:
     assert values(body, "resource", "message", "evicted") == (None, over, True)
 
 
+def test_a_pod_that_is_evicted_before_it_is_seen_to_run_is_not_refused() -> None:
+    """The message tells an eviction from a refusal, where the eviction manager's lines are lost."""
+    log = [
+        klog("10:00:00.0", "kubelet.go", f'SyncLoop (ADD, "api"): "{POD}"'),
+        _event("10:00:00.2", "Evicted", LOW),
+    ]
+    facts = _told(log)
+    assert [body.message for body in of(facts, PodEvicted)] == [LOW]
+    assert of(facts, PodRejected) == []
+
+
 def test_a_pod_refused_under_pressure_is_not_evicted() -> None:
     """Its event has the same reason."""
     refused = f"Failed to admit pod {POD} - node has conditions: [MemoryPressure]"
