@@ -165,3 +165,5 @@ class Restart(Model):
     """How long no kubelet runs."""
     kubelet_version: str | None = None
     """Version of the new process; left out: as before."""
+    error: str = ""
+    """The process gave up by itself, with this error; left out: somebody stopped it."""

@@ -106,6 +106,8 @@ class Container(Model):
     child: bool = False
     """Its memory is held by a child of its main process; the child is started again, with
     nothing, when the kernel kills it alone."""
+    post_start_failures: Annotated[int, Field(ge=0)] = 0
+    """Of how many of its first instances the post-start hook fails, which its spec has."""
     probes: Probes = Probes()
     """What its probes find."""
 

@@ -91,6 +91,7 @@ def _restart(restart: Restart, given: dict[str, Any]) -> KubeletRestart:
     return KubeletRestart(
         at_ns=restart.at,
         down_ns=restart.down,
+        error=restart.error,
         kubelet_version=version.removeprefix("v") if version else None,
         # Another version has other defaults.
         settings=effective(given, minor_version(version)) if version else None,
@@ -247,6 +248,7 @@ def _with_exits(script: ContainerScript, exits: tuple[ExitStep, ...]) -> Contain
         probes=script.probes,
         usage=script.usage,
         child=script.child,
+        hook_failures=script.hook_failures,
         stop_ns=script.stop_ns,
     )
 
@@ -266,6 +268,7 @@ def _script(container: Container, end_ns: int) -> ContainerScript:
             for each in container.usage
         ),
         child=container.child,
+        hook_failures=container.post_start_failures,
         stop_ns=container.stops_after,
     )
 

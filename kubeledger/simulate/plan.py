@@ -102,6 +102,7 @@ class ContainerScript(msgspec.Struct, frozen=True, kw_only=True):
         exits: for its first instances; further ones do as the last if ``exits_repeat``.
         probes: probe type -> steps in the order of time; without: every execution succeeds.
         child: a child of its main process holds the memory that ``usage`` tells.
+        hook_failures: of how many of its first instances the post-start hook fails.
         stop_ns: how long it takes to end when it is told to; longer than the grace it was
             given: it is killed then.
     """
@@ -111,6 +112,7 @@ class ContainerScript(msgspec.Struct, frozen=True, kw_only=True):
     probes: dict[ProbeType, tuple[ProbeStep, ...]] = {}
     usage: tuple[Usage, ...] = ()
     child: bool = False
+    hook_failures: int = 0
     stop_ns: int = 0
 
 
@@ -155,11 +157,13 @@ class KubeletRestart(msgspec.Struct, frozen=True, kw_only=True):
     """The kubelet's process ends, and another begins later, perhaps of another version.
 
     Attributes:
+        error: it gave up with this error; empty: it was stopped.
         settings: of the new process; None: as before.
     """
 
     at_ns: int
     down_ns: int
+    error: str = ""
     kubelet_version: str | None = None
     settings: dict[str, Any] | None = None
 

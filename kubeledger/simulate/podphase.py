@@ -12,7 +12,18 @@ from kubeledger.simulate.runtime import Instance
 from kubeledger.simulate.world import SimContainer, SimPod
 from kubeledger.units import NS_PER_S, format_ts
 
-__all__ = ["Phase", "phase_of", "status_of"]
+__all__ = [
+    "DEADLINE",
+    "DEADLINE_MESSAGE",
+    "Phase",
+    "deadline_ns",
+    "past_deadline",
+    "phase_of",
+    "status_of",
+]
+
+DEADLINE = "DeadlineExceeded"
+DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
 Phase = Literal["Pending", "Running", "Succeeded", "Failed"]
 
@@ -58,6 +69,23 @@ def _ended_for_good(
             container, policy, instance.exit_code, restart_all=facts.restart_all_containers
         )
     return not policy_restarts(policy, instance.exit_code)
+
+
+def deadline_ns(pod: SimPod) -> int | None:
+    """When a pod has been active for too long; counted from the second of its start."""
+    seconds = pod.spec.get("activeDeadlineSeconds")
+    if not isinstance(seconds, int):
+        return None
+    return (pod.added_ns // NS_PER_S + seconds) * NS_PER_S
+
+
+def past_deadline(pod: SimPod, now_ns: int) -> bool:
+    """Whether it has been.
+
+    Source: v1.36.2 pkg/kubelet/active_deadline.go pastActiveDeadline
+    """
+    deadline = deadline_ns(pod)
+    return deadline is not None and now_ns >= deadline
 
 
 def status_of(pod: SimPod, instances: tuple[Instance, ...]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from kubeledger.simulate.backoffs import BackOffs
 from kubeledger.simulate.newpod import created_ns
 from kubeledger.simulate.pleg import Changes, Pleg
 from kubeledger.simulate.pleg_records import write_changes
+from kubeledger.simulate.podphase import deadline_ns
 from kubeledger.simulate.routine import Steps, SyncLoop, Waiting, first_of, timeout
 from kubeledger.simulate.runtime import Instance
 from kubeledger.simulate.worker import Ending, PodWorker
@@ -36,6 +37,7 @@ __all__ = ["PodLoop"]
 
 _STEP_NS = 1_000_000
 _REMOVED_NS = NS_PER_S
+_ORPHAN_S = 1
 _HOUSEKEEPING_NS = 2 * NS_PER_S
 _FINAL = ("Succeeded", "Failed")
 _Preemption = Generator[int | Waiting, None, int]
@@ -97,7 +99,9 @@ class PodLoop:
         """
         for pod in orphans:
             worker = self._worker(pod)
-            worker.end(Ending())
+            facts = self._kubelet.sim.profile.lifecycle
+            grace_s = _ORPHAN_S if facts.pod_worker_gives_grace else None
+            worker.end(Ending(reason="orphaned", grace_s=grace_s))
             worker.when_ended(partial(self._remove, pod))
 
     def arrive(self, pod: SimPod) -> None:
@@ -259,6 +263,10 @@ class PodLoop:
             cause=cause,
         )
         kubelet.probes.add_pod(pod)
+        deadline = deadline_ns(pod)
+        if deadline is not None:
+            wait_ns = max(deadline - kubelet.sim.schedule.now_ns, 0)
+            kubelet.after(wait_ns, lambda: self.sync(pod, None))
         self._worker(pod).wake(added)
 
     def _reject(self, pod: SimPod, refusal: tuple[str, str], cause: int) -> None:

@@ -50,4 +50,4 @@ class TickRecords:
         event = event_of(worker.probe_type, found[0], found[1], self._facts)
         if event is not None:
             _, reason, message = event.split(" ", 2)
-            self._kubelet.recorder.warn(worker.pod, reason, message, worker.key[1], ticks)
+            self._kubelet.recorder.send(worker.pod, reason, message, worker.key[1], ticks)

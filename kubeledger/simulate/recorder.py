@@ -91,15 +91,17 @@ class EventRecorder:
         for _ in range(events):
             budget.take()
 
-    def warn(
+    def send(
         self,
         pod: SimPod,
         reason: str,
         message: str,
         container: str | None = None,
         ticks: Ticks | None = None,
+        *,
+        warns: bool = True,
     ) -> None:
-        """Send a warning about a pod.
+        """Send an event about a pod.
 
         Args:
             pod: about which one.
@@ -107,6 +109,7 @@ class EventRecorder:
             message: what is said.
             container: about which of its containers.
             ticks: when; None: once, now.
+            warns: it is a warning.
         """
         times = ticks or Ticks(self._now())
         self._journal.write(
@@ -116,7 +119,7 @@ class EventRecorder:
                 pod=pod.name,
                 pod_uid=pod.uid,
                 container=container,
-                type="Warning",
+                type="Warning" if warns else "Normal",
                 reason=reason,
                 message=message,
                 count=times.count,

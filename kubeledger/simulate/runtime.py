@@ -96,6 +96,10 @@ class Runtime:
         since_ns = self._sim.schedule.now_ns - self._sim.plan.start_ns
         return any(begin <= since_ns < end for begin, end in self._sim.plan.sandbox_failures)
 
+    def hook_fails(self, pod: SimPod, instance: Instance) -> bool:
+        """Whether the post-start hook of an instance fails."""
+        return instance.restarts < self._script(pod, instance.container).hook_failures
+
     def start(self, pod: SimPod, container: SimContainer | None) -> Instance:
         """Make and start a container, or (None) the sandbox; the pod is changed with it."""
         name = "" if container is None else container.name

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
+from kubeledger.node.records import KubeletExited, KubeletStarted, Setting, SettingsObserved
 from kubeledger.profile.gates import with_gates
 from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.simulate.agent import Agent, node_observed
@@ -128,7 +128,7 @@ class Sim:
         )
         self.machine: Machine = machine_of(self.plan.node, self.settings, self.profile)
 
-    def _start_kubelet(self) -> None:
+    def _start_kubelet(self, cause: int | None = None) -> None:
         self._run += 1
         kubelet = self.newest_kubelet = Kubelet(self, self._run)
         self.journal.write(
@@ -137,7 +137,8 @@ class Sim:
                 kubelet_version=self._version,
                 version_source="option",
                 restart=self._run > 0,
-            )
+            ),
+            cause=cause,
         )
         kubelet.devices, kubelet.pods = DeviceLoop(kubelet), PodLoop(kubelet)
         kubelet.probes, kubelet.images = ProbeLoop(kubelet), ImageLoop(kubelet)
@@ -179,12 +180,17 @@ class Sim:
         def stop() -> None:
             self.newest_kubelet.stop()
             self._loops_run = False
-            self.schedule.after(restart.down_ns, start)
+            cause = None
+            if restart.error:
+                pid = _FIRST_PID + self._run
+                gone = KubeletExited(pid=pid, reason="error", message=restart.error)
+                cause = self.journal.write(gone)
+            self.schedule.after(restart.down_ns, lambda: start(cause))
 
-        def start() -> None:
+        def start(cause: int | None) -> None:
             settings = self.settings if restart.settings is None else restart.settings
             self._use(restart.kubelet_version or self._version, settings)
-            self._start_kubelet()
+            self._start_kubelet(cause)
 
         return stop
 

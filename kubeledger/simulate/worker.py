@@ -8,7 +8,7 @@ pod that is down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -24,12 +24,13 @@ from kubeledger.lifecycle.graceperiod import (
 from kubeledger.lifecycle.records import (
     ContainerKilled,
     PodTerminated,
+    PodTerminating,
     RestartBackedOff,
 )
 from kubeledger.prober.records import ProbeType
 from kubeledger.simulate.actions import actions_of
 from kubeledger.simulate.config import duration_ns
-from kubeledger.simulate.podphase import phase_of
+from kubeledger.simulate.podphase import DEADLINE, DEADLINE_MESSAGE, past_deadline, phase_of
 from kubeledger.simulate.probe_status import RUNTIME, probe_spec
 from kubeledger.simulate.routine import Resume, Steps, run
 from kubeledger.simulate.runtime import End, Instance
@@ -45,6 +46,8 @@ __all__ = ["Ending", "PodWorker"]
 
 SANDBOX_NS = 50_000_000
 CONTAINER_NS = 50_000_000
+_HOOK_NS = 3 * NS_PER_S
+"""A post-start hook that fails does so after as long."""
 _CLEAN_UP_NS = 100_000_000
 _RETRY_NS = 10 * NS_PER_S
 _PERMILLE = 1000
@@ -55,20 +58,33 @@ _NO_SANDBOX = (
     "task: failed to create shim task"
 )
 
-KillReason = Literal["preempted", "evicted", "pod_deleted"] | None
+KillReason = Literal[
+    "preempted", "evicted", "pod_deleted", "pod_ended", "deadline_exceeded", "orphaned"
+]
+_WHY_TERMINATING: Mapping[KillReason, Literal["deleted", "ended", "killed", "orphaned"]] = {
+    "preempted": "killed",
+    "evicted": "killed",
+    "pod_deleted": "deleted",
+    "pod_ended": "ended",
+    "deadline_exceeded": "ended",
+    "orphaned": "orphaned",
+}
+"""Reason of a kill -> why the pod worker says that it stops the pod."""
+_BY_ITSELF = (None, "pod_ended", "deadline_exceeded")
+"""Nobody asked for a grace period."""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """Why a pod is taken down.
 
     Attributes:
-        reason: as ``ContainerKilled`` names it; None when the pod is done by itself.
+        reason: as ``ContainerKilled`` names it; None when it had ended before.
         cause: record that led to it.
         grace_s: given by whoever asks for it; None: what the pod's spec gives.
         status_reason, status_message: the pod's status says so then; empty: it stays.
     """
 
-    reason: KillReason = None
+    reason: KillReason | None = None
     cause: int | None = None
     grace_s: int | None = None
     status_reason: str = ""
@@ -114,8 +130,28 @@ class PodWorker:
     def end(self, ending: Ending) -> None:
         """Take the pod down; what asks for it first decides how."""
         if self.ending is None:
-            self.ending = ending
-            self.wake(ending.cause)
+            self.wake(self._set_ending(ending))
+
+    def _set_ending(self, ending: Ending) -> int | None:
+        """Take note, and write down why, as pod workers do; gives the record to go on from.
+
+        Source: v1.36.2 pkg/kubelet/pod_workers.go UpdatePod
+        """
+        pod = self.pod
+        if ending.reason is not None and self._kubelet.sim.profile.lifecycle.pod_worker_gives_grace:
+            why = _WHY_TERMINATING[ending.reason]
+            body = PodTerminating(
+                namespace=pod.namespace,
+                pod=pod.name,
+                pod_uid=pod.uid,
+                reason="removed" if why == "deleted" and pod.source == "file" else why,
+                grace_period_s=ending.grace_s if why == "orphaned" else None,
+            )
+            seq = self._kubelet.sim.journal.write(body, cause=ending.cause)
+            if ending.cause is None:
+                ending = msgspec.structs.replace(ending, cause=seq)
+        self.ending = ending
+        return ending.cause
 
     def when_ended(self, resume: Resume) -> None:
         """Call when the pod is down."""
@@ -180,7 +216,17 @@ class PodWorker:
         facts = kubelet.sim.profile.kuberuntime
         pod.phase = phase_of(pod, view, facts)
         if pod.phase in ("Succeeded", "Failed"):
-            self.ending = Ending()
+            self._set_ending(Ending(reason="pod_ended"))
+            return
+        if past_deadline(pod, kubelet.sim.schedule.now_ns):
+            self._report(DEADLINE, DEADLINE_MESSAGE, warns=False)
+            self._set_ending(
+                Ending(
+                    reason="deadline_exceeded",
+                    status_reason=DEADLINE,
+                    status_message=DEADLINE_MESSAGE,
+                )
+            )
             return
         if not self._synced:
             self._synced = True
@@ -191,7 +237,9 @@ class PodWorker:
             yield from self._kill(container_id, kill, whole_pod=actions.kill_pod)
         if actions.kill_pod:
             # The runtime manager stops the rest; the pod is taken down when that was seen.
-            yield from self._stop_sandbox_with(self.ending or Ending())
+            alone = not actions.create_sandbox and not actions.containers_to_kill
+            reason: KillReason | None = "pod_ended" if alone else None
+            yield from self._stop_sandbox_with(self.ending or Ending(reason=reason))
             if not actions.create_sandbox:
                 return
         if actions.create_sandbox:
@@ -274,7 +322,24 @@ class PodWorker:
         yield CONTAINER_NS
         if self.ending is None:
             self._kubelet.recorder.spend(self.pod, _START_EVENTS)
-            self.started.add(sim.runtime.start(self.pod, container).container_id)
+            instance = sim.runtime.start(self.pod, container)
+            self.started.add(instance.container_id)
+            if sim.runtime.hook_fails(self.pod, instance):
+                yield from self._hook_failed(instance)
+
+    def _hook_failed(self, instance: Instance) -> Steps:
+        """The container is killed, and the sync has failed.
+
+        Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go startContainer
+        Differs: before 1.26 the event tells the hook's own words.
+        """
+        yield _HOOK_NS
+        self._report("FailedPostStartHook", "PostStartHook failed", instance.container)
+        facts = self._kubelet.sim.profile.lifecycle
+        grace_s = container_grace_s(facts, self.pod.spec.get("terminationGracePeriodSeconds"), None)
+        ends_ns = self._stop(instance, "post_start_hook", "FailedPostStartHook", grace_s, None)
+        yield ends_ns - self._kubelet.sim.schedule.now_ns
+        self._retry_ns = _RETRY_NS
 
     def _back_off(self, container: SimContainer, held: BackedOff) -> None:
         newest, runtime = container.container_id, self._kubelet.sim.runtime
@@ -307,9 +372,11 @@ class PodWorker:
         self._report("ErrImageNeverPull", missing, container.name)
         self._report("Failed", "Error: ErrImageNeverPull", container.name)
 
-    def _report(self, reason: str, message: str, container: str | None = None) -> None:
-        """An event about the pod that warns."""
-        self._kubelet.recorder.warn(self.pod, reason, message, container)
+    def _report(
+        self, reason: str, message: str, container: str | None = None, *, warns: bool = True
+    ) -> None:
+        """An event about the pod."""
+        self._kubelet.recorder.send(self.pod, reason, message, container, warns=warns)
 
     # -- the end -------------------------------------------------------------------------
 
@@ -371,7 +438,7 @@ class PodWorker:
     def _grace_s(self, ending: Ending) -> int:
         facts = self._kubelet.sim.profile.lifecycle
         spec_s = self.pod.spec.get("terminationGracePeriodSeconds")
-        if ending.grace_s is None and ending.reason is None:
+        if ending.grace_s is None and ending.reason in _BY_ITSELF:
             return container_grace_s(facts, spec_s, None)
         return overridden_grace_s(facts, ending.grace_s, spec_s)
 

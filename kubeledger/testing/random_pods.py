@@ -72,6 +72,8 @@ class _Maker:
             spec.update(chance.one(*_CRITICAL))
         elif source == "api" and chance.happens(20):
             spec["priority"] = chance.one(-5, 100, 1_000_000)
+        if chance.of("deadline").happens(10):
+            spec["activeDeadlineSeconds"] = chance.of("deadline is").number(1, self._seconds)
         if chance.happens(15):
             spec["tolerations"] = [{"operator": "Exists"}]
         namespace = "kube-system" if "priorityClassName" in spec else "default"
@@ -112,6 +114,9 @@ class _Maker:
                 for at in (0, chance.number(1, self._seconds))
             ]
             script["child"] = chance.of("child").happens(30)
+        if chance.of("hook").happens(10):
+            container["lifecycle"] = {"postStart": {"exec": {"command": ["true"]}}}
+            script["postStartFailures"] = chance.of("hook fails").number(0, 2)
         if script:
             scripts[name] = script
         return container

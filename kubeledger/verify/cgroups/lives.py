@@ -40,9 +40,12 @@ _DOUBTED_MAX: Final = 512
 """So many pods are remembered that may have ended in a former process."""
 WARMING_NS: Final = 62 * NS_PER_S
 """After this long what a log that began late did not tell is past."""
-_POD_ENDS: Final = frozenset({"preempted", "pod_deleted", "evicted"})
+_POD_ENDS: Final = frozenset(
+    {"preempted", "pod_deleted", "evicted"}
+    | {"deadline_exceeded", "node_shutdown", "orphaned", "pod_ended"}
+)
 """Reasons of kills that end the pod."""
-_ENDS: Final = frozenset({"Preempting", "Preempted", "Evicted"})
+_ENDS: Final = frozenset({"Preempting", "Preempted", "Evicted", "DeadlineExceeded"})
 """Reasons of events that do."""
 
 

@@ -13,6 +13,8 @@ __all__ = ["BackOffs"]
 
 _SYNC_KILLS = frozenset({"liveness_probe", "startup_probe", "spec_changed"})
 """A sync that kills for these starts the container again itself."""
+_FAILED_START = frozenset({"post_start_hook"})
+"""The start has failed with it: the next sync tries again."""
 _LATE_NS = 2 * NS_PER_S
 """An event may be told so long after what it is about."""
 _MARGIN_NS = NS_PER_S // 2
@@ -48,6 +50,8 @@ class BackOffs:
     def in_sync(self, life: Life, before: Instance) -> bool | None:
         """Whether the sync that killed the instance started the next; None: not known."""
         if before.killed_ns is None or life.held_back or life.in_other_process:
+            return False
+        if before.reasons and _FAILED_START.issuperset(before.reasons):
             return False
         if life.failed_start or not any(reason in _SYNC_KILLS for reason in before.reasons):
             return None

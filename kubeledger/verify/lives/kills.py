@@ -254,7 +254,9 @@ class KillJudge:
                 if pod.manifest:
                     told = f"the static pod's manifest was {pod.manifest}"
             elif seq is None and pod.ending is None:
-                return None, "", f"the records that show that {told}"
+                if body.reason != "pod_ended" or not self._others_ended(ask, key, container):
+                    return None, "", f"the records that show that {told}"
+                seq = ask.seq
         elif body.reason == "spec_changed":
             seq, told = pod.updated, f"the definition of container {container} changed"
             if seq is None and self._reasons.kubelet_began_again:
@@ -268,6 +270,14 @@ class KillJudge:
         if body.reason == "pod_deleted" and record.ts_ns < pod.found_until_ns:
             return None, "", "whether the pod was being deleted when this process found it"
         return None, f"no record shows that {told}", None
+
+    def _others_ended(self, ask: PodAsk, key: str, sidecar: str) -> bool:
+        """Whether every container of a pod that is not a sidecar was seen to have ended."""
+        if ask.spec is None or not ask.is_sidecar(sidecar):
+            return False
+        lives = [self._lives.find(key, c.name or "") for c in ask.spec.containers or ()]
+        return all(life is not None and life.newest is not None and life.newest.has_ended
+                   for life in lives)  # fmt: skip
 
     def _probe_failed(
         self,
