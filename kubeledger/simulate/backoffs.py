@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kubeledger.kuberuntime.backoff import BackedOff, Backoff, back_off_policy, do_back_off
+from kubeledger.lifecycle.records import RestartBackedOff
 from kubeledger.simulate.runtime import Instance
-from kubeledger.simulate.world import SimPod
+from kubeledger.simulate.world import SimContainer, SimPod
 from kubeledger.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -50,4 +51,20 @@ class BackOffs:
             f"{pod.name}_{pod.namespace}({pod.uid})",
             None if exited is None else exited.finished_ns,
             now_ns,
+        )
+
+    def write(self, pod: SimPod, container: SimContainer, held: BackedOff) -> None:
+        """Write down that a start was held back, and tell of it."""
+        sim, newest = self._kubelet.sim, container.container_id
+        self._kubelet.recorder.spend(pod, 1)
+        died, killed = sim.runtime.died.get(newest), sim.runtime.killed.get(newest)
+        sim.journal.write(
+            RestartBackedOff(
+                namespace=pod.namespace,
+                pod=pod.name,
+                pod_uid=pod.uid,
+                container=container.name,
+                back_off_s=held.value_ns // NS_PER_S,
+            ),
+            cause=died if died is not None else None if killed is None else killed.seq,
         )

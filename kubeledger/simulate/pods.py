@@ -20,13 +20,14 @@ from kubeledger.preemption.kill_loop import kill_wait_s
 from kubeledger.preemption.records import PodPreempted, PreemptionFailed
 from kubeledger.simulate.admission import Answer, predicates
 from kubeledger.simulate.backoffs import BackOffs
+from kubeledger.simulate.ending import Ending
 from kubeledger.simulate.newpod import created_ns
 from kubeledger.simulate.pleg import Changes, Pleg
 from kubeledger.simulate.pleg_records import write_changes
 from kubeledger.simulate.podphase import deadline_ns
 from kubeledger.simulate.routine import Steps, SyncLoop, Waiting, first_of, timeout
 from kubeledger.simulate.runtime import Instance
-from kubeledger.simulate.worker import Ending, PodWorker
+from kubeledger.simulate.worker import PodWorker
 from kubeledger.simulate.world import SimPod
 from kubeledger.units import NS_PER_S
 

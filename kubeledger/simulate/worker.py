@@ -8,10 +8,8 @@ pod that is down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
-
-import msgspec
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kubeledger.kuberuntime.actions import ContainerToKill
 from kubeledger.kuberuntime.backoff import BackedOff
@@ -19,17 +17,15 @@ from kubeledger.kuberuntime.kills import LIVENESS_PROBE
 from kubeledger.lifecycle.graceperiod import (
     MINIMUM_GRACE_S,
     container_grace_s,
-    overridden_grace_s,
 )
 from kubeledger.lifecycle.records import (
     ContainerKilled,
     PodTerminated,
-    PodTerminating,
-    RestartBackedOff,
 )
 from kubeledger.prober.records import ProbeType
 from kubeledger.simulate.actions import actions_of
 from kubeledger.simulate.config import duration_ns
+from kubeledger.simulate.ending import Ending, KillReason, ending_grace_s, written
 from kubeledger.simulate.podphase import DEADLINE, DEADLINE_MESSAGE, past_deadline, phase_of
 from kubeledger.simulate.probe_status import RUNTIME, probe_spec
 from kubeledger.simulate.routine import Resume, Steps, run
@@ -42,7 +38,7 @@ if TYPE_CHECKING:
     from kubeledger.simulate.kubelet import Kubelet
     from kubeledger.simulate.pleg import Pleg
 
-__all__ = ["Ending", "PodWorker"]
+__all__ = ["PodWorker"]
 
 SANDBOX_NS = 50_000_000
 CONTAINER_NS = 50_000_000
@@ -57,38 +53,6 @@ _NO_SANDBOX = (
     "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to create containerd "
     "task: failed to create shim task"
 )
-
-KillReason = Literal[
-    "preempted", "evicted", "pod_deleted", "pod_ended", "deadline_exceeded", "orphaned"
-]
-_WHY_TERMINATING: Mapping[KillReason, Literal["deleted", "ended", "killed", "orphaned"]] = {
-    "preempted": "killed",
-    "evicted": "killed",
-    "pod_deleted": "deleted",
-    "pod_ended": "ended",
-    "deadline_exceeded": "ended",
-    "orphaned": "orphaned",
-}
-"""Reason of a kill -> why the pod worker says that it stops the pod."""
-_BY_ITSELF = (None, "pod_ended", "deadline_exceeded")
-"""Nobody asked for a grace period."""
-
-
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a pod is taken down.
-
-    Attributes:
-        reason: as ``ContainerKilled`` names it; None when it had ended before.
-        cause: record that led to it.
-        grace_s: given by whoever asks for it; None: what the pod's spec gives.
-        status_reason, status_message: the pod's status says so then; empty: it stays.
-    """
-
-    reason: KillReason | None = None
-    cause: int | None = None
-    grace_s: int | None = None
-    status_reason: str = ""
-    status_message: str = ""
 
 
 class PodWorker:
@@ -133,25 +97,9 @@ class PodWorker:
             self.wake(self._set_ending(ending))
 
     def _set_ending(self, ending: Ending) -> int | None:
-        """Take note, and write down why, as pod workers do; gives the record to go on from.
-
-        Source: v1.36.2 pkg/kubelet/pod_workers.go UpdatePod
-        """
-        pod = self.pod
-        if ending.reason is not None and self._kubelet.sim.profile.lifecycle.pod_worker_gives_grace:
-            why = _WHY_TERMINATING[ending.reason]
-            body = PodTerminating(
-                namespace=pod.namespace,
-                pod=pod.name,
-                pod_uid=pod.uid,
-                reason="removed" if why == "deleted" and pod.source == "file" else why,
-                grace_period_s=ending.grace_s if why == "orphaned" else None,
-            )
-            seq = self._kubelet.sim.journal.write(body, cause=ending.cause)
-            if ending.cause is None:
-                ending = msgspec.structs.replace(ending, cause=seq)
-        self.ending = ending
-        return ending.cause
+        """Take note, and write down why; gives the record to go on from."""
+        self.ending = written(self._kubelet, self.pod, ending)
+        return self.ending.cause
 
     def when_ended(self, resume: Resume) -> None:
         """Call when the pod is down."""
@@ -342,19 +290,7 @@ class PodWorker:
         self._retry_ns = _RETRY_NS
 
     def _back_off(self, container: SimContainer, held: BackedOff) -> None:
-        newest, runtime = container.container_id, self._kubelet.sim.runtime
-        self._kubelet.recorder.spend(self.pod, 1)
-        died, killed = runtime.died.get(newest), runtime.killed.get(newest)
-        self._kubelet.sim.journal.write(
-            RestartBackedOff(
-                namespace=self.pod.namespace,
-                pod=self.pod.name,
-                pod_uid=self.pod.uid,
-                container=container.name,
-                back_off_s=held.value_ns // NS_PER_S,
-            ),
-            cause=died if died is not None else None if killed is None else killed.seq,
-        )
+        self._kubelet.pods.back_offs.write(self.pod, container, held)
         retry_ns = _RETRY_NS
         if self._kubelet.sim.profile.kuberuntime.retried_when_back_off_ends:
             retry_ns = min(held.until_ns - self._kubelet.sim.schedule.now_ns, self._resync_ns)
@@ -410,7 +346,8 @@ class PodWorker:
         last = [i for i in running if i.container in sidecars]
         ordered = kubelet.sim.profile.lifecycle.sidecars_end_in_order
         first = [i for i in running if i not in last] if ordered else running
-        began_ns, grace_s = kubelet.sim.schedule.now_ns, self._grace_s(ending)
+        facts, began_ns = kubelet.sim.profile.lifecycle, kubelet.sim.schedule.now_ns
+        grace_s = ending_grace_s(facts, pod.spec, ending)
         yield from self._stop_all(first, ending, grace_s)
         waiting = last[::-1] if ordered else []
         while waiting:
@@ -434,13 +371,6 @@ class PodWorker:
             ends_ns = max(ends_ns, end_ns)
         yield ends_ns - now_ns
         yield 0
-
-    def _grace_s(self, ending: Ending) -> int:
-        facts = self._kubelet.sim.profile.lifecycle
-        spec_s = self.pod.spec.get("terminationGracePeriodSeconds")
-        if ending.grace_s is None and ending.reason in _BY_ITSELF:
-            return container_grace_s(facts, spec_s, None)
-        return overridden_grace_s(facts, ending.grace_s, spec_s)
 
     def _settle(self, ending: Ending) -> None:
         if ending.status_reason:
