@@ -49,6 +49,9 @@ _ENDINGS: Mapping[str, tuple[tuple[str, ...], str]] = {
 _REASONS = frozenset(
     {*_PROBES, *_ENDINGS, "preempted", "evicted", "spec_changed", "post_start_hook"}
 )
+_SHUTDOWN = frozenset(
+    {"shutdownGracePeriod", "shutdownGracePeriodByPodPriority", "shutdownGracePeriodCriticalPods"}
+)
 _EVENT_WITHIN_NS = 5 * NS_PER_S
 
 
@@ -162,6 +165,8 @@ class KillJudge:
             return "impossible", why, {"rule": POD_RULE, "inputs": (ask.seq,), "certain": True}
         if body.reason is None:
             return _lacks("the reason of the kill")
+        if body.reason == "node_shutdown" and _SHUTDOWN & self._bench.variant.settings.keys():
+            return _lacks("the time that the shutdown manager would have given")
         return self._judge_reason(record, body, state, key, ask)
 
     def _tell_other_id(
