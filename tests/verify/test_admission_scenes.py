@@ -392,9 +392,14 @@ def test_labels_ports_and_scalars() -> None:
 
 
 def test_a_status_that_tells_another_refusal() -> None:
-    """Both sides are shown."""
-    status = {"phase": "Failed", "reason": "OutOfcpu"}
-    for prefix, told in (("Pod ", out_of_cpu(2000, 0)), ("Pod was rejected: ", "other words")):
+    """Both sides are shown; that its deadline passed then is no refusal."""
+    late = "Pod was active on the node longer than the specified deadline"
+    for reason, prefix, told in (
+        ("OutOfcpu", "Pod ", out_of_cpu(2000, 0)),
+        ("OutOfcpu", "Pod was rejected: ", "other words"),
+        ("DeadlineExceeded", "", late),
+    ):
+        status = {"phase": "Failed", "reason": reason}
         found = judge(
             start(),
             refused("a", 1, "OutOfcpu", out_of_cpu(2000, 0)),

@@ -265,6 +265,8 @@ def _note_status(facts: ListedFacts, status: dict[str, Any], record: Record) -> 
     reason, message = status.get("reason"), status.get("message")
     if status.get("phase") != "Failed" or not isinstance(reason, str):
         return
+    if reason == "DeadlineExceeded":
+        return  # it stands in place of a refusal once the deadline of the pod has passed
     last = facts.rejections[-1][2:] if facts.rejections else None
     if isinstance(message, str) and last != (reason, message):
         facts.rejections.append((record.ts_ns, record.seq, reason, message))
