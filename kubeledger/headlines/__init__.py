@@ -1,0 +1,9 @@
+"""What went wrong on a node, in a few sentences: the timeline's headlines and an import's summary."""
+
+from __future__ import annotations
+
+from kubeledger.headlines.headline import Headline, Incident
+from kubeledger.headlines.incidents import incidents
+from kubeledger.headlines.summary import happened, headlines
+
+__all__ = ["Headline", "Incident", "happened", "headlines", "incidents"]

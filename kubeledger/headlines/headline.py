@@ -1,0 +1,45 @@
+"""An incident is one thing that went wrong; a headline tells of several that belong together."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Headline", "Incident"]
+
+
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that went wrong, or several of a kind about one subject.
+
+    Attributes:
+        kind: what happened: ``preempted``, ``evicted``, ``oom``, ``killed``, ``refused``,
+            ``crashed``, ``unready``, ``gc_failed``, ``deleted``, ``kubelet_died``,
+            ``kubelet_restarted``, ``pressure`` or ``impossible``.
+        severity: 5 (the worst) to 1.
+        subject: whom it befell, as in ``default/web/app``; what headlines are put together by.
+        text: the sentence.
+        count: how many records it stands for.
+        ts_ns: of the first of them.
+        seq: the record that tells it best.
+    """
+
+    kind: str
+    severity: int
+    subject: str
+    text: str
+    count: int
+    ts_ns: int
+    seq: int
+
+
+class Headline(msgspec.Struct, frozen=True, kw_only=True):
+    """A button of the page: an incident, or several of one kind.
+
+    Attributes:
+        kind, severity, text, ts_ns, seq: as of an incident; of several, those of the first one.
+    """
+
+    kind: str
+    severity: int
+    text: str
+    ts_ns: int
+    seq: int

@@ -1,0 +1,223 @@
+"""The incidents of a node: one query a kind over the views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kubeledger.headlines.headline import Incident
+
+__all__ = ["Answers", "incidents"]
+
+Row = Mapping[str, Any]
+
+
+class Answers(Protocol):
+    """Whatever answers SQL with rows by column name."""
+
+    def __call__(self, query: str, params: Mapping[str, object]) -> list[dict[str, Any]]:
+        """Rows of a query."""
+        ...
+
+
+def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
+    """What went wrong on a node, worst first.
+
+    Args:
+        answer: runs a query over the views.
+        node: whose.
+        verdicts: whether to verify, and tell of decisions that the kubelet could not have taken.
+    """
+    found = [
+        _incident(kind, severity, say, row)
+        for kind, severity, query, say in _QUERIES
+        if verdicts or kind != "impossible"
+        for row in answer(query, {"node": node})
+    ]
+    return sorted(found, key=lambda each: (-each.severity, -each.count, each.ts_ns, each.seq))
+
+
+def _incident(kind: str, severity: int, say: Callable[[Row], str], row: Row) -> Incident:
+    return Incident(
+        kind=kind,
+        severity=severity,
+        subject=row["subject"],
+        text=say(row),
+        count=row["count"],
+        ts_ns=row["ts_ns"],
+        seq=row["seq"],
+    )
+
+
+def _times(row: Row) -> str:
+    return f" {row['count']}×" if row["count"] > 1 else ""
+
+
+def _back_off(row: Row) -> str:
+    return f", back-off {row['back_off_s']} s" if row["back_off_s"] else ""
+
+
+def _preempted(row: Row) -> str:
+    short = f" ({', '.join(row['missing'])} missing)" if row["missing"] else ""
+    return f"{row['subject'] or 'an unknown pod'} preempted {', '.join(row['victims'])}{short}"
+
+
+def _evicted(row: Row) -> str:
+    names = list(row["pods"])
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    cause = f"{row['kind']} threshold of {row['subject']}"
+    return f"{shown} evicted: {'storage limit' if row['kind'] == 'local_storage' else cause}"
+
+
+def _bytes(count: int | None) -> str:
+    return "an unknown amount" if count is None else f"{count / 1e6:,.0f} MB"
+
+
+def _gc_failed(row: Row) -> str:
+    if row["wanted_bytes"]:
+        amounts = f": wanted {_bytes(row['wanted_bytes'])}, freed {_bytes(row['freed_bytes'])}"
+        return f"image GC failed{_times(row)}{amounts}"
+    return f"image GC failed{_times(row)}: {row['error']}"
+
+
+_BACK_OFFS = """
+LEFT JOIN (
+    SELECT pod_uid, container, max(back_off_s) AS back_off_s
+    FROM restart_backoffs WHERE node = $node GROUP BY ALL
+) USING (pod_uid, container)"""
+
+_QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
+    (
+        "kubelet_died",
+        5,
+        """SELECT 'kubelet' AS subject, 1 AS count, exit_message, pid, seq,
+            epoch_ns(coalesce(exited_ts, ts)) AS ts_ns
+        FROM kubelet_starts
+        WHERE node = $node AND exit_reason IS NOT NULL AND exit_reason <> 'stopped'""",
+        lambda row: f"kubelet (pid {row['pid']}) died: {row['exit_message']}",
+    ),
+    (
+        "impossible",
+        5,
+        """SELECT kind AS subject, count(*) AS count, min(epoch_ns(ts)) AS ts_ns,
+            min(decision_seq) AS seq
+        FROM verdicts WHERE node = $node AND verdict = 'impossible' GROUP BY kind""",
+        lambda row: (
+            f"{row['subject']}: {row['count']} decisions that this kubelet could not have taken"
+            if row["count"] > 1
+            else f"{row['subject']}: a decision that this kubelet could not have taken"
+        ),
+    ),
+    (
+        "preempted",
+        4,
+        """SELECT preemptor_namespace || '/' || preemptor_pod AS subject, count(*) AS count,
+            list(victim_pod ORDER BY seq) AS victims, min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq,
+            list_sort(list_distinct(list(insufficient))) AS missing
+        FROM preemptions WHERE node = $node GROUP BY preemptor_uid, subject""",
+        _preempted,
+    ),
+    (
+        "evicted",
+        4,
+        """SELECT coalesce(signal, resource, '?') AS subject, kind, count(*) AS count,
+            list(namespace || '/' || pod ORDER BY seq) AS pods, min(epoch_ns(ts)) AS ts_ns,
+            min(seq) AS seq
+        FROM evictions WHERE node = $node AND evicted GROUP BY ALL""",
+        _evicted,
+    ),
+    (
+        "oom",
+        4,
+        """SELECT coalesce(concat_ws('/', namespace, pod, container), process, cgroup) AS subject,
+            reason, count(*) AS count, min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+        FROM oom_kills WHERE node = $node GROUP BY ALL""",
+        lambda row: (
+            f"{row['subject']} OOM-killed{_times(row)}"
+            + {"container_limit": "", "pod_limit": " at its pod's limit"}.get(
+                row["reason"], ": the node was out of memory"
+            )
+        ),
+    ),
+    (
+        "killed",
+        3,
+        f"""SELECT concat_ws('/', namespace, pod, container) AS subject, reason,
+            count(*) AS count, any_value(back_off_s) AS back_off_s,
+            min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+        FROM container_kills {_BACK_OFFS}
+        WHERE node = $node AND reason IN ('liveness_probe', 'startup_probe', 'post_start_hook')
+        GROUP BY ALL""",
+        lambda row: (
+            f"{row['subject']} killed{_times(row)} by its {_WORDS[row['reason']]}{_back_off(row)}"
+        ),
+    ),
+    (
+        "refused",
+        3,
+        """SELECT namespace || '/' || pod AS subject, reason, count(*) AS count,
+            min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+        FROM admissions WHERE node = $node AND NOT admitted GROUP BY ALL""",
+        lambda row: f"{row['subject']} rejected: {row['reason']}",
+    ),
+    (
+        "gc_failed",
+        3,
+        """SELECT 'image GC' AS subject, count(*) AS count, max(bytes_to_free) AS wanted_bytes,
+            max(bytes_freed) AS freed_bytes, any_value(error) AS error,
+            min(epoch_ns(ts)) AS ts_ns, arg_max(seq, coalesce(bytes_to_free, 0)) AS seq
+        FROM image_gc_runs WHERE node = $node AND outcome = 'failed' HAVING count(*) > 0""",
+        _gc_failed,
+    ),
+    (
+        "crashed",
+        2,
+        f"""SELECT concat_ws('/', namespace, pod, container) AS subject, exit_code,
+            count(*) AS count, any_value(back_off_s) AS back_off_s,
+            min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+        FROM container_states {_BACK_OFFS}
+        WHERE node = $node AND state = 'died' AND exit_code <> 0 AND cause_seq IS NULL
+            AND NOT coalesce(sandbox, false) AND container IS NOT NULL
+        GROUP BY ALL""",
+        lambda row: (
+            f"{row['subject']} ended by itself{_times(row)} with exit code {row['exit_code']}"
+            f"{_back_off(row)}"
+        ),
+    ),
+    (
+        "unready",
+        2,
+        """SELECT concat_ws('/', namespace, pod, container) AS subject, count(*) AS count,
+            min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+        FROM probe_transitions
+        WHERE node = $node AND probe_type = 'readiness' AND to_result = 'failure'
+            AND from_result = 'success'
+        GROUP BY ALL""",
+        lambda row: f"{row['subject']} went unready{_times(row)}",
+    ),
+    (
+        "kubelet_restarted",
+        2,
+        """SELECT 'kubelet' AS subject, 1 AS count, pid, epoch_ns(ts) AS ts_ns, seq
+        FROM kubelet_starts WHERE node = $node AND restart""",
+        lambda row: f"kubelet restarted (pid {row['pid']})",
+    ),
+    (
+        "deleted",
+        1,
+        """SELECT 'images' AS subject, count(*) AS count, sum(size_bytes) AS freed_bytes,
+            min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+        FROM image_gc_deletions WHERE node = $node HAVING count(*) > 0""",
+        lambda row: (
+            f"{row['count']} image{'s' if row['count'] > 1 else ''} deleted"
+            + (f", {_bytes(row['freed_bytes'])}" if row["freed_bytes"] else "")
+        ),
+    ),
+)
+
+_WORDS = {
+    "liveness_probe": "liveness probe",
+    "startup_probe": "startup probe",
+    "post_start_hook": "post-start hook's failure",
+}
+

@@ -1,0 +1,9 @@
+"""The timeline page: a node's history on one screen, as one self-contained HTML file."""
+
+from __future__ import annotations
+
+from kubeledger.timeline.build import build_drawing
+from kubeledger.timeline.drawing import Drawing
+from kubeledger.timeline.page import write_page
+
+__all__ = ["Drawing", "build_drawing", "write_page"]

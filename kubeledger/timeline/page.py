@@ -1,0 +1,96 @@
+"""The HTML file: style, script, drawings and record blocks in one page that asks nothing of anybody."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from importlib.resources import files
+from string import Template
+from typing import Any, TextIO
+
+from kubeledger.timeline.blocks import Block
+from kubeledger.timeline.drawing import Drawing
+
+__all__ = ["page_text", "payload_of", "script_text", "write_page"]
+
+_SCRIPTS = ("text.js", "model.js", "surface.js", "draw.js", "view.js", "pane.js", "main.js")
+"""In the order in which they use one another."""
+_FORMAT = 1
+
+
+def write_page(
+    drawings: Sequence[Drawing], blocks: Sequence[Iterable[Block]], stream: TextIO
+) -> None:
+    """Write the page of one or several nodes.
+
+    Args:
+        drawings: (n,) one a node.
+        blocks: (n,) of each, its records; taken one after the other.
+        stream: where to, as UTF-8.
+    """
+    before, after = page_text(payload_of(drawings)).split(_BLOCKS)
+    stream.write(before)
+    for node, each in enumerate(blocks):
+        for block in each:
+            stream.write(
+                f'<script type="application/gzip" class="records" data-node="{node}"'
+                f' data-first="{block.first_seq}" data-last="{block.last_seq}">'
+                f"{block.data}</script>\n"
+            )
+    stream.write(after)
+
+
+_BLOCKS = "<!-- records -->"
+
+
+def payload_of(drawings: Sequence[Drawing]) -> dict[str, Any]:
+    """What the page draws."""
+    return {"format": _FORMAT, "nodes": [drawing.payload() for drawing in drawings]}
+
+
+def script_text() -> str:
+    """The page's script, whole."""
+    text = "".join(_static(name) for name in _SCRIPTS)
+    return f'"use strict";\n(() => {{\n{text}}})();\n'
+
+
+def page_text(payload: dict[str, Any] | None, live: dict[str, Any] | None = None) -> str:
+    """The page without its records.
+
+    Args:
+        payload: what it draws; None: it asks its server.
+        live: what it needs to ask its server; None: it has none.
+    """
+    script, style = script_text(), _static("page.css")
+    policy = [
+        "default-src 'none'",
+        f"script-src '{_digest(script)}'",
+        f"style-src '{_digest(style)}'",
+        "img-src data:",
+        "connect-src 'none'" if live is None else "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return Template(_static("page.html")).substitute(
+        policy="; ".join(policy),
+        style=style,
+        drawing=_embedded(payload),
+        live=_embedded(live),
+        blocks=_BLOCKS,
+        script=script,
+    )
+
+
+def _static(name: str) -> str:
+    return (files(__package__) / "static" / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _embedded(value: object) -> str:
+    """JSON that cannot end the element it stands in, whatever names it holds."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

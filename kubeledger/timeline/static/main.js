@@ -1,0 +1,396 @@
+// The page: header, headlines, search, keys, pointer, print, and what tests may ask.
+
+class Page {
+  constructor(payload, live) {
+    this.live = live;
+    this.drawings = payload.nodes.map((node) => new Drawing(node));
+    this.records = new Records(live);
+    this.pane = new Pane(document.getElementById("pane"), (seq) => this.goTo(seq));
+    this.views = this.drawings.map((drawing) => new View(drawing));
+    this.index = 0;
+    this.chart = new Chart(this.view);
+    this.chart.afterDraw = () => this.list();
+    this.fillNodes();
+    this.fillHeader();
+    this.listen();
+    this.followHash();
+  }
+
+  get view() { return this.views[this.index]; }
+
+  get drawing() { return this.drawings[this.index]; }
+
+  // Header ---------------------------------------------------------------------------------
+
+  fillNodes() {
+    const choice = document.getElementById("nodes");
+    choice.replaceChildren(...this.drawings.map((drawing, i) => element("option", { value: i }, drawing.node)));
+    choice.hidden = this.drawings.length < 2;
+    choice.addEventListener("change", () => this.showNode(Number(choice.value)));
+  }
+
+  showNode(index) {
+    this.index = index;
+    document.getElementById("nodes").value = String(index);
+    this.fillHeader();
+    this.chart.show(this.view);
+  }
+
+  fillHeader() {
+    const { drawing, view } = this;
+    document.title = visible(`${drawing.node} · kubeledger`);
+    document.getElementById("node").textContent = visible(drawing.node);
+    const span = `${view.clock.date(0)} ${view.clock.time(0, 1e6)} – ${view.clock.time(drawing.spanUs, 1e6)} ${view.clock.zone()} · ${duration(drawing.spanUs)}`;
+    document.getElementById("meta").textContent = visible(`kubelet ${drawing.versions.join(", ") || "?"} · ${span}`);
+    document.getElementById("verdicts").replaceChildren("verify: ", ...VERDICTS.flatMap((verdict, i) => [
+      i ? " · " : "", element("b", { class: drawing.verdicts[verdict] ? verdict : "" }, (drawing.verdicts[verdict] || 0).toLocaleString("en")), ` ${verdict}`,
+    ]));
+    document.getElementById("zone").textContent = view.clock.zone();
+    document.getElementById("headlines").replaceChildren(...drawing.headlines.map((headline) => element(
+      "button", { type: "button", class: `headline severity-${headline.severity}`, on: { click: () => this.openHeadline(headline) } },
+      element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[headline.kind] || "•"), `${view.clock.time(headline.at, 1e6)} ${headline.text}`,
+    )));
+    this.fillLegend();
+  }
+
+  fillLegend() {
+    const texts = new Map();
+    for (const kind of this.drawing.kinds) if (kind.legend && !texts.has(kind.legend)) texts.set(kind.legend, kind);
+    document.getElementById("legend").replaceChildren(...[...texts].map(([text, kind]) => element("span", {}, legendSign(kind, this.chart.colours), text)),
+      ...VERDICTS.slice(1).filter((verdict) => this.drawing.verdicts[verdict]).map((verdict, i) => element("span", {}, verdictSign(verdict, this.chart.colours), verdict)));
+  }
+
+  openHeadline(headline) {
+    const length = this.view.to - this.view.from;
+    if (headline.at < this.view.from || headline.at > this.view.to) this.view.show(headline.at - length / 2, headline.at + length / 2);
+    this.goTo(headline.seq);
+  }
+
+  // Selection ------------------------------------------------------------------------------
+
+  /** Show a record: select its item where one is drawn, and open it in the side pane. */
+  async goTo(seq) {
+    const i = this.drawing.bySeq.get(seq);
+    this.view.selected = i === undefined ? null : i;
+    if (i !== undefined) {
+      this.view.cursor = this.drawing.start[i];
+      this.chart.reveal(i);
+    }
+    history.replaceState(null, "", `#seq=${seq}${this.drawings.length > 1 ? `&node=${encodeURIComponent(this.drawing.node)}` : ""}`);
+    this.chart.redraw();
+    const record = await this.records.get(this.index, this.drawing.node, seq);
+    if (record) this.pane.show(record);
+    else this.pane.clear(`Record #${seq} is not on this page.`);
+    return record !== null;
+  }
+
+  followHash() {
+    const wanted = new URLSearchParams(location.hash.slice(1));
+    const node = this.drawings.findIndex((drawing) => drawing.node === wanted.get("node"));
+    if (node >= 0 && node !== this.index) this.showNode(node);
+    if (/^\d+$/.test(wanted.get("seq") || "") && Number(wanted.get("seq")) !== this.pane.shown) this.goTo(Number(wanted.get("seq")));
+  }
+
+  /** Select the next (or previous) thing that went wrong, in time. */
+  step(direction) {
+    const { drawing, view } = this;
+    const from = view.selected === null ? view.cursorInView() : drawing.start[view.selected];
+    let best = -1;
+    for (let i = 0; i < drawing.start.length; i++) {
+      if (!drawing.seq[i] || !drawing.isProblem(i) || drawing.kindOf(i).tick || i === view.selected) continue;
+      const ahead = (drawing.start[i] - from) * direction;
+      if (ahead < 0 || (ahead === 0 && (i - view.selected) * direction <= 0)) continue;
+      if (best < 0 || ahead < (drawing.start[best] - from) * direction) best = i;
+    }
+    if (best >= 0) this.goTo(drawing.seq[best]);
+  }
+
+  /** Rows, items and headlines whose text holds `text`, without regard to case. */
+  find(text) {
+    const wanted = text.trim().toLowerCase();
+    if (!wanted) return [];
+    const { drawing } = this;
+    const found = [];
+    drawing.rows.forEach((row, r) => {
+      if (row.shape !== "ticks" && `${row.label} ${row.note}`.toLowerCase().includes(wanted)) {
+        const i = drawing.first[r] < drawing.first[r + 1] ? drawing.first[r] : null;
+        found.push({ row: row.label, kind: "row", label: row.note, seq: i === null ? 0 : drawing.seq[i], at: i });
+      }
+    });
+    const strings = new Set(drawing.strings.flatMap((each, s) => (each.toLowerCase().includes(wanted) ? [s] : [])));
+    for (let i = 0; i < drawing.label.length && found.length < 200; i++) {
+      if (strings.has(drawing.label[i])) found.push({ row: drawing.rows[drawing.row[i]].label, kind: drawing.kindOf(i).name, label: drawing.labelOf(i), seq: drawing.seq[i], at: i });
+    }
+    for (const headline of drawing.headlines) {
+      if (headline.text.toLowerCase().includes(wanted)) found.push({ row: "", kind: "headline", label: headline.text, seq: headline.seq, at: null });
+    }
+    return found;
+  }
+
+  search(text) {
+    const found = this.find(text);
+    const list = document.getElementById("found");
+    list.hidden = !text.trim();
+    list.replaceChildren(...(found.length ? found.slice(0, 30).map((each) => element("li", {}, element(
+      "button", { type: "button", on: { click: () => this.openFound(each) } }, [each.row, each.label].filter(Boolean).join(" · ")))) : [element("li", { class: "hint" }, "nothing found")]));
+  }
+
+  openFound({ seq, at }) {
+    document.getElementById("found").hidden = true;
+    if (seq) this.goTo(seq);
+    if (at !== null) {
+      this.view.selected = at;
+      this.chart.reveal(at);
+      this.chart.redraw();
+    }
+    document.getElementById("rows").focus();
+  }
+
+  // What is drawn --------------------------------------------------------------------------
+
+  drawn() {
+    const { drawing, view, chart } = this;
+    const items = [];
+    const base = Number(drawing.baseNs);
+    for (const line of chart.lines || []) {
+      if (!("row" in line)) continue;
+      drawing.inWindow(line.row, view.from, view.to, (i) => items.push({
+        row: drawing.rows[line.row].label, kind: drawing.kindOf(i).name, label: drawing.labelOf(i),
+        start_ns: base + drawing.start[i] * 1e3, end_ns: base + drawing.end[i] * 1e3, seq: drawing.seq[i],
+      }));
+    }
+    return items;
+  }
+
+  /** The records in view as a table for those who cannot see the canvas; made when the picture rests. */
+  list() {
+    clearTimeout(this.listing);
+    this.listing = setTimeout(() => {
+      const rows = this.drawn().filter((item) => !item.kind.startsWith("tick_success")).slice(0, 500);
+      const us = (ns) => (ns - Number(this.drawing.baseNs)) / 1e3;
+      document.getElementById("listed").replaceChildren(...rows.map((item) => element("tr", {},
+        ...[item.row, item.kind.replaceAll("_", " "), item.label, this.view.clock.full(us(item.start_ns))].map((text) => element("td", {}, text)))));
+    }, 250);
+  }
+
+  // Input ----------------------------------------------------------------------------------
+
+  listen() {
+    const rows = document.getElementById("rows");
+    this.chart.scroller.addEventListener("scroll", () => this.chart.redraw());
+    new ResizeObserver(() => this.chart.redraw()).observe(this.chart.scroller);
+    for (const query of ["(prefers-color-scheme: dark)"]) matchMedia(query).addEventListener("change", () => this.retheme());
+    window.addEventListener("hashchange", () => this.followHash());
+    window.addEventListener("beforeprint", () => this.print());
+    document.addEventListener("keydown", (event) => this.key(event));
+    document.getElementById("zone").addEventListener("click", () => this.toggleZone());
+    const search = document.getElementById("search");
+    search.addEventListener("input", () => this.search(search.value));
+    search.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") document.querySelector("#found button")?.click();
+      if (event.key === "Escape") { search.value = ""; this.search(""); rows.focus(); }
+    });
+    this.pointer(rows);
+    this.brush(document.getElementById("overview"));
+  }
+
+  retheme() {
+    this.chart.retheme();
+    this.fillLegend();
+    this.chart.redraw();
+  }
+
+  toggleZone() {
+    for (const view of this.views) view.clock.local = !view.clock.local;
+    this.fillHeader();
+    this.chart.redraw();
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+    const act = {
+      ArrowLeft: () => this.view.pan(-0.1), ArrowRight: () => this.view.pan(0.1),
+      ArrowUp: () => { this.chart.scroller.scrollTop -= 40; }, ArrowDown: () => { this.chart.scroller.scrollTop += 40; },
+      "+": () => this.view.zoom(0.6), "=": () => this.view.zoom(0.6), "-": () => this.view.zoom(1 / 0.6), 0: () => this.view.whole(),
+      n: () => this.step(1), p: () => this.step(-1), "/": () => document.getElementById("search").focus(),
+      Escape: () => { this.view.cursor = null; this.view.selected = null; },
+    }[event.key];
+    if (!act || (event.target.tagName === "PRE" && event.key.startsWith("Arrow"))) return;
+    event.preventDefault();
+    act();
+    this.chart.redraw();
+  }
+
+  pointer(rows) {
+    let drag = null;
+    const place = (event) => {
+      const box = rows.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    };
+    rows.addEventListener("pointerdown", (event) => {
+      const [x] = place(event);
+      if (event.button === 0 && x >= GUTTER) drag = { x, from: this.view.from, to: this.view.to, moved: false };
+      rows.setPointerCapture(event.pointerId);
+    });
+    rows.addEventListener("pointermove", (event) => {
+      const [x, y] = place(event);
+      if (drag) {
+        drag.moved ||= Math.abs(x - drag.x) > 3;
+        const by = ((x - drag.x) * (drag.to - drag.from)) / (this.chart.scroller.clientWidth - GUTTER);
+        if (drag.moved) this.view.show(drag.from - by, drag.to - by);
+      }
+      this.hover(x, y);
+      if (drag?.moved) this.chart.redraw();
+    });
+    rows.addEventListener("pointerup", (event) => {
+      const [x, y] = place(event);
+      if (!drag?.moved) this.click(x, y);
+      drag = null;
+    });
+    rows.addEventListener("pointerleave", () => { document.getElementById("tip").hidden = true; });
+    rows.addEventListener("dblclick", (event) => {
+      const [x, y] = place(event);
+      const i = this.chart.itemAt(x, y);
+      if (i !== null && this.drawing.kindOf(i).bar) {
+        const length = this.drawing.end[i] - this.drawing.start[i];
+        this.view.show(this.drawing.start[i] - length * 0.1, this.drawing.end[i] + length * 0.1);
+      } else this.view.zoom(0.4, this.chart.timeAt(x));
+      this.chart.redraw();
+    });
+    this.chart.scroller.addEventListener("wheel", (event) => {
+      const [x] = place(event);
+      if (event.ctrlKey || event.metaKey) this.view.zoom(Math.exp(event.deltaY * 0.002), this.chart.timeAt(Math.max(x, GUTTER)));
+      else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.view.pan((event.deltaX || event.deltaY) / 1000);
+      else return;
+      event.preventDefault();
+      this.chart.redraw();
+    }, { passive: false });
+  }
+
+  click(x, y) {
+    const line = this.chart.lineAt(y);
+    if (line && "section" in line) this.view.fold(this.drawing.sections[line.section].id);
+    else if (x >= GUTTER) {
+      const i = this.chart.itemAt(x, y);
+      this.view.cursor = this.chart.timeAt(x);
+      if (i !== null && this.drawing.seq[i]) {
+        this.goTo(this.drawing.seq[i]);
+        this.view.selected = i;
+      }
+    }
+    this.onCursor?.(this.view.cursor);
+    this.chart.redraw();
+  }
+
+  hover(x, y) {
+    const tip = document.getElementById("tip");
+    const i = this.chart.itemAt(x, y);
+    document.getElementById("rows").style.cursor = i === null ? "default" : "pointer";
+    tip.hidden = i === null;
+    if (i === null) return;
+    const { drawing, view } = this;
+    const lasting = drawing.kindOf(i).bar ? ` · ${duration(drawing.end[i] - drawing.start[i])}` : "";
+    const verdict = drawing.verdict[i] ? ` · ${VERDICTS[drawing.verdict[i]]}` : "";
+    tip.textContent = visible(`${view.clock.time(drawing.start[i])}${lasting} · ${drawing.kindOf(i).name.replaceAll("_", " ")} ${drawing.labelOf(i)}${verdict}`);
+    const box = document.getElementById("rows").getBoundingClientRect();
+    tip.style.left = `${Math.min(box.left + x + 14, window.innerWidth - tip.offsetWidth - 8)}px`;
+    tip.style.top = `${box.top + y + 16}px`;
+  }
+
+  /** The overview: drag to choose a span, click to centre it. */
+  brush(overview) {
+    let began = null;
+    const timeAt = (event) => {
+      const box = overview.getBoundingClientRect();
+      return ((event.clientX - box.left - GUTTER) * this.drawing.spanUs) / (box.width - GUTTER);
+    };
+    overview.addEventListener("pointerdown", (event) => {
+      began = timeAt(event);
+      overview.setPointerCapture(event.pointerId);
+    });
+    overview.addEventListener("pointermove", (event) => {
+      if (began === null) return;
+      const now = timeAt(event);
+      if (Math.abs(now - began) > this.drawing.spanUs / 200) this.view.show(Math.min(began, now), Math.max(began, now));
+      this.chart.redraw();
+    });
+    overview.addEventListener("pointerup", (event) => {
+      const now = timeAt(event);
+      if (began !== null && Math.abs(now - began) <= this.drawing.spanUs / 200) {
+        const length = this.view.to - this.view.from;
+        this.view.show(now - length / 2, now + length / 2);
+      }
+      began = null;
+      this.chart.redraw();
+    });
+  }
+
+  // Paper ----------------------------------------------------------------------------------
+
+  /** All rows of the window as SVG, in the light colours: a canvas would be cropped. */
+  print() {
+    const paper = document.getElementById("paper");
+    const { drawing, view } = this;
+    document.documentElement.classList.add("on-paper");
+    const surface = new SvgSurface(1100, view.layout.height + 24, colours());
+    document.documentElement.classList.remove("on-paper");
+    const painter = new Painter(surface, drawing, view, view.layout);
+    const { ticks, step } = view.clock.ticks(view.from, view.to, 95 / painter.scale);
+    for (const tick of ticks) surface.text(view.clock.time(tick, step), painter.x(tick) + 3, view.layout.height + 12, "faint");
+    painter.paint(0, view.layout.height);
+    surface.root.setAttribute("aria-label", visible(`Timeline of ${drawing.node}`));
+    paper.replaceChildren(surface.root);
+  }
+}
+
+const SIGNS = {
+  preempted: "⇣", killed: "✖", refused: "⊘", gc_failed: "▲", unready: "▼", kubelet_restarted: "↻", evicted: "⏏", oom: "✸",
+  impossible: "!", crashed: "✖", gap: "▨", deleted: "▏", pressure: "◍", kubelet_died: "✖",
+};
+
+function smallCanvas(colours, draw) {
+  const canvas = element("canvas", { "aria-hidden": "true" });
+  const surface = new CanvasSurface(canvas, colours);
+  surface.resize(24, 16);
+  draw(surface);
+  return canvas;
+}
+
+function legendSign(kind, of) {
+  return smallCanvas(of, (surface) => {
+    const painter = Object.assign(Object.create(Painter.prototype), { surface });
+    if (kind.glyph) GLYPHS[kind.glyph](surface, 12, 8, kind.bad ? "bad" : "edge");
+    else if (kind.tick) for (let x = 3; x < 22; x += 4) surface.rect(x, kind.tick === "good" ? 7 : 3, 1.5, kind.tick === "good" ? 3 : 9, kind.tick === "other" ? "unverifiable" : kind.tick);
+    else painter.shape(kind.bar, 1, 2, 22);
+  });
+}
+
+function verdictSign(verdict, of) {
+  return smallCanvas(of, (surface) => {
+    const painter = Object.assign(Object.create(Painter.prototype), { surface });
+    painter.verdict(VERDICTS.indexOf(verdict), 10, 8);
+  });
+}
+
+function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted.length ? sorted[sorted.length >> 1] : 0;
+}
+
+function start() {
+  const payload = JSON.parse(document.getElementById("drawing").textContent);
+  const page = new Page(payload, null);
+  page.chart.draw();
+  window.kubeledger = {
+    ready: true,
+    drawn: () => page.drawn(),
+    headlines: () => page.drawing.headlines.map((headline) => headline.text),
+    goto: (seq) => page.goTo(Number(seq)),
+    find: (text) => page.find(String(text)).map(({ row, kind, label, seq }) => ({ row, kind, label, seq })),
+    timing: () => ({ ready_ms: readyMs, frame_median_ms: median(page.chart.frames), frames: page.chart.frames.length }),
+  };
+  const readyMs = performance.now();
+  return page;
+}
+
+start();
