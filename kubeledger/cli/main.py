@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
     "why": ("kubeledger.cli.why:why", "Say why, in one sentence with its evidence."),
     "whatif": ("kubeledger.cli.whatif:whatif", "Decide again under other settings or versions."),
+    "timeline": ("kubeledger.cli.timeline:timeline", "Draw what happened as one HTML file."),
     "simulate": ("kubeledger.cli.simulate:simulate", "Run a node that you do not have."),
     "completeness": (
         "kubeledger.cli.completeness:completeness",

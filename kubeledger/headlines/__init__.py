@@ -1,4 +1,4 @@
-"""What went wrong on a node, in a few sentences: the timeline's headlines and an import's summary."""
+"""What went wrong on a node: the timeline's headlines, and an import's summary."""
 
 from __future__ import annotations
 

@@ -220,4 +220,3 @@ _WORDS = {
     "startup_probe": "startup probe",
     "post_start_hook": "post-start hook's failure",
 }
-

@@ -48,7 +48,11 @@ def headlines(found: Sequence[Incident]) -> list[Headline]:
     Args:
         found: incidents, worst first.
     """
-    made = [headline for _, group in groupby(sorted(found, key=_kind), _kind) for headline in _of_kind(list(group))]
+    made = [
+        headline
+        for _, group in groupby(sorted(found, key=_kind), _kind)
+        for headline in _of_kind(list(group))
+    ]
     made.sort(key=lambda each: -each.severity)
     return made[:HEADLINES_MAX]
 

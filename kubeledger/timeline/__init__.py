@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kubeledger.timeline.ask import NodeView, Scope
+from kubeledger.timeline.blocks import blocks
 from kubeledger.timeline.build import build_drawing
 from kubeledger.timeline.drawing import Drawing
 from kubeledger.timeline.page import write_page
 
-__all__ = ["Drawing", "build_drawing", "write_page"]
+__all__ = ["Drawing", "NodeView", "Scope", "blocks", "build_drawing", "write_page"]

@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import msgspec
 
 from kubeledger.query.api import Queryable
 
-__all__ = ["NodeView"]
+__all__ = ["NodeView", "Scope", "ViewRow"]
 
-Row = dict[str, Any]
+ViewRow = dict[str, Any]
+
+_OF_PODS = frozenset(
+    {
+        "admissions",
+        "container_kills",
+        "container_restarts",
+        "container_states",
+        "cpu_assignments",
+        "device_allocations",
+        "evictions",
+        "oom_kills",
+        "probe_ticks",
+        "probe_transitions",
+        "restart_backoffs",
+    }
+)
+"""Views whose rows are about a pod each."""
+_PODS = "len($pods) = 0 OR pod IN $pods OR namespace || '/' || pod IN $pods"
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """What part of a node's history is asked for.
+
+    Attributes:
+        pods: ``NAME`` or ``NAMESPACE/NAME``, only these; empty: all.
+        from_ns, to_ns: only what touches this span; None: from the beginning, to the end.
+    """
+
+    pods: Sequence[str] = ()
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+    def touches(self, start_ns: int, end_ns: int | None) -> bool:
+        """Whether something lies in the span, at least in part."""
+        begins = self.to_ns is None or start_ns <= self.to_ns
+        return begins and (self.from_ns is None or end_ns is None or end_ns >= self.from_ns)
 
 
 class NodeView:
@@ -16,21 +55,31 @@ class NodeView:
 
     Attributes:
         node: whose.
+        scope: what part of its history.
     """
 
-    def __init__(self, queryable: Queryable, node: str) -> None:
+    def __init__(self, queryable: Queryable, node: str, scope: Scope | None = None) -> None:
         self._queryable = queryable
         self.node = node
+        self.scope = scope or Scope()
         # One question that needs all there is: a wider question later would load everything again.
         queryable.sql("SELECT 1 FROM events, evidence, verdicts LIMIT 0").fetchall()
 
-    def __call__(self, query: str, params: dict[str, Any] | None = None) -> list[Row]:
+    def __call__(self, query: str, params: dict[str, Any] | None = None) -> list[ViewRow]:
         """Rows of a query; ``$node`` is the node."""
-        return self._queryable.sql(query, {"node": self.node, **(params or {})}).dicts()
+        return list(self.stream(query, params))
 
-    def rows(self, view: str, columns: str = "*", where: str = "true") -> list[Row]:
-        """Rows of a view in the order of their time, ``ts_ns`` for ``ts``."""
+    def stream(self, query: str, params: dict[str, Any] | None = None) -> Iterator[ViewRow]:
+        """Rows of a query, taken one after the other."""
+        rows = self._queryable.sql(query, {"node": self.node, **(params or {})})
+        return (dict(zip(rows.columns, row, strict=True)) for row in rows)
+
+    def rows(self, view: str, columns: str = "*", where: str = "true") -> list[ViewRow]:
+        """Rows of a view in the order of their time, ``ts_ns`` for ``ts``; of the scope's pods."""
+        of_pods = view in _OF_PODS and self.scope.pods
         return self(
             f"SELECT {columns}, seq, epoch_ns(ts) AS ts_ns FROM {view}"
-            f" WHERE node = $node AND ({where}) ORDER BY ts, seq"
+            f" WHERE node = $node AND ({where}) AND ({_PODS if of_pods else 'true'})"
+            " ORDER BY ts, seq",
+            {"pods": list(self.scope.pods)} if of_pods else None,
         )

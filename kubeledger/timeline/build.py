@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from kubeledger.headlines import headlines, incidents
-from kubeledger.query.api import Queryable
-from kubeledger.timeline.ask import NodeView
-from kubeledger.timeline.drawing import Drawing, Section, with_rows
+from kubeledger.timeline.ask import NodeView, Scope
+from kubeledger.timeline.drawing import Drawing, Section
 from kubeledger.timeline.rows_node import node_section
 from kubeledger.timeline.rows_pods import pod_sections
 from kubeledger.timeline.rows_resources import resource_sections
@@ -15,18 +15,16 @@ from kubeledger.timeline.rows_resources import resource_sections
 __all__ = ["build_drawing"]
 
 
-def build_drawing(queryable: Queryable, node: str) -> Drawing:
-    """Draw one node's history.
+def build_drawing(view: NodeView) -> Drawing:
+    """Draw one node's history, or the part of it that the view's scope names.
 
     Args:
-        queryable: the ledger's views; the node is verified.
-        node: whose.
+        view: the node's views; the node is verified.
 
     Raises:
         BadQuestionError: a query takes too long.
         DamagedLedgerError: the ledger cannot be read.
     """
-    view = NodeView(queryable, node)
     verdict_counts: Counter[str] = Counter()
     verdicts: dict[int, str] = {}
     for row in view("SELECT decision_seq, verdict FROM verdicts WHERE node = $node"):
@@ -34,14 +32,21 @@ def build_drawing(queryable: Queryable, node: str) -> Drawing:
         if row["verdict"] != "match":
             verdicts[row["decision_seq"]] = row["verdict"]
     pods, arrows = pod_sections(view, verdicts)
-    sections = with_rows([node_section(view), *pods, *resource_sections(view)])
+    sections = _in_scope([node_section(view), *pods, *resource_sections(view)], view.scope)
     start_ns, end_ns = _span(view, sections)
+    found = headlines(
+        [
+            each
+            for each in incidents(view, view.node, verdicts=True)
+            if view.scope.touches(each.ts_ns, each.ts_ns)
+        ]
+    )
     versions = view(
         "SELECT kubelet_version AS version FROM kubelet_starts"
         " WHERE node = $node AND kubelet_version IS NOT NULL GROUP BY ALL ORDER BY min(seq)"
     )
     return Drawing(
-        node=node,
+        node=view.node,
         versions=[row["version"] for row in versions],
         start_ns=start_ns,
         end_ns=end_ns,
@@ -52,23 +57,34 @@ def build_drawing(queryable: Queryable, node: str) -> Drawing:
         verdicts=verdicts,
         sections=sections,
         arrows=arrows,
-        headlines=headlines(incidents(view, node, verdicts=True)),
+        headlines=[each for each in found if start_ns <= each.ts_ns <= end_ns],
     )
+
+
+def _in_scope(sections: Sequence[Section], scope: Scope) -> list[Section]:
+    """Sections with what touches the scope's span; without rows that are empty then."""
+    for section in sections:
+        for row in section.rows:
+            row.items = [each for each in row.items if scope.touches(each.start_ns, each.end_ns)]
+        section.rows = [row for row in section.rows if row.items or row.curve is not None]
+    return [section for section in sections if section.rows]
 
 
 def _span(view: NodeView, sections: list[Section]) -> tuple[int, int]:
-    """From the first to the last time of the node's records, and of what is drawn."""
+    """The scope's span as far as the node's decisions and what is drawn fill it."""
+    scope = view.scope
     (row,) = view(
         "SELECT min(ts_ns) AS first_ns, max(ts_ns) AS last_ns FROM events"
-        " WHERE node = $node AND role = 'decision' OR kind IN ('node.KubeletStarted')"
+        " WHERE node = $node AND (role = 'decision' OR kind = 'node.KubeletStarted')"
     )
-    times = [
-        time
-        for section in sections
-        for each in section.rows
-        for item in each.items
-        for time in (item.start_ns, item.end_ns)
-        if time is not None
-    ]
-    times += [time for time in (row["first_ns"], row["last_ns"]) if time is not None]
-    return min(times, default=0), max(times, default=0)
+    times = [time for time in (row["first_ns"], row["last_ns"]) if time is not None]
+    for section in sections:
+        for each in section.rows:
+            times += [item.start_ns for item in each.items]
+            times += [item.end_ns for item in each.items if item.end_ns is not None]
+    start_ns, end_ns = min(times, default=0), max(times, default=0)
+    if scope.from_ns is not None:
+        start_ns = max(start_ns, scope.from_ns)
+    if scope.to_ns is not None:
+        end_ns = min(end_ns, scope.to_ns)
+    return start_ns, max(start_ns, end_ns)

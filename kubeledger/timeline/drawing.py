@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from kubeledger.headlines import Headline
 
 __all__ = ["Arrow", "Curve", "Drawing", "Item", "Limit", "Row", "Section"]
 
-VERDICT_CODES = {"match": 0, "admissible": 1, "impossible": 2, "unverifiable": 3}
+_VERDICT_CODES = {"match": 0, "admissible": 1, "impossible": 2, "unverifiable": 3}
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,9 +58,7 @@ class Row(msgspec.Struct, kw_only=True):
     ) -> None:
         """Add something that lasts."""
         end_ns = None if end_ns is None else max(start_ns, end_ns)
-        self.items.append(
-            Item(kind=kind, start_ns=start_ns, end_ns=end_ns, label=label, seq=seq)
-        )
+        self.items.append(Item(kind=kind, start_ns=start_ns, end_ns=end_ns, label=label, seq=seq))
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +153,7 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
                         -1 if item.end_ns is None else self._us(item.end_ns) - start_us,
                         strings.setdefault(item.label, len(strings)),
                         item.seq,
-                        VERDICT_CODES[self.verdicts.get(item.seq, "match")],
+                        _VERDICT_CODES[self.verdicts.get(item.seq, "match")],
                     )
                     for name, value in zip(_COLUMNS, values, strict=True):
                         columns[name].append(value)
@@ -215,8 +213,3 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COLUMNS = ("row", "kind", "start", "length", "label", "seq", "verdict")
-
-
-def with_rows(sections: Iterable[Section]) -> list[Section]:
-    """Those that have rows."""
-    return [section for section in sections if section.rows]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from kubeledger.timeline.ask import NodeView, Row as ViewRow
+from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Arrow, Row, Section
 
 __all__ = ["pod_sections"]
@@ -53,9 +53,7 @@ class _Pod(msgspec.Struct):
         """Its container of this name."""
         if name not in self.containers:
             label = f"{self.label}/{name}"
-            self.containers[name] = _Container(
-                Row(label=label), Row(label=label, shape="ticks")
-            )
+            self.containers[name] = _Container(Row(label=label), Row(label=label, shape="ticks"))
         return self.containers[name]
 
     def ends(self, ts_ns: int) -> None:
@@ -263,16 +261,16 @@ def _admissions(view: NodeView, pods: _Pods) -> list[Arrow]:
             ]
             end_ns = min((ns for ns in starts if ns >= row["ts_ns"]), default=None)
             if row["pod_uid"] not in admitted and (end_ns is not None or not starts):
-                pod.own.bar(
-                    "admitted", row["ts_ns"], end_ns or pod.ended_ns, "", row["seq"]
-                )
+                pod.own.bar("admitted", row["ts_ns"], end_ns or pod.ended_ns, "", row["seq"])
             admitted.setdefault(row["pod_uid"], row["seq"])
             pod.own.mark("started", row["ts_ns"], "admitted", row["seq"])
         else:
             pod.own.bar("rejected", row["ts_ns"], pod.ended_ns, "", row["seq"])
             pod.own.mark("refused", row["ts_ns"], row["reason"] or "", row["seq"])
     arrows = []
-    columns = "preemptor_uid, victim_namespace AS namespace, victim_pod AS pod, victim_uid AS pod_uid"
+    columns = (
+        "preemptor_uid, victim_namespace AS namespace, victim_pod AS pod, victim_uid AS pod_uid"
+    )
     names = "preemptor_namespace, preemptor_pod"
     for row in view.rows("preemptions", f"{columns}, {names}"):
         preemptor = f"{row['preemptor_namespace']}/{row['preemptor_pod']}"

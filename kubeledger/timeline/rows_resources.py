@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from kubeledger.kube.cpuset import cpus_of
-from kubeledger.timeline.ask import NodeView
+from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Row, Section
 
 __all__ = ["resource_sections"]
@@ -32,7 +31,7 @@ def resource_sections(view: NodeView) -> list[Section]:
 
 def _devices(view: NodeView) -> list[Row]:
     """A lane a device: who held it, and who still does although its pod ended."""
-    holds: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    holds: dict[tuple[str, str], list[ViewRow]] = defaultdict(list)
     for row in view.rows(
         "device_allocations",
         "namespace, pod, pod_uid, container, resource, device_ids, numa_nodes,"
@@ -43,7 +42,7 @@ def _devices(view: NodeView) -> list[Row]:
     return [_device(*key, holds[key]) for key in sorted(holds)]
 
 
-def _device(resource: str, device: str, holds: list[dict[str, Any]]) -> Row:
+def _device(resource: str, device: str, holds: list[ViewRow]) -> Row:
     numa = {node for hold in holds for node in hold["numa_nodes"] or ()}
     only = numa.pop() if len(numa) == 1 else None
     note = resource if only is None or only < 0 else f"{resource} NUMA {only}"
@@ -60,9 +59,9 @@ def _device(resource: str, device: str, holds: list[dict[str, Any]]) -> Row:
     return row
 
 
-def _joined(holds: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _joined(holds: Iterable[ViewRow]) -> Iterator[ViewRow]:
     """Grants of one device to one pod as one: the containers take it over from one another."""
-    by_pod: dict[str, dict[str, Any]] = {}
+    by_pod: dict[str, ViewRow] = {}
     for hold in holds:
         if (first := by_pod.get(hold["pod_uid"])) is None:
             by_pod[hold["pod_uid"]] = {**hold, "containers": [hold["container"]]}
@@ -88,7 +87,7 @@ def _cpus(view: NodeView) -> list[Row]:
 def _cgroups(view: NodeView) -> tuple[int, list[Row]]:
     """The number of cgroups seen, and a lane for each whose values changed after it was created."""
     columns = ", ".join(["cgroup", "created", *_CGROUP_VALUES])
-    updates: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    updates: dict[str, list[ViewRow]] = defaultdict(list)
     for row in view.rows("cgroup_updates", columns):
         updates[row["cgroup"]].append(row)
     lanes = []
@@ -108,7 +107,7 @@ def _cgroups(view: NodeView) -> tuple[int, list[Row]]:
     return len(updates), lanes
 
 
-def _change(old: dict[str, Any], new: dict[str, Any]) -> str:
+def _change(old: ViewRow, new: ViewRow) -> str:
     return " · ".join(
         f"{word} {_amount(name, old[name])}→{_amount(name, new[name])}"
         for name, word in _CGROUP_VALUES.items()
@@ -134,7 +133,7 @@ def _images(view: NodeView) -> list[Row]:
     ):
         present[row["image_id"]] = row["first_ns"]
         lanes[row["image_id"]] = _image(row["image_id"], row["size_bytes"])
-    deletions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    deletions: dict[str, list[ViewRow]] = defaultdict(list)
     for row in view.rows("image_gc_deletions", "image_id, size_bytes, cause"):
         deletions[row["image_id"]].append(row)
         lanes.setdefault(row["image_id"], _image(row["image_id"], row["size_bytes"]))

@@ -1,0 +1,107 @@
+"""``kubeledger timeline``: a node's history as one HTML file."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kubeledger.cli.options import ledger_option, node_option, parse_time, reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.timeline import Scope
+
+__all__ = ["timeline", "write_timeline"]
+
+_OUT = "timeline.html"
+
+
+@click.command(epilog="Example: kubeledger timeline /var/tmp/node-a --out node-a.html")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@ledger_option
+@node_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True),
+    default=_OUT,
+    show_default=True,
+    metavar="FILE",
+    help="The page; - is standard output.",
+)
+@click.option("--from", "from_", metavar="TIME", help="Only what happened since.")
+@click.option("--to", metavar="TIME", help="Only what happened until then.")
+@click.option(
+    "--pod", "pods", multiple=True, metavar="[NS/]NAME", help="Only this pod; may be repeated."
+)
+@reports_errors
+def timeline(
+    sources: tuple[str, ...],
+    ledger: Path,
+    node: str | None,
+    out: Path,
+    from_: str | None,
+    to: str | None,
+    pods: tuple[str, ...],
+) -> None:
+    """Draw what happened on a node as one HTML file that opens from disk.
+
+    What went wrong stands on top; below it a row for the kubelet, for each pod and container,
+    device and image, and the records behind every mark with their verdict and evidence. SOURCE
+    is a ledger, a *.ledger.jsonl file, or a node's files, which are imported for the while;
+    without one the ledger is drawn. Several nodes are one page with a switch.
+    """
+    from kubeledger.cli.files import is_standard
+    from kubeledger.cli.sources import ledger_for
+    from kubeledger.timeline import Scope
+
+    scope = Scope(
+        pods=pods,
+        from_ns=None if from_ is None else parse_time(from_),
+        to_ns=None if to is None else parse_time(to),
+    )
+    with ledger_for(sources, ledger) as directory:
+        count = write_timeline(directory, out, node=node, scope=scope)
+    if not is_standard(out):
+        click.echo(f"{out}: {count:,} bytes; open it in a browser")
+
+
+def write_timeline(
+    ledger: Path, out: Path, *, node: str | None = None, scope: Scope | None = None
+) -> int:
+    """Write the page of a ledger's nodes.
+
+    Args:
+        ledger: its directory.
+        out: the file, or ``-``.
+        node: only this one; None: all.
+        scope: what part of their histories.
+
+    Returns:
+        How many bytes.
+
+    Raises:
+        BadQuestionError: no such node, no record, or a pod that no record is about.
+        OutputError: the file cannot be written.
+    """
+    from kubeledger.cli.files import new_output, output_errors
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.query.api import connect
+    from kubeledger.timeline import NodeView, blocks, build_drawing, write_page
+
+    nodes = Ledger.open(ledger).nodes()
+    if not nodes:
+        raise BadQuestionError("the ledger holds no record", advice="import a node's files first")
+    if node is not None and node not in nodes:
+        raise BadQuestionError(f"no node {node!r}", advice=f"there are: {', '.join(nodes)}")
+    with connect(ledger) as queryable:
+        views = [NodeView(queryable, each, scope) for each in nodes if node in (None, each)]
+        drawings = [build_drawing(view) for view in views]
+        with output_errors(out), new_output(out) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", write_through=True)
+            write_page(drawings, [blocks(view) for view in views], text)
+            count = text.tell() if file.seekable() else 0
+            text.detach()
+    return count
