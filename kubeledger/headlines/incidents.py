@@ -80,6 +80,12 @@ def _gc_failed(row: Row) -> str:
     return f"image GC failed{_times(row)}: {row['error']}"
 
 
+_WORDS = {
+    "liveness_probe": "liveness probe",
+    "startup_probe": "startup probe",
+    "post_start_hook": "post-start hook's failure",
+}
+
 _BACK_OFFS = """
 LEFT JOIN (
     SELECT pod_uid, container, max(back_off_s) AS back_off_s
@@ -214,9 +220,3 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
         ),
     ),
 )
-
-_WORDS = {
-    "liveness_probe": "liveness probe",
-    "startup_probe": "startup probe",
-    "post_start_hook": "post-start hook's failure",
-}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -65,11 +65,11 @@ class NodeView:
         # One question that needs all there is: a wider question later would load everything again.
         queryable.sql("SELECT 1 FROM events, evidence, verdicts LIMIT 0").fetchall()
 
-    def __call__(self, query: str, params: dict[str, Any] | None = None) -> list[ViewRow]:
+    def __call__(self, query: str, params: Mapping[str, object] | None = None) -> list[ViewRow]:
         """Rows of a query; ``$node`` is the node."""
         return list(self.stream(query, params))
 
-    def stream(self, query: str, params: dict[str, Any] | None = None) -> Iterator[ViewRow]:
+    def stream(self, query: str, params: Mapping[str, object] | None = None) -> Iterator[ViewRow]:
         """Rows of a query, taken one after the other."""
         rows = self._queryable.sql(query, {"node": self.node, **(params or {})})
         return (dict(zip(rows.columns, row, strict=True)) for row in rows)

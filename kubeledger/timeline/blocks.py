@@ -24,7 +24,8 @@ _EFFECTS_MAX = 20
 
 _RECORDS = f"""
 WITH pieces AS (
-    SELECT seq, list({{file: source_file, line: source_line, text: left(text, {_TEXT_MAX})}}) AS told
+    SELECT seq,
+        list({{file: source_file, line: source_line, text: left(text, {_TEXT_MAX})}}) AS told
     FROM evidence WHERE node = $node AND seq BETWEEN $first_seq AND $last_seq GROUP BY seq
 ), led_to AS (
     SELECT cause_seq AS seq, list({{seq: seq, ts_ns: ts_ns, kind: kind}} ORDER BY seq) AS effects

@@ -1,4 +1,7 @@
-"""What a page draws of one node: sections of rows, rows of items. docs/timeline.md has the payload."""
+"""What a page draws of one node: sections of rows, rows of items.
+
+docs/timeline.md describes the payload that is made of it.
+"""
 
 from __future__ import annotations
 

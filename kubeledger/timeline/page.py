@@ -1,4 +1,4 @@
-"""The HTML file: style, script, drawings and record blocks in one page that asks nothing of anybody."""
+"""The HTML file: style, script, drawings and records in one page that makes no request."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _bars(lane: Row, rows: list[ViewRow], counts: Mapping[str | None, int | None
             end = died.get(row["container_id"])
             count = counts.get(row["container_id"])
             label = f"#{count}" if count else ""
-            lane.bar("running", row["ts_ns"], end and end["ts_ns"], label, row["seq"])
+            lane.bar("running", row["ts_ns"], end["ts_ns"] if end else None, label, row["seq"])
         elif row["exit_code"] and row["cause_seq"] is None:
             lane.mark("died", row["ts_ns"], f"exit code {row['exit_code']}", row["seq"])
         elif row["exit_code"] == 0:

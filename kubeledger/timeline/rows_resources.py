@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from kubeledger.kube.cpuset import cpus_of
 from kubeledger.timeline.ask import NodeView, ViewRow
@@ -93,7 +94,7 @@ def _cgroups(view: NodeView) -> tuple[int, list[Row]]:
     lanes = []
     for cgroup in sorted(updates):
         rows = updates[cgroup]
-        steps = [(old, new, _change(old, new)) for old, new in zip(rows, rows[1:], strict=False)]
+        steps = [(old, new, _change(old, new)) for old, new in pairwise(rows)]
         if not any(text and not new["created"] for _, new, text in steps):
             continue
         lane = Row(label=cgroup)
