@@ -17,6 +17,7 @@ from tests.benchmarks import (
     bench_ledger,
     bench_replay,
     bench_sql,
+    bench_timeline,
     bench_verify,
 )
 from tests.recordings import extract
@@ -58,6 +59,8 @@ def main() -> None:
     bench_decide.main([bench_decide.CASES])
     print("\n-- verify --")
     bench_verify.main()
+    print("\n-- timeline page, 100,000 items --")
+    bench_timeline.main()
     print("\n-- start-up --")
     bench_help()
 

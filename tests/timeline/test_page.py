@@ -1,0 +1,151 @@
+"""What the page says it drew, in a real browser: rows, headlines, keys, hostile names, paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from kubeledger.query.api import connect
+from tests.timeline.browser import Browser
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+@pytest.mark.parametrize("name", ["node-a", "node-b", "node-e-evictions"])
+def test_a_page_is_drawn_without_a_request_or_a_complaint(
+    browser: Browser, pages: dict[str, Path], name: str
+) -> None:
+    """Every page opens from disk, clean, and every problem's mark is a record of the ledger."""
+    browser.open(pages[name])
+    drawn = browser.ask("kubeledger.drawn()")
+    assert drawn
+    assert browser.complaints() == []
+    assert browser.requests() == []
+    assert all(item["end_ns"] >= item["start_ns"] for item in drawn)
+
+
+def test_what_is_drawn_is_what_the_views_say(
+    browser: Browser, pages: dict[str, Path], ledgers: dict[str, Path]
+) -> None:
+    """Each preemption, refusal and probe kill of node-a stands on the page, at its time."""
+    browser.open(pages["node-a"])
+    drawn = {
+        (item["kind"], item["seq"]): item["start_ns"] for item in browser.ask("kubeledger.drawn()")
+    }
+    wanted = (
+        ("preempted", "SELECT seq, epoch_ns(ts) FROM preemptions"),
+        ("refused", "SELECT seq, epoch_ns(ts) FROM admissions WHERE NOT admitted"),
+        (
+            "killed",
+            "SELECT seq, epoch_ns(ts) FROM container_kills WHERE reason = 'liveness_probe'",
+        ),
+    )
+    with connect(ledgers["node-a"]) as queryable:
+        for kind, query in wanted:
+            rows = queryable.sql(query).fetchall()
+            assert rows
+            for seq, ts_ns in rows:
+                assert abs(drawn[kind, seq] - ts_ns) < 2000
+
+
+def test_headlines_tell_what_went_wrong(browser: Browser, pages: dict[str, Path]) -> None:
+    """Preemptions before probes, no more than eight, and each opens the record it tells of."""
+    browser.open(pages["node-a"])
+    headlines = browser.ask("kubeledger.headlines()")
+    assert len(headlines) <= 8
+    assert headlines[0].startswith("kube-system/critical-1 preempted filler-c, gpu-a")
+    assert "default/live-fail/app killed 9× by its liveness probe, back-off 80 s" in headlines
+    browser.driver.find_elements(By.CSS_SELECTOR, "#headlines button")[0].click()
+    browser.wait("return document.querySelector('#pane h2')?.textContent.includes('PodPreempted')")
+
+
+def test_a_record_shows_its_verdict_cause_and_evidence(
+    browser: Browser, pages: dict[str, Path], ledgers: dict[str, Path]
+) -> None:
+    """A link to a record opens it, with the lines it rests on."""
+    with connect(ledgers["node-a"]) as queryable:
+        ((seq, line),) = queryable.sql(
+            "SELECT p.seq, min(source_line) FROM preemptions p JOIN evidence USING (node, seq)"
+            " WHERE victim_pod = 'filler-c' GROUP BY p.seq"
+        ).fetchall()
+    browser.open(pages["node-a"], f"#seq={seq}")
+    browser.wait("return document.querySelector('#pane h2') !== null")
+    text = browser.driver.find_element(By.ID, "pane").text
+    assert text.startswith(f"#{seq} preemption.PodPreempted")
+    assert "match" in text
+    assert "pkg/kubelet/preemption getPodsToPreempt" in text
+    assert f"kubelet.log:{line}" in text
+    assert browser.ask("kubeledger.goto(arguments[0])", 1_000_000) is False
+
+
+def test_keys_move_zoom_and_step(browser: Browser, pages: dict[str, Path]) -> None:
+    """Plus zooms in, 0 shows all, n steps through what went wrong, slash searches."""
+    browser.open(pages["node-a"])
+    everything = len(browser.ask("kubeledger.drawn()"))
+    browser.press("+", "+", "+", "+", Keys.ARROW_RIGHT)
+    browser.frame()
+    assert len(browser.ask("kubeledger.drawn()")) < everything
+    browser.press("0")
+    browser.frame()
+    assert len(browser.ask("kubeledger.drawn()")) == everything
+    browser.press("n")
+    browser.wait("return document.querySelector('#pane h2') !== null")
+    first = browser.ask("location.hash")
+    browser.press("n")
+    browser.wait(f"return location.hash !== '{first}'")
+    browser.press("/")
+    browser.press(*"gpu-2")
+    browser.wait("return document.querySelectorAll('#found button').length > 0")
+    assert browser.ask("document.activeElement.id") == "search"
+    assert any(item["row"] == "gpu-2" for item in browser.ask("kubeledger.find('gpu-2')"))
+
+
+def test_the_cursor_tells_each_rows_state(browser: Browser, pages: dict[str, Path]) -> None:
+    """Records in view stand in a table for those who cannot see the canvas."""
+    browser.open(pages["node-a"])
+    browser.wait("return document.querySelectorAll('#listed tr').length > 20")
+    assert "preempted" in browser.ask("document.getElementById('listed').textContent")
+    label = browser.driver.find_element(By.ID, "rows").get_attribute("aria-label")
+    assert label is not None
+    assert "arrows" in label
+
+
+def test_dark_colours_differ_and_complain_of_nothing(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    """The page follows the reader's preference, while it is open."""
+    browser.open(pages["node-a"])
+    pixel = (
+        "[...document.getElementById('rows').getContext('2d')"
+        ".getImageData(5, 5, 1, 1).data].slice(0, 3)"
+    )
+    browser.dark(False)
+    light = browser.ask(pixel)
+    browser.dark(True)
+    dark = browser.ask(pixel)
+    browser.dark(False)
+    assert sum(light) > 600
+    assert sum(dark) < 150
+    assert browser.complaints() == []
+
+
+def test_paper_gets_every_row_as_svg(browser: Browser, pages: dict[str, Path]) -> None:
+    """Printing draws all unfolded rows, also those below the screen, at paper width."""
+    browser.open(pages["node-e-evictions"])
+    pdf = browser.driver.execute_cdp_cmd("Page.printToPDF", {"landscape": True})
+    assert len(pdf["data"]) > 20_000
+    texts = browser.ask(
+        "[...document.querySelectorAll('#paper svg text')].map((each) => each.textContent)"
+    )
+    rows = browser.ask(
+        "JSON.parse(document.getElementById('drawing').textContent).nodes[0].rows.length"
+    )
+    assert len(texts) > rows / 2
+    width, height = browser.ask(
+        "document.querySelector('#paper svg').getAttribute('viewBox').split(' ').slice(2).map(Number)"
+    )
+    assert width == 1100
+    assert height > 1000
