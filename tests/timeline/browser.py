@@ -63,7 +63,8 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """What the page wrote to the console: errors, refused requests, policies broken."""
-        return [entry["message"] for entry in self.driver.get_log("browser")]
+        log = self.driver.execute("getLog", {"type": "browser"})["value"]
+        return [entry["message"] for entry in log]
 
     def requests(self) -> list[str]:
         """Everything that the page asked for, itself included."""
@@ -73,7 +74,8 @@ class Browser:
 @contextmanager
 def open_browser() -> Iterator[Browser]:
     """Start a browser without a screen; needs ``CHROMIUM`` and ``DRIVER``."""
-    assert CHROMIUM and DRIVER
+    assert CHROMIUM
+    assert DRIVER
     os.environ.update(SE_OFFLINE="true", SE_AVOID_STATS="true")
     options = Options()
     options.binary_location = CHROMIUM
