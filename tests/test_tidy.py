@@ -38,8 +38,8 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"clock", "ledger"}),
     frozenset({"history", "replay"}),
     frozenset({"query"}),
-    frozenset({"completeness", "diff", "explain", "importers", "whatif"}),
-    frozenset({"api", "audit", "scenario"}),
+    frozenset({"completeness", "diff", "explain", "headlines", "importers", "whatif"}),
+    frozenset({"api", "audit", "scenario", "timeline"}),
     frozenset({"testing"}),
     frozenset({"cli"}),
 )
