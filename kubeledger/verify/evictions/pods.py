@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -181,7 +181,7 @@ class PodUsages:
             # A pod uses what its containers do, and its sandbox and volumes besides.
             likely = Bounds(max(likely.least, told), max(likely.most or 0, told))
         # Before the first sample there may have been no statistics: such pods go first.
-        known = samples[0].ts_ns <= ts_ns or told is not None
+        known = samples[0].ts_ns + NS_PER_S <= ts_ns or told is not None
         return msgspec.structs.replace(place, likely=likely, possible=possible, known=known)
 
     def _samples(self, rows: list[_Row], pod: Pod, signal: str, layout: DiskLayout) -> list[Sample]:
@@ -202,9 +202,12 @@ class PodUsages:
         return [Sample(at, value) for at, value in sorted(found.items())]
 
 
-def unsure(state: NodeState, ts_ns: int, ranked: Sequence[RankedPod]) -> frozenset[RankedPod]:
+def unsure(
+    state: NodeState, ts_ns: int, ranked: Iterable[RankedPod], steady_ns: int = _STEADY_NS
+) -> frozenset[RankedPod]:
     """Pods of which there may be no statistics: no container ran for a while.
 
+    With the state of a later time and ``steady_ns`` 0: none runs that did so already then.
     One that nothing names may be the sandbox, whose statistics do not count.
 
     Source: v1.30.1 pkg/kubelet/stats/cri_stats_provider.go removeTerminatedContainers
@@ -215,7 +218,7 @@ def unsure(state: NodeState, ts_ns: int, ranked: Sequence[RankedPod]) -> frozens
         return pod is not None and any(
             each.running
             and each.started_ts_ns is not None
-            and ts_ns - each.started_ts_ns > _STEADY_NS
+            and ts_ns - each.started_ts_ns > steady_ns
             for each in pod.containers.values()
         )
 

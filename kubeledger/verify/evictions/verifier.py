@@ -180,7 +180,7 @@ class EvictionVerifier(RuleVerifier):
             if threshold is not None and met.verdict != "impossible":
                 judgements += self._outcome(body, threshold, after)
                 if body.ranked is not None and not self._manager.loose:
-                    places = self._places(record, body.ranked, threshold, doubtful)
+                    places = self._places(record, body.ranked, threshold, doubtful, state)
                     resource = RESOURCE_OF[threshold.signal]
                     judgements.append(judge_order(places, resource, record.ts_ns))
             return all_of(judgements)
@@ -205,9 +205,12 @@ class EvictionVerifier(RuleVerifier):
         ranked: Sequence[RankedPod],
         threshold: Threshold,
         doubtful: frozenset[RankedPod],
+        state: NodeState,
     ) -> list[Place]:
-        layout = self._manager.layout
-        return self._usages.places(record.ts_ns, ranked, threshold.signal, layout, doubtful)
+        """The pods of a ranking; of those in doubt what runs by now may have run already."""
+        ts_ns, layout = record.ts_ns, self._manager.layout
+        still = unsure(state, ts_ns, doubtful, steady_ns=0)
+        return self._usages.places(ts_ns, ranked, threshold.signal, layout, still)
 
     def _outcome(
         self,
@@ -313,7 +316,7 @@ class EvictionVerifier(RuleVerifier):
             if cause is None or cause.ranked is None:
                 turn = open_to("the ranking of the pods", denied="another pod may stand first")
                 return all_of([met, turn, *rest]), {}
-            places = self._places(record, cause.ranked, threshold, doubtful)
+            places = self._places(record, cause.ranked, threshold, doubtful, state)
             resource = RESOURCE_OF[threshold.signal]
             turns = self._turn(record, body, cause, places, resource)
             spared = [pod in cause.spared for pod in cause.ranked]
