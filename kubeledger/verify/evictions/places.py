@@ -36,6 +36,7 @@ class Place(msgspec.Struct, frozen=True):
             of -1 for process IDs, of which every usage is above what is requested.
         likely, possible: bounds of its usage; None without a sample.
         known: False where it may have had no statistics, so that it may stand anywhere.
+        may_be_known: it may as well have had some: one of its containers had just started.
     """
 
     name: str
@@ -47,10 +48,12 @@ class Place(msgspec.Struct, frozen=True):
     likely: Bounds | None = None
     possible: Bounds | None = None
     known: bool = False
+    may_be_known: bool = False
 
-    def anywhere(self) -> Place:
-        """It goes first without statistics, else where they put it."""
-        return msgspec.structs.replace(self, known=False)
+    def anywhere(self, *, ran: bool) -> Place:
+        """It goes first without statistics; where something ``ran``, else where they put it."""
+        may_be_known = ran and self.known
+        return msgspec.structs.replace(self, known=False, may_be_known=may_be_known)
 
     def at_most(self) -> Place:
         """The same pod, with the usage that is possible taken for likely."""
@@ -131,6 +134,13 @@ def judge_order(places: Sequence[Place], resource: str, ts_ns: int) -> Judgement
 def judge_first(places: Sequence[Place], resource: str, ts_ns: int) -> Judgement:
     """Whether the first of these pods can have come before each of the others."""
     first, *others = places
+    if first.may_be_known:
+        sampled = msgspec.structs.replace(first, known=True, may_be_known=False)
+        judgement = judge_first([sampled, *others], resource, ts_ns)
+        if judgement.verdict == "match":
+            return judgement
+        had_none = f"whether the kubelet had statistics of pod {first.name}"
+        return open_to(had_none, denied=judgement.why, inputs=first.inputs)
     mine = f"pod {first.name} {first.says(resource)}"
     unlikely = [other for other in others if not order_is_possible([first, other])]
     if not unlikely:

@@ -115,14 +115,16 @@ class PodUsages:
         signal: str,
         layout: DiskLayout,
         unsure: Container[RankedPod] = (),
+        idle: Container[RankedPod] = (),
     ) -> list[Place]:
         """The pods of a ranking for a signal.
 
-        Those ``unsure`` may have had no statistics, unless the kubelet told of their usage.
+        Those ``unsure`` may have had no statistics, unless the kubelet told of their usage. The
+        ``idle`` of them had none, as no container of theirs ran.
         """
         resource = RESOURCE_OF[signal]
         return [
-            place.anywhere()
+            place.anywhere(ran=pod not in idle)
             if pod in unsure and self._told_of(pod, resource, ts_ns) is None
             else place
             for pod in ranked

@@ -206,11 +206,12 @@ class EvictionVerifier(RuleVerifier):
         threshold: Threshold,
         doubtful: frozenset[RankedPod],
         state: NodeState,
+        idle: frozenset[RankedPod] = frozenset(),
     ) -> list[Place]:
         """The pods of a ranking; of those in doubt what runs by now may have run already."""
         ts_ns, layout = record.ts_ns, self._manager.layout
         still = unsure(state, ts_ns, doubtful, steady_ns=0)
-        return self._usages.places(ts_ns, ranked, threshold.signal, layout, still)
+        return self._usages.places(ts_ns, ranked, threshold.signal, layout, still, idle)
 
     def _outcome(
         self,
@@ -295,6 +296,7 @@ class EvictionVerifier(RuleVerifier):
         acted_ns = 0 if is_lost else (cause.record if cause is not None else record).ts_ns
         fitting = self._met(acted_ns, body)
         doubtful = unsure(state, record.ts_ns, (cause and cause.ranked) or ())
+        idle = unsure(state, record.ts_ns, doubtful, steady_ns=0)
         used = used_by_containers(body.message or "")
         if used is not None and body.resource is not None:
             self._usages.tell(key, body.resource, record.ts_ns, used)
@@ -316,7 +318,7 @@ class EvictionVerifier(RuleVerifier):
             if cause is None or cause.ranked is None:
                 turn = open_to("the ranking of the pods", denied="another pod may stand first")
                 return all_of([met, turn, *rest]), {}
-            places = self._places(record, cause.ranked, threshold, doubtful, state)
+            places = self._places(record, cause.ranked, threshold, doubtful, state, idle)
             resource = RESOURCE_OF[threshold.signal]
             turns = self._turn(record, body, cause, places, resource)
             spared = [pod in cause.spared for pod in cause.ranked]
