@@ -35,7 +35,6 @@ from kubeledger.importers.eviction_messages import (
 from kubeledger.importers.eviction_rounds import EvictionRounds
 from kubeledger.importers.facts import Fact, Facts
 from kubeledger.importers.items import LogLine
-from kubeledger.importers.line_values import text_of
 from kubeledger.importers.links import PodLink
 from kubeledger.importers.podref import (
     PodRef,
@@ -43,7 +42,7 @@ from kubeledger.importers.podref import (
     event_line,
     formatted_pod,
     formatted_pods,
-    structured_pod,
+    pod_in,
     structured_pods,
     text_value,
 )
@@ -54,8 +53,6 @@ from kubeledger.units import NS_PER_S, whole_number
 __all__ = ["EvictionsAssembler"]
 
 _RESOURCE = "resourceName"
-_THRESHOLD_KEYS = (("log",), ("signal",), ("quantity",), ("available", "resource"))
-"""Up to 1.24 the available amount stands under ``resource``."""
 _KILL_WAIT_NS = 30 * NS_PER_S
 """The kill is awaited before its success is logged."""
 _RECLAIM_WAIT_NS = 120 * NS_PER_S
@@ -84,7 +81,7 @@ class EvictionsAssembler(Assembler):
 
         manager: dict[str, Callable[[LogLine], None]] = {
             "synchronize housekeeping": self._begin,
-            "threshold observed resource": self._threshold,
+            "threshold observed resource": lambda line: self._rounds.told_by(line),
             "node conditions - observed": lambda line: self._conditions.see_observed(line),
             "node conditions - transition period not met": (
                 lambda line: self._conditions.see_reported(line)
@@ -102,9 +99,9 @@ class EvictionsAssembler(Assembler):
             "pods ranked for eviction": lambda line: self._rank(
                 line, structured_pods((line.values or {}).get("pods"))
             ),
-            "cannot evict a critical pod": lambda line: self._spare(line, _pod_in(line)),
-            "pod is evicted successfully": lambda line: self._done(line, _pod_in(line), True),
-            "pod failed to evict": lambda line: self._done(line, _pod_in(line), False),
+            "cannot evict a critical pod": lambda line: self._spare(line, pod_in(line)),
+            "pod is evicted successfully": lambda line: self._done(line, pod_in(line), True),
+            "pod failed to evict": lambda line: self._done(line, pod_in(line), False),
         }
         methods = {f"Eviction manager: {message}": method for message, method in manager.items()}
         methods |= {"Evicting pod": self._evicting, "Event occurred": self._event}
@@ -113,7 +110,9 @@ class EvictionsAssembler(Assembler):
             "Killing container with a grace period override",
             "Killing container with a grace period",
         ):
-            methods[message] = self._grace_told
+            methods[message] = lambda line: self._grace(
+                line, pod_in(line), text_value(line, "gracePeriod")
+            )
         return {message: self._releasing(method) for message, method in methods.items()}
 
     def free_text(self) -> Mapping[str, Sequence[tuple[re.Pattern[str], FreeTextHandler]]]:
@@ -214,9 +213,6 @@ class EvictionsAssembler(Assembler):
         if fact is not None:
             self._links.queue.add(fact)
 
-    def _threshold(self, line: LogLine) -> None:
-        self._rounds.told(line.ts_ns, *(text_of(line, *names) or "" for names in _THRESHOLD_KEYS))
-
     # -- the reclaim --------------------------------------------------------------------------
 
     def _attempt(self, line: LogLine, resource: str) -> None:
@@ -258,7 +254,7 @@ class EvictionsAssembler(Assembler):
         if reclaim is None or reclaim.ranked:
             reclaim = self._open_reclaim(line, ReclaimAttempted(resource=None))
         reclaim.waiting.join(line.evidence)
-        reclaim.ranked = ranked
+        reclaim.ranked, reclaim.ranked_ts_ns = ranked, line.ts_ns
         pods = (self._links.pod(self.context, ref, line) for ref in ranked)
         reclaim.tell(
             ranked=tuple(
@@ -273,6 +269,22 @@ class EvictionsAssembler(Assembler):
             reclaim.tried += 1
             evidence = reclaim.fact.evidence if reclaim.tried == 1 else (line.evidence,)
             self._decide(pod, line.ts_ns, evidence, reclaim)
+
+    def _out_of_turn(self, pod: PodLink, line: LogLine) -> None:
+        """The pod that goes right behind a ranking is of that one, though others stand before it.
+
+        Of a round at most one pod is evicted.
+        """
+        reclaim = self._reclaim
+        if reclaim is None or not reclaim.acts(line.ts_ns):
+            return
+        ranked = [self._links.pod(self.context, ref, line) for ref in reclaim.ranked]
+        tried = ranked[reclaim.tried - 1]
+        first = self._open.get(tried)
+        if pod in ranked and first is not None and first.waiting.tentative:
+            self._withdraw(tried, self._open.pop(tried))
+            reclaim.tried = ranked.index(pod) + 1
+            self._decide(pod, line.ts_ns, (line.evidence,), reclaim)
 
     def _spare(self, line: LogLine, ref: PodRef | None) -> None:
         """A critical pod is left alone, and the next one is chosen."""
@@ -306,13 +318,13 @@ class EvictionsAssembler(Assembler):
                 self._open[pod] = left
 
     def _evicting(self, line: LogLine) -> None:
-        values = line.values or {}
-        ref = structured_pod(values.get("pod"), values.get("podUID"))
+        ref = pod_in(line)
         if ref is not None:
             pod = self._links.pod(self.context, ref, line)
             self._conclude_conditions(line)
             if pod not in self._open:
                 pod.eviction = None
+                self._out_of_turn(pod, line)
             self._tell(pod, line, message=text_value(line, "message") or None)
 
     def _event(self, line: LogLine) -> None:
@@ -334,9 +346,6 @@ class EvictionsAssembler(Assembler):
         if isinstance(body, PodEvicted) and body.grace_period_s is None:
             eviction.fact.body = msgspec.structs.replace(body, grace_period_s=seconds)
             eviction.waiting.tentative = False
-
-    def _grace_told(self, line: LogLine) -> None:
-        self._grace(line, _pod_in(line), text_value(line, "gracePeriod"))
 
     def _grace_text(self, line: LogLine, match: re.Match[str]) -> None:
         container = self._links.containers.get(bare_container_id(match["id"]) or "")
@@ -385,14 +394,8 @@ class EvictionsAssembler(Assembler):
         eviction.waiting.join(line.evidence)
         if fact.body.message is None and message is not None:
             eviction.waiting.lead(line.evidence)
-        if fact.body.message is None and message is not None:
             eviction.explain(message, self._rounds)
         if evicted is not None:
             fact.body = msgspec.structs.replace(fact.body, evicted=evicted)
         if eviction.reclaim is not None:
             eviction.reclaim.waiting.settle()
-
-
-def _pod_in(line: LogLine) -> PodRef | None:
-    values = line.values or {}
-    return structured_pod(values.get("pod"), values.get("podUID"))

@@ -18,20 +18,27 @@ from kubeledger.units import NS_PER_S
 
 __all__ = ["OpenEviction", "Reclaim", "chosen"]
 
+_AT_ONCE_NS = NS_PER_S // 10
+
 
 class Reclaim:
     """A reclaim whose outcome is open.
 
     Attributes:
         fact: kept for what it causes, also when it has left the queue.
-        ranked: the candidates; the first ``tried`` had their turn.
+        ranked: the candidates, told at ``ranked_ts_ns``; the first ``tried`` had their turn.
     """
 
     def __init__(self, waiting: Waiting, fact: Fact) -> None:
         self.waiting = waiting
         self.fact = fact
         self.ranked: list[PodRef] = []
+        self.ranked_ts_ns = 0
         self.tried = 0
+
+    def acts(self, ts_ns: int) -> bool:
+        """Whether it was ranked just before: the pod that is chosen is evicted at once."""
+        return bool(self.ranked) and ts_ns - self.ranked_ts_ns <= _AT_ONCE_NS
 
     @property
     def body(self) -> ReclaimAttempted:

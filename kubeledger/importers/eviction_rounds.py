@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
+from kubeledger.importers.items import LogLine
+from kubeledger.importers.line_values import text_of
 from kubeledger.kube.quantity import QuantityError, value_of
 from kubeledger.units import NS_PER_S
 
@@ -24,6 +26,8 @@ _RESOURCES: Final = {
 }
 """Signal, or the last word of a disk's signal -> resource that it measures."""
 
+_KEYS: Final = (("log",), ("signal",), ("quantity",), ("available", "resource"))
+"""Up to 1.24 the available amount stands under ``resource``."""
 _LOST_NS: Final = 25 * NS_PER_S
 """A round comes every 10 s: so long without one, lines were lost."""
 
@@ -72,6 +76,10 @@ class EvictionRounds:
             self._prompt &= unresolved.keys()
         self._met = {}
         self._ts_ns = ts_ns
+
+    def told_by(self, line: LogLine) -> None:
+        """A structured line about a threshold that is met."""
+        self.told(line.ts_ns, *(text_of(line, *names) or "" for names in _KEYS))
 
     def told(self, ts_ns: int, log: str, signal: str, quantity: str, available: str) -> None:
         """A line about a threshold that is met; ``log`` says in which list."""

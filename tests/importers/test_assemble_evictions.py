@@ -165,6 +165,19 @@ def test_what_the_ranking_alone_tells_of_is_no_eviction() -> None:
     assert (reclaim.resource, reclaim.outcome) == ("memory", None)
 
 
+def test_of_a_ranking_one_pod_is_evicted() -> None:
+    """The one that goes right behind it; what goes later may be of a ranking that is lost."""
+    log = [
+        _manager("10:00:00.1", "eviction manager: attempting to reclaim memory"),
+        _manager("10:00:00.2", f"eviction manager: pods ranked for eviction: {POD}, {POD_B}"),
+    ]
+    evicting = f'"Evicting pod" pod="shop/b" podUID="{UID_B}" message="{LOW}"'
+    for clock, rank in (("10:00:00.21", 2), ("10:00:03.2", None)):
+        (fact,) = facts_of(_told([*log, _manager(clock, evicting)]), PodEvicted)
+        assert values(fact.body, "pod", "rank") == ("b", rank)
+        assert (fact.cause is not None) == (rank is not None)
+
+
 def test_a_reclaim_without_an_eviction() -> None:
     """Deleting what is unused suffices, or nobody can go."""
     begin = _manager(

@@ -17,7 +17,7 @@ from kubeledger.eviction.records import (
     ReclaimAttempted,
 )
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import ContainerStarted, PodEvicted, PodListed
+from kubeledger.lifecycle.records import ContainerDied, ContainerStarted, PodEvicted, PodListed
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
@@ -253,8 +253,30 @@ def test_a_pod_whose_usage_the_kubelet_tells_had_statistics(said: str, is_known:
     assert ("no statistics" not in one.why) == is_known
 
 
+@pytest.mark.parametrize(
+    ("dies_s", "verdict"), [(44, "match"), (60, "unverifiable"), (None, "impossible")]
+)
+def test_a_young_container_may_have_statistics(dies_s: float | None, verdict: str) -> None:
+    """It had none before the ranking's time, it may have had, or it runs on and had them."""
+    told: list[tuple[float, Body]] = [(42, pod("late", 100)), (42, running("late"))]
+    died = ContainerDied(
+        namespace="default", pod="late", pod_uid="late", container="c", container_id="id-late"
+    )
+    told += [] if dies_s is None else [(dies_s, died)]
+    told += [
+        (50, memory(900)),
+        (50.1, reclaim("late", "big", "small")),
+        (50.2, evicted("late")),
+        (56, usage(45, late=50, big=500, small=50)),
+        (73, usage(55, late=50, big=500, small=50)),
+    ]
+    assert found(story(*sorted(told, key=lambda step: step[0]))).verdict == verdict
+
+
 def test_a_critical_pod_is_passed_over() -> None:
-    """And only a critical one."""
+    """And only a critical one; the line that tells so may be lost."""
+    lost = found(scene_of(evicted("big", rank=2), "vital", "big", "small"))
+    assert lost.verdict == "match"
     ranked = reclaim("vital", "big", "small")
     steps: list[tuple[float, Body]] = [(50, memory(900)), (50.1, ranked)]
     for name, verdict in (("vital", "match"), ("small", "impossible")):

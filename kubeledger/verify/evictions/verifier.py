@@ -342,13 +342,22 @@ class EvictionVerifier(RuleVerifier):
         """Whether it was the pod's turn."""
         who, inputs = _ranked(body), (cause.record.seq,)
         order = dict(zip(cause.ranked or (), places, strict=True))
-        left = [place for pod, place in order.items() if pod == who or pod not in cause.spared]
+        # Of one that is critical the line that it was passed over may be lost.
+        left = [
+            place
+            for pod, place in order.items()
+            if pod == who
+            or (pod not in cause.spared and not (place.pod and is_critical_pod(place.pod)))
+        ]
         if who not in order or left[0] is not order[who]:
             first = next(iter(left), None)
             why = "the pod does not stand in the ranking"
             if first is not None:
                 why = f"pod {first.name} stood before it in the ranking, and was not passed over"
-            yield same(False, why, inputs=inputs)
+            if first is None or first.pod is not None:
+                yield same(False, why, inputs=inputs)
+            else:
+                yield open_to(f"the spec of pod {first.name}", denied=why, inputs=inputs)
             return
         rank = list(order).index(who) + 1
         if body.rank not in (None, rank):
