@@ -271,12 +271,9 @@ class EvictionsAssembler(Assembler):
             self._decide(pod, line.ts_ns, evidence, reclaim)
 
     def _out_of_turn(self, pod: PodLink, line: LogLine) -> None:
-        """The pod that goes right behind a ranking is of that one, though others stand before it.
-
-        Of a round at most one pod is evicted.
-        """
+        """The pod that goes right behind a ranking is the one evicted of it."""
         reclaim = self._reclaim
-        if reclaim is None or not reclaim.acts(line.ts_ns):
+        if not (reclaim and reclaim.acts(line.ts_ns)):
             return
         ranked = [self._links.pod(self.context, ref, line) for ref in reclaim.ranked]
         tried = ranked[reclaim.tried - 1]
@@ -295,7 +292,7 @@ class EvictionsAssembler(Assembler):
         if eviction is not None:
             self._withdraw(pod, eviction)
         body = PodSpared(namespace=pod.namespace, pod=pod.name, pod_uid=pod.uid)
-        cause = reclaim.fact if reclaim is not None and reclaim.ranked else None
+        cause = reclaim.fact if reclaim and reclaim.ranked else None
         self._links.queue.add(Fact(line.ts_ns, body, (line.evidence,), cause))
         if eviction is not None and reclaim is not None:
             self._next(line, reclaim)

@@ -68,9 +68,10 @@ class PodUsages:
         self._told: dict[str, tuple[str, int, int]] = {}
         self._gone_ns = 0
 
-    def tell(self, key: str, resource: str, ts_ns: int, used: int) -> None:
-        """What the message of an eviction tells of the containers of its pod."""
-        self._told[key] = (resource, ts_ns, used)
+    def tell(self, ts_ns: int, body: PodEvicted, used: int | None) -> None:
+        """What the message of an eviction tells of the containers of its pod, if anything."""
+        if used is not None and body.resource is not None:
+            self._told[key_of(body)] = (body.resource, ts_ns, used)
 
     def read(self, record: Record, body: PodUsageObserved) -> None:
         """Take in a reading."""

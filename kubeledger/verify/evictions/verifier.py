@@ -297,9 +297,7 @@ class EvictionVerifier(RuleVerifier):
         fitting = self._met(acted_ns, body)
         doubtful = unsure(state, record.ts_ns, (cause and cause.ranked) or ())
         idle = unsure(state, record.ts_ns, doubtful, steady_ns=0)
-        used = used_by_containers(body.message or "")
-        if used is not None and body.resource is not None:
-            self._usages.tell(key, body.resource, record.ts_ns, used)
+        self._usages.tell(record.ts_ns, body, used_by_containers(body.message or ""))
         said: dict[Threshold | None, list[Judgement]] = {}
         for met, threshold in fitting:
             said[threshold] = [met]
