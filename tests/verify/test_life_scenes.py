@@ -359,6 +359,15 @@ def test_kills_of_whole_pods() -> None:
         shown = (40, listed(initContainers=inits))
         found, _ = judged(told, *BEGIN, (9, evicted), (10, gave), shown)
         assert found[-1].verdict == verdict, (inits, grace)
+    for kinds, grace, verdict in (
+        (["hard"], 2, "match"), (["hard"], 10, "impossible"), (["local_storage"], 10, "impossible"),
+        (["soft"], 10, "match"), (["soft"], 2, "impossible"), (["soft", "hard"], 10, "admissible"),
+    ):  # fmt: skip
+        # The eviction itself tells which of the two it was; the pod may be chosen again.
+        causes = [(9, msgspec.structs.replace(evicted, threshold_kind=kind)) for kind in kinds]
+        gave = killed(reason="evicted", message=stop, grace_period_s=grace)
+        found, _ = judged(told, *BEGIN, *causes, (10, gave), (40, listed()))
+        assert found[-1].verdict == verdict, (kinds, grace)
     quick = killed(reason="pod_deleted", message=stop, grace_period_s=7)
     found, _ = judged(*BEGIN, (9, added("DELETE")), (10, quick), (40, listed()))
     assert found[-1].missing == ("the grace period that the pod was deleted with",)

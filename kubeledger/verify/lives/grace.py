@@ -61,6 +61,7 @@ def graces(
     is_deleted: bool,
     is_known: bool,
     given_s: int | None = None,
+    is_soft: bool | None = None,
 ) -> Grace:
     """Seconds for a kill of which the reason is known.
 
@@ -72,12 +73,13 @@ def graces(
         is_known: a config source gave the pod to this kubelet process; one that is only found
             running is stopped more quickly.
         given_s: seconds that the pod's worker says it gives; None when no line tells.
+        is_soft: the pod was evicted for a soft threshold; None when that is not known.
     """
     assert bench.profile is not None
     facts = bench.profile.lifecycle
     least = MINIMUM_GRACE_S if _takes_time(facts, ask, body) else None
     if body.reason == "evicted":
-        return _evicted(bench, facts, ask, least)
+        return _evicted(bench, facts, ask, least, is_soft=is_soft)
     if given_s is not None and body.reason in _OF_POD:
         exact = overridden_grace_s(facts, given_s, ask.grace_s)
         why = f"the pod is given {given_s} s, and a container at least {MINIMUM_GRACE_S}"
@@ -137,7 +139,9 @@ def _takes_time(facts: LifecycleFacts, ask: PodAsk, body: ContainerKilled) -> bo
     return stops_pod and facts.sidecars_end_in_order and ask.has_sidecars
 
 
-def _evicted(bench: Bench, facts: LifecycleFacts, ask: PodAsk, least: int | None) -> Grace:
+def _evicted(
+    bench: Bench, facts: LifecycleFacts, ask: PodAsk, least: int | None, *, is_soft: bool | None
+) -> Grace:
     def given(*, hard: bool, maximum_s: int) -> int:
         assert bench.profile is not None
         asked_s = eviction_override_s(
@@ -146,10 +150,15 @@ def _evicted(bench: Bench, facts: LifecycleFacts, ask: PodAsk, least: int | None
         return overridden_grace_s(facts, asked_s, ask.grace_s)
 
     hard_s = given(hard=True, maximum_s=0)
+    if is_soft is False:
+        return Grace(exact=hard_s, least=least, why="a hard eviction")
     maximum_s = bench.settings.get("evictionMaxPodGracePeriod")
     if not isinstance(maximum_s, int):
         missing = "evictionMaxPodGracePeriod"
         return Grace(exact=hard_s, least=least, why="a hard eviction", missing=missing)
     soft_s = given(hard=False, maximum_s=maximum_s)
-    why = f"a hard eviction, or a soft one within evictionMaxPodGracePeriod {maximum_s}"
+    why = f"a soft eviction within evictionMaxPodGracePeriod {maximum_s}"
+    if is_soft:
+        return Grace(exact=soft_s, least=least, why=why)
+    why = f"a hard eviction, or {why}"
     return Grace(exact=hard_s, others=(soft_s,), least=least, why=why)

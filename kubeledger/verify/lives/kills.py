@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kubeledger.kube.keys import pod_key
 from kubeledger.lifecycle.records import (
     ContainerKilled,
     ReasonReported,
@@ -362,6 +363,9 @@ class KillJudge:
             is_deleted=pod.deleted is not None,
             is_known=pod.added,
             given_s=None if pod.ending is None else pod.ending.grace_period_s,
+            is_soft=self._reasons.evicted_softly(
+                pod_key(body.pod_uid, body.namespace, body.pod) or ""
+            ),
         )
         if body.grace_period_s is not None and grace.exact is not None:
             expected["grace_period_s"] = grace.exact

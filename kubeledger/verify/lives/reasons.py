@@ -88,6 +88,7 @@ class KillReasons:
         self._pods: dict[str, PodReasons] = {}
         self._awaited: deque[tuple[int, str, str, ProbeType, Failure]] = deque()
         self._evictions: dict[str, int] = {}
+        self._kinds: dict[str, set[str | None]] = {}
         self._preempting: dict[str, int] = {}
         self._removed: dict[tuple[str, str], str] = {}
         self.kubelet_began_again = False
@@ -108,10 +109,16 @@ class KillReasons:
         if isinstance(body, PodEvicted):
             key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
             self._evictions.setdefault(key, record.seq)
+            self._kinds.setdefault(key, set()).add(body.threshold_kind)
 
     def eviction(self, key: str) -> int | None:
         """Seq of the record of a pod's eviction, wherever it stands."""
         return self._evictions.get(key)
+
+    def evicted_softly(self, key: str) -> bool | None:
+        """Whether every eviction of a pod gave it time of its own; None where that is not known."""
+        kinds = self._kinds.get(key, {None})
+        return None if None in kinds or {"soft"} < kinds else kinds == {"soft"}
 
     def preempting(self, key: str) -> int | None:
         """Seq of the event that says that a pod was preempted, wherever it stands."""
