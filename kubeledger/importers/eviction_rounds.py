@@ -26,8 +26,11 @@ _RESOURCES: Final = {
 }
 """Signal, or the last word of a disk's signal -> resource that it measures."""
 
+_COPY: Final = "containerfs."
 _KEYS: Final = (("log",), ("signal",), ("quantity",), ("available", "resource"))
 """Up to 1.24 the available amount stands under ``resource``."""
+_ROUND_NS: Final = NS_PER_S
+"""The thresholds of a round are told at once."""
 _LOST_NS: Final = 25 * NS_PER_S
 """A round comes every 10 s: so long without one, lines were lost."""
 
@@ -58,6 +61,7 @@ class EvictionRounds:
         self._prompt: set[_Threshold] = set()
         self._met: dict[str, dict[_Threshold, str]] = {}
         self._ts_ns: int | None = None
+        self._told_ns: int | None = None
         self._known_before = False
 
     def restart(self, *, from_start: bool) -> None:
@@ -75,7 +79,7 @@ class EvictionRounds:
             self._known_before = ts_ns - self._ts_ns < _LOST_NS
             self._prompt &= unresolved.keys()
         self._met = {}
-        self._ts_ns = ts_ns
+        self._ts_ns, self._told_ns = ts_ns, None
 
     def told_by(self, line: LogLine) -> None:
         """A structured line about a threshold that is met."""
@@ -83,6 +87,11 @@ class EvictionRounds:
 
     def told(self, ts_ns: int, log: str, signal: str, quantity: str, available: str) -> None:
         """A line about a threshold that is met; ``log`` says in which list."""
+        if self._told_ns is not None and ts_ns - self._told_ns > _ROUND_NS:
+            # The line that begins the round is lost; so may others be, of rounds without any met.
+            self.begin(ts_ns)
+            self._since, self._known_before = {}, False
+        self._told_ns = ts_ns
         for name in (_UNRESOLVED, _SATISFIED, _UPDATED):
             if name in log:
                 met = _Threshold(signal, quantity)
@@ -106,8 +115,8 @@ class EvictionRounds:
             and threshold in (None, amount_of(met.quantity))
             and observed in (None, amount_of(available))
         }
-        for met in [met for met in found if met.signal.startswith("containerfs.")]:
-            # On a disk that is not split it is a copy of the threshold of that disk.
+        for met in [met for met in found if met.signal.startswith(_COPY)]:
+            # It is a copy of the threshold of another disk.
             others = [each for each in found if each.signal != met.signal]
             if any(each.quantity == met.quantity for each in others):
                 del found[met]
@@ -116,6 +125,8 @@ class EvictionRounds:
             signals = {met.signal for met in found}
             seen = {amount_of(available) for available in found.values()}
             only = signals.pop() if len(signals) == 1 else None
+            if only is not None and only.startswith(_COPY):
+                only = None
             if only is None and resource == "pids":
                 only = "pid.available"
             if observed is None and only is not None and len(seen) == 1:
@@ -123,7 +134,8 @@ class EvictionRounds:
             return Driver(only, threshold, observed)
         ((met, available),) = found.items()
         return Driver(
-            met.signal,
+            # Of which disk a copy is no line tells where that of the disk itself is lost.
+            None if met.signal.startswith(_COPY) else met.signal,
             amount_of(met.quantity),
             amount_of(available),
             self._kind(met),

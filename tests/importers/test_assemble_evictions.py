@@ -152,6 +152,44 @@ def test_a_pod_refused_under_pressure_is_not_evicted() -> None:
     assert [body.reason for body in of(facts, PodRejected)] == ["Evicted"]
 
 
+def test_where_the_beginnings_of_rounds_are_lost_nothing_is_known_of_earlier_ones() -> None:
+    """Between two rounds that tell of a threshold there may be one in which it was not met."""
+    log = [
+        _manager("09:59:30.0", '"Eviction manager: synchronize housekeeping"'),
+        *(line for clock in ("09:59:40", "09:59:50") for line in _round(clock, "9Mi", "1Gi")[1:]),
+        *_round("10:00:00", "900Mi", "1Gi")[1:],
+        _manager("10:00:00.5", f'"Evicting pod" pod="shop/a" podUID="{UID}" message="{LOW}"'),
+    ]
+    (body,) = of(_told(log), PodEvicted)
+    told = values(body, "signal", "threshold", "observed", "threshold_kind", "since_ts_ns")
+    assert told == ("memory.available", 1 << 30, 900 << 20, None, None)
+
+
+@pytest.mark.parametrize(
+    ("told", "signal"),
+    [
+        ("imagefs containerfs", "imagefs.available"),
+        ("containerfs", None),
+        ("imagefs", "imagefs.available"),
+    ],
+)
+def test_a_threshold_of_containerfs_is_a_copy(told: str, signal: str | None) -> None:
+    """Where the line of the disk itself is lost, the log does not tell which one it is."""
+    log = [
+        klog(
+            "10:00:00.1",
+            "helpers.go",
+            '"Eviction manager: threshold observed resource" log="thresholds - updated stats"'
+            f' signal="{disk}.available" quantity="1Gi" available="900Mi"',
+        )
+        for disk in told.split()
+    ]
+    resource = 'resourceName="ephemeral-storage"'
+    log.append(_manager("10:00:00.3", f'"Eviction manager: attempting to reclaim" {resource}'))
+    (body,) = of(_told(log), ReclaimAttempted)
+    assert values(body, "signal", "threshold", "observed") == (signal, 1 << 30, 900 << 20)
+
+
 def test_what_the_ranking_alone_tells_of_is_no_eviction() -> None:
     """The log ends before it says whether the first pod was critical."""
     log = [

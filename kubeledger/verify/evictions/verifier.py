@@ -292,7 +292,7 @@ class EvictionVerifier(RuleVerifier):
         if cause is not None and record.cause != cause.record.seq:
             cause = None
         # Without its reclaim the signals before it may be those that were read again after it.
-        is_lost = record.cause is not None and cause is None
+        is_lost = cause is None and body.resource not in ("memory", "pids")
         acted_ns = 0 if is_lost else (cause.record if cause is not None else record).ts_ns
         fitting = self._met(acted_ns, body)
         doubtful = unsure(state, record.ts_ns, (cause and cause.ranked) or ())
