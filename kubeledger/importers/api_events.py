@@ -28,6 +28,7 @@ COMBINED = "(combined from similar events): "
 MESSAGE_BYTES_MAX = 1024
 """The API server holds no longer messages."""
 
+_NAME_TIME = re.compile(r"\.([0-9a-f]{14,16})$")
 _FIELD_PATH = re.compile(r"spec\.(?:c|initC|ephemeralC)ontainers\{(?P<name>.*)\}")
 
 _NAMED = re.compile(
@@ -64,6 +65,8 @@ class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         object_id: tells event objects with the same words apart.
+        named_ns: when the kubelet made the object, as its name tells: the times in it are
+            whole seconds; None where the name does not tell.
         component, host: who sent it; empty when the object does not say.
         count: occurrences that it stands for so far.
     """
@@ -76,6 +79,7 @@ class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
     component: str
     host: str
     count: int
+    named_ns: int | None = None
 
     def may_be_of(self, node: str) -> bool:
         """Sent by this node's kubelet, or by nobody knows whom."""
@@ -105,7 +109,14 @@ class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
             or "",
             host=source.get("host") or event.get("reportingInstance") or "",
             count=int(count or 1),
+            named_ns=_named_ns(metadata.get("name")),
         )
+
+
+def _named_ns(name: object) -> int | None:
+    """Source: v1.30.0 client-go/tools/record/event.go makeEvent (the name's last part)."""
+    match = _NAME_TIME.search(name) if isinstance(name, str) else None
+    return None if match is None else int(match[1], 16)
 
 
 def container_of(field_path: object) -> str | None:

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import msgspec
 
 from kubeledger.eviction.records import (
     PodSpared,
     RankedPod,
     ReclaimAttempted,
 )
-from kubeledger.importers.assembler import Assembler, FreeTextHandler, StructuredHandler
+from kubeledger.importers.assembler import (
+    Assembler,
+    FreeTextHandler,
+    ItemHandler,
+    StructuredHandler,
+)
 from kubeledger.importers.context import BundleContext
-from kubeledger.importers.eviction_facts import OpenEviction, Reclaim, chosen
+from kubeledger.importers.eviction_facts import OpenEviction, Reclaim
 from kubeledger.importers.eviction_messages import (
     CRITICAL,
     EVICTED,
@@ -33,9 +35,11 @@ from kubeledger.importers.eviction_messages import (
     message_in_statuses,
 )
 from kubeledger.importers.eviction_rounds import EvictionRounds
+from kubeledger.importers.eviction_signs import EvictionSigns
 from kubeledger.importers.facts import Fact, Facts
-from kubeledger.importers.items import LogLine
+from kubeledger.importers.items import ApiEvent, Item, LogLine, PodList
 from kubeledger.importers.links import PodLink
+from kubeledger.importers.open_evictions import KILL_WAIT_NS, OpenEvictions
 from kubeledger.importers.podref import (
     PodRef,
     bare_container_id,
@@ -53,8 +57,6 @@ from kubeledger.units import NS_PER_S, whole_number
 __all__ = ["EvictionsAssembler"]
 
 _RESOURCE = "resourceName"
-_KILL_WAIT_NS = 30 * NS_PER_S
-"""The kill is awaited before its success is logged."""
 _RECLAIM_WAIT_NS = 120 * NS_PER_S
 """Deleting what is unused takes its time."""
 
@@ -69,7 +71,8 @@ class EvictionsAssembler(Assembler):
         self._rounds = EvictionRounds()
         self._conditions = PressureConditions()
         self._reclaim: Reclaim | None = None
-        self._open: dict[PodLink, OpenEviction] = {}
+        self._open = OpenEvictions(self._links)
+        self._signs = EvictionSigns(context)
 
     # -- lines ------------------------------------------------------------------------------
 
@@ -152,6 +155,10 @@ class EvictionsAssembler(Assembler):
             "kuberuntime_container.go": [self._matching(*each) for each in kills],
         }
 
+    def items(self) -> Mapping[type, ItemHandler]:
+        """Item type -> method."""
+        return {ApiEvent: self._api_event, PodList: self._pod_list}
+
     def _releasing(self, method: Callable[[LogLine], None]) -> StructuredHandler:
         def handle(line: LogLine) -> Facts:
             self._follow(line)
@@ -177,27 +184,12 @@ class EvictionsAssembler(Assembler):
             self._rounds.restart(from_start=True)
             self._conditions = PressureConditions()
             self._reclaim = None
-            self._drop_untold(line.ts_ns + _KILL_WAIT_NS)
-        self._drop_untold(line.ts_ns)
+            self._open.drop_untold(line.ts_ns + KILL_WAIT_NS)
+        self._open.drop_untold(line.ts_ns)
 
     def finish(self, ts_ns: int) -> Facts:
         """What still waited."""
         return self._links.queue.drain()
-
-    def _drop_untold(self, now_ns: int) -> None:
-        """A candidate of which nothing more was said was perhaps not evicted."""
-        for pod, eviction in list(self._open.items()):
-            waiting = eviction.waiting
-            if waiting.due_ns <= now_ns or waiting.fact is None:
-                del self._open[pod]
-                if eviction.earlier is not None:
-                    self._open[pod] = eviction.earlier
-                elif waiting.tentative:
-                    pod.evicting, pod.eviction = False, None
-
-    def _withdraw(self, pod: PodLink, eviction: OpenEviction) -> None:
-        eviction.waiting.drop()
-        pod.evicting, pod.eviction = False, None
 
     # -- rounds and conditions ----------------------------------------------------------------
 
@@ -268,7 +260,7 @@ class EvictionsAssembler(Assembler):
             pod = self._links.pod(self.context, reclaim.ranked[reclaim.tried], line)
             reclaim.tried += 1
             evidence = reclaim.fact.evidence if reclaim.tried == 1 else (line.evidence,)
-            self._decide(pod, line.ts_ns, evidence, reclaim)
+            self._open.choose(pod, line.ts_ns, evidence, reclaim, self._rounds)
 
     def _out_of_turn(self, pod: PodLink, line: LogLine) -> None:
         """The pod that goes right behind a ranking is the one evicted of it."""
@@ -277,20 +269,20 @@ class EvictionsAssembler(Assembler):
             return
         ranked = [self._links.pod(self.context, ref, line) for ref in reclaim.ranked]
         tried = ranked[reclaim.tried - 1]
-        first = self._open.get(tried)
+        first = self._open.of(tried)
         if pod in ranked and first is not None and first.waiting.tentative:
-            self._withdraw(tried, self._open.pop(tried))
+            self._open.withdraw(tried, first)
             reclaim.tried = ranked.index(pod) + 1
-            self._decide(pod, line.ts_ns, (line.evidence,), reclaim)
+            self._open.choose(pod, line.ts_ns, (line.evidence,), reclaim, self._rounds)
 
     def _spare(self, line: LogLine, ref: PodRef | None) -> None:
         """A critical pod is left alone, and the next one is chosen."""
         if ref is None:
             return
         pod, reclaim = self._links.pod(self.context, ref, line), self._reclaim
-        eviction = self._open.pop(pod, None)
+        eviction = self._open.of(pod)
         if eviction is not None:
-            self._withdraw(pod, eviction)
+            self._open.withdraw(pod, eviction)
         body = PodSpared(namespace=pod.namespace, pod=pod.name, pod_uid=pod.uid)
         cause = reclaim.fact if reclaim and reclaim.ranked else None
         self._links.queue.add(Fact(line.ts_ns, body, (line.evidence,), cause))
@@ -303,24 +295,24 @@ class EvictionsAssembler(Assembler):
         if ref is None:
             return
         pod = self._links.pod(self.context, ref, line)
-        newest = self._open.get(pod)
+        newest = self._open.of(pod)
         ended = newest and newest.ended(line.ts_ns, done=done)
         message = message_in_statuses(self.context.pods.get(pod.uid or ""))
         self._tell(pod, line, of=ended, evicted=done, message=message)
-        ended = ended or self._open.get(pod)
+        ended = ended or self._open.of(pod)
         if ended is not None:
             ended.waiting.settle()
-            left = self._open.pop(pod).without(ended)
-            if left is not None:
-                self._open[pod] = left
+            self._open.close(pod, ended)
 
     def _evicting(self, line: LogLine) -> None:
         ref = pod_in(line)
         if ref is not None:
             pod = self._links.pod(self.context, ref, line)
             self._conclude_conditions(line)
-            if pod not in self._open:
+            newest = self._open.of(pod)
+            if newest is None:
                 pod.eviction = None
+            if newest is None or newest.lineless:
                 self._out_of_turn(pod, line)
             self._tell(pod, line, message=text_value(line, "message") or None)
 
@@ -332,16 +324,29 @@ class EvictionsAssembler(Assembler):
             if not is_refused or not is_refusal(event.reason, event.message):
                 self._tell(pod, line, message=event.message)
 
+    def _api_event(self, item: Item) -> Facts:
+        assert isinstance(item, ApiEvent)
+        sign = self._signs.of_event(item)
+        if sign is not None and not self._open.is_told(sign.pod, sign.ts_ns):
+            self._open.show(sign, item.evidence, self._rounds).lineless = True
+        return self._links.queue.release(item.ts_ns)
+
+    def _pod_list(self, item: Item) -> Facts:
+        assert isinstance(item, PodList)
+        for sign in self._signs.of_list(item):
+            if sign.pod.eviction is None:
+                self._open.show(sign, item.evidence, self._rounds).waiting.settle()
+        return self._links.queue.release(item.ts_ns)
+
     def _grace(self, line: LogLine, ref: PodRef | None, grace: str) -> None:
         """The period that the first line about it tells; later ones are less what has passed."""
         pod = self._links.pod(self.context, ref, line) if ref is not None else None
-        eviction = self._open.get(pod) if pod is not None else None
+        eviction = self._open.of(pod) if pod is not None else None
         seconds = whole_number(grace)
         if eviction is None or seconds is None or eviction.waiting.fact is None:
             return
-        body = eviction.fact.body
-        if isinstance(body, PodEvicted) and body.grace_period_s is None:
-            eviction.fact.body = msgspec.structs.replace(body, grace_period_s=seconds)
+        if eviction.body.grace_period_s is None:
+            eviction.tell(grace_period_s=seconds)
             eviction.waiting.tentative = False
 
     def _grace_text(self, line: LogLine, match: re.Match[str]) -> None:
@@ -351,22 +356,6 @@ class EvictionsAssembler(Assembler):
             self._grace(line, PodRef(pod.namespace, pod.name, pod.uid), match["grace"])
 
     # -- the fact -----------------------------------------------------------------------------
-
-    def _decide(
-        self,
-        pod: PodLink,
-        ts_ns: int,
-        evidence: tuple[Any, ...],
-        reclaim: Reclaim | None,
-    ) -> OpenEviction:
-        body = chosen(pod, reclaim)
-        fact = Fact(ts_ns, body, evidence, reclaim.fact if reclaim is not None else None)
-        waiting = self._links.queue.hold(fact, _KILL_WAIT_NS)
-        waiting.tentative = True
-        eviction = OpenEviction(waiting, fact, reclaim, self._open.get(pod))
-        self._open[pod] = eviction
-        pod.evicting, pod.eviction = True, fact
-        return eviction
 
     def _tell(
         self,
@@ -378,10 +367,10 @@ class EvictionsAssembler(Assembler):
         evicted: bool | None = None,
     ) -> None:
         """Take down what a line tells of an eviction; its first line opens the fact."""
-        eviction = of or self._open.get(pod)
+        eviction = of or self._open.meant_by(pod, line, message)
         if eviction is None and pod.eviction is not None:
             return  # all of it was told
-        eviction = eviction or self._decide(pod, line.ts_ns, (line.evidence,), None)
+        eviction = eviction or self._open.open(pod, line.ts_ns, (line.evidence,), None)
         eviction.waiting.tentative = False
         if eviction.reclaim is not None:
             eviction.reclaim.tell(outcome="evicting")
@@ -389,10 +378,12 @@ class EvictionsAssembler(Assembler):
         if fact is None or not isinstance(fact.body, PodEvicted):
             return
         eviction.waiting.join(line.evidence)
-        if fact.body.message is None and message is not None:
+        words = not (eviction.worded or of) or fact.body.message is None
+        if words and message is not None:
             eviction.waiting.lead(line.evidence)
             eviction.explain(message, self._rounds)
+            eviction.worded = True
         if evicted is not None:
-            fact.body = msgspec.structs.replace(fact.body, evicted=evicted)
+            eviction.tell(evicted=evicted)
         if eviction.reclaim is not None:
             eviction.reclaim.waiting.settle()

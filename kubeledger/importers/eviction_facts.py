@@ -57,15 +57,32 @@ class OpenEviction:
     Attributes:
         earlier: one of the same pod that is open, too: the manager's loop and the notifiers of
             memory thresholds each wait for the pod that they chose.
+        lineless: only the API's event tells of it so far.
+        worded: a line of the log told the message.
     """
 
     def __init__(
         self, waiting: Waiting, fact: Fact, reclaim: Reclaim | None, earlier: OpenEviction | None
     ) -> None:
+        self.lineless = False
+        self.worded = False
         self.waiting = waiting
         self.fact = fact
         self.reclaim = reclaim
         self.earlier = earlier
+
+    @property
+    def body(self) -> PodEvicted:
+        """What is known so far."""
+        return cast(PodEvicted, self.fact.body)
+
+    def tell(self, **values: Any) -> None:  # noqa: ANN401 # fields of the body
+        """Take down more of it."""
+        self.fact.body = msgspec.structs.replace(self.body, **values)
+
+    def every(self) -> list[OpenEviction]:
+        """The pod's open evictions, the newest first."""
+        return [self, *(self.earlier.every() if self.earlier is not None else ())]
 
     def ended(self, ts_ns: int, *, done: bool) -> OpenEviction:
         """Which of the pod's open evictions a line about an end is of.
@@ -74,15 +91,15 @@ class OpenEviction:
         given up is the one that lasted as long as killPodNow waits: 10 s, or half as long again
         as the grace period that overrides the pod's own.
         """
-        every = [self]
-        while every[-1].earlier is not None:
-            every.append(every[-1].earlier)
+        every = self.every()
+        # Of one second's events some are of what is still to come.
+        every = [each for each in every if each.fact.ts_ns <= ts_ns] or every
         if done:
-            return every[-1]
+            return min(every, key=lambda each: each.fact.ts_ns)
         return min(every, key=lambda each: abs(ts_ns - each.fact.ts_ns - each._patience_ns()))
 
     def _patience_ns(self) -> int:
-        body = cast(PodEvicted, self.fact.body)
+        body = self.body
         grace_s = body.grace_period_s if body.threshold_kind == "soft" else 0
         return max(10 * NS_PER_S, (grace_s or 0) * NS_PER_S * 3 // 2)
 
@@ -95,11 +112,10 @@ class OpenEviction:
 
     def explain(self, message: str, rounds: EvictionRounds) -> None:
         """Take down the message, and what it tells of the threshold."""
-        body = cast(PodEvicted, self.fact.body)
+        body = self.body
         limit = exceeded_limit(message)
         if limit is not None:
-            self.fact.body = msgspec.structs.replace(
-                body,
+            self.tell(
                 message=message,
                 signal=limit[0],
                 threshold=limit[1],
@@ -117,7 +133,7 @@ class OpenEviction:
             "since_ts_ns": driver.since_ts_ns or body.since_ts_ns,
             "observed": body.observed if driver.observed is None else driver.observed,
         }
-        self.fact.body = msgspec.structs.replace(body, message=message, **told)
+        self.tell(message=message, **told)
         if self.reclaim is not None:
             self.reclaim.tell(**told)
 

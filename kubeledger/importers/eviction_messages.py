@@ -19,7 +19,10 @@ __all__ = [
     "OVERRIDE",
     "THRESHOLD",
     "PressureConditions",
+    "ended_by",
     "exceeded_limit",
+    "is_eviction",
+    "message_ended_by",
     "message_in_statuses",
     "short_resource",
 ]
@@ -75,9 +78,30 @@ def message_in_statuses(pod: KnownPod | None) -> str | None:
         told += [each for each in status.get("conditions") or () if _is_disruption(each)]
         for each in told:
             message = each.get("message")
-            if isinstance(message, str) and (short_resource(message) or exceeded_limit(message)):
+            if isinstance(message, str) and is_eviction(message):
                 return message
     return None
+
+
+def is_eviction(message: str) -> bool:
+    """Whether these are the words of an eviction, not of a refusal for the same reason."""
+    return bool(short_resource(message) or exceeded_limit(message))
+
+
+def message_ended_by(status: dict[str, Any]) -> str | None:
+    """The message of the eviction that ended a pod with this status.
+
+    The kubelet reports a pod as evicted once its containers have stopped.
+    """
+    message = status.get("message")
+    told = status.get("reason") == "Evicted" and isinstance(message, str) and is_eviction(message)
+    return message if told else None
+
+
+def ended_by(pod: KnownPod | None, message: str | None) -> bool:
+    """Whether a pod list shows that the eviction with this message ended the pod."""
+    statuses = pod.statuses if pod is not None else ()
+    return message is not None and any(message_ended_by(each) == message for each in statuses)
 
 
 def _is_disruption(condition: Any) -> bool:  # noqa: ANN401 # decoded JSON

@@ -13,7 +13,7 @@ from kubeledger.importers.altered_ids import is_alike
 from kubeledger.importers.facts import Fact
 from kubeledger.importers.holdback import Holdback, Waiting
 from kubeledger.importers.instances import Instance, index_instances
-from kubeledger.importers.items import LogLine
+from kubeledger.importers.items import ApiEvent, LogLine
 from kubeledger.importers.oom_kills import OomKills
 from kubeledger.importers.podref import PodRef
 from kubeledger.ledger.records import FindingReported
@@ -153,8 +153,8 @@ class Links:
         self._open_preemptions: list[Waiting] = []
         self._add_line: LogLine | None = None
 
-    def pod(self, context: BundleContext, ref: PodRef, line: LogLine) -> PodLink:
-        """The pod a line names, made when it is new; a UID in the line is learned."""
+    def pod(self, context: BundleContext, ref: PodRef, line: LogLine | ApiEvent) -> PodLink:
+        """The pod a line or an event names, made when it is new; a UID in the line is learned."""
         if ref.uid is not None:
             context.learn_uid(ref.namespace, ref.name, ref.uid, line.ts_ns, line.evidence)
             return self._by_uid.get(ref.uid) or self._make(ref)

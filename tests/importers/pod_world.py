@@ -22,7 +22,7 @@ from kubeledger.importers.assemble_prober import ProberAssembler
 from kubeledger.importers.assembler import Assembler
 from kubeledger.importers.context import BundleContext, KnownPod
 from kubeledger.importers.facts import Fact
-from kubeledger.importers.items import LogLine, PodList
+from kubeledger.importers.items import ApiEvent, LogLine, PodList
 from kubeledger.machine import Body, Evidence
 from kubeledger.units import parse_ts
 from tests.importers.feeding import log_line
@@ -104,9 +104,9 @@ def pod_list(
 
 
 def tell(
-    context: BundleContext, log: str | Iterable[str], lists: Sequence[PodList] = ()
+    context: BundleContext, log: str | Iterable[str], lists: Sequence[PodList | ApiEvent] = ()
 ) -> list[Fact]:
-    """All facts of a log and of pod lists, numbered in the order they left in.
+    """All facts of a log and of pod lists or events, numbered in the order they left in.
 
     Checks what must always hold: a cause leaves before its effect, and every fact stands
     on evidence.
@@ -155,9 +155,9 @@ def _handled(assembler: Assembler, line: LogLine) -> Iterable[Fact] | None:
     return None
 
 
-def _list(assemblers: Sequence[Assembler], item: PodList, facts: list[Fact]) -> None:
+def _list(assemblers: Sequence[Assembler], item: PodList | ApiEvent, facts: list[Fact]) -> None:
     for assembler in assemblers:
-        handler = assembler.items().get(PodList)
+        handler = assembler.items().get(type(item))
         if handler is not None:
             _number(facts, handler(item))
 

@@ -8,7 +8,9 @@ import pytest
 
 from kubeledger.eviction.records import NodeConditionsChanged, ReclaimAttempted
 from kubeledger.importers.facts import Fact
+from kubeledger.importers.items import ApiEvent, PodList
 from kubeledger.lifecycle.records import ContainerKilled, PodEvicted, PodRejected
+from kubeledger.machine import Evidence
 from tests.importers.pod_world import (
     at,
     container,
@@ -16,6 +18,7 @@ from tests.importers.pod_world import (
     klog,
     know_pod,
     of,
+    pod_list,
     tell,
     values,
     world,
@@ -36,7 +39,21 @@ def _event(clock: str, reason: str, message: str, kind: str = "Warning") -> str:
     return klog(clock, "event.go", f'"Event occurred" {keys} message="{message}"')
 
 
-def _told(log: list[str]) -> list[Fact]:
+def _api_event(clock: str, message: str, reason: str = "Evicted") -> ApiEvent:
+    """As the API server holds it: in whole seconds, with the very time in its name."""
+    second = at(clock[:8])
+    pod = {"kind": "Pod", "namespace": "shop", "name": "a", "uid": UID}
+    event = {"involvedObject": pod, "reason": reason, "message": message, "count": 1}
+    metadata = {"name": f"a.{at(clock):x}", "uid": f"{clock}/{message}"}
+    return ApiEvent(second, {"metadata": metadata, **event}, Evidence(file="events.json"))
+
+
+def _pod_list(clock: str, status: dict[str, str]) -> PodList:
+    metadata = {"namespace": "shop", "name": "a", "uid": UID}
+    return pod_list(clock, {"metadata": metadata, "status": status})
+
+
+def _told(log: list[str], *items: ApiEvent | PodList) -> list[Fact]:
     context = world()
     know_pod(context, "a", UID, namespace="shop", spec=container("c"))
     event = f'&pleg.PodLifecycleEvent{{ID:"{UID}", Type:"ContainerStarted", Data:"{FIRST}"}}'
@@ -45,7 +62,7 @@ def _told(log: list[str]) -> list[Fact]:
         klog("09:00:00.0", "kuberuntime_manager.go", sandbox),
         klog("09:00:01.0", "kubelet.go", f'SyncLoop (PLEG): "{POD}", event: {event}'),
     ]
-    return tell(context, begin + log)
+    return tell(context, begin + log, items)
 
 
 def _check(facts: list[Fact], *, message: str | None, lines: list[int | None]) -> None:
@@ -330,3 +347,71 @@ def test_a_pod_chosen_again_while_it_ends(ends: list[tuple[str, str]], evicted: 
     bodies = of(_told(log), PodEvicted)
     assert [body.threshold_kind for body in bodies] == ["soft", "hard"]
     assert [body.evicted for body in bodies] == evicted
+
+
+HARD = f"{LOW}Threshold quantity: 1Gi, available: 900Mi. "
+SOFT = f"{LOW}Threshold quantity: 2Gi, available: 1000Mi. "
+
+
+@pytest.mark.parametrize("ended", [HARD, SOFT])
+def test_an_eviction_of_which_only_the_api_tells(ended: str) -> None:
+    """Its event dates it exactly; the pod's end says whether it was this one that ended it."""
+    status = {"phase": "Failed", "reason": "Evicted", "message": ended}
+    context = world()
+    know_pod(context, "a", UID, namespace="shop", statuses=[status])
+    refused = _api_event("10:00:05.0", "The node had condition: [MemoryPressure]. ")
+    event = _api_event("10:00:00.25", HARD)
+    lists = [_pod_list("09:59:00.0", {"phase": "Running"}), _pod_list("10:00:40.0", status)]
+    (fact,) = facts_of(tell(context, "", [*lists, event, event, refused]), PodEvicted)
+    assert fact.ts_ns == at("10:00:00.25")
+    assert values(fact.body, "resource", "threshold", "observed", "threshold_kind", "evicted") == (
+        "memory",
+        1 << 30,
+        900 << 20,
+        None,
+        True if ended == HARD else None,
+    )
+
+
+def test_an_eviction_that_only_a_pod_list_shows() -> None:
+    """Between two lists; a pod that the first one shows so was evicted before."""
+    status = {"phase": "Failed", "reason": "Evicted", "message": HARD}
+    lists = [_pod_list("10:00:00.0", {"phase": "Running"}), _pod_list("10:01:00.0", status)]
+    (fact,) = facts_of(_told([], *lists), PodEvicted)
+    assert fact.ts_ns == at("10:01:00.0")
+    assert values(fact.body, "resource", "observed", "evicted") == ("memory", 900 << 20, True)
+    assert of(_told([], lists[1]), PodEvicted) == []
+
+
+def test_events_say_which_attempt_was_for_what() -> None:
+    """At low verbosity the log tells who was chosen and what came of it, not why."""
+    ranked = '"Eviction manager: pods ranked for eviction" pods=["shop/a"]'
+    log = [
+        _manager("10:00:00.2", ranked),
+        _manager("10:00:00.4", '"Eviction manager: pod is evicted successfully" pod="shop/a"'),
+        _manager("10:00:00.6", ranked),
+        _manager("10:00:00.8", '"Eviction manager: pod failed to evict" pod="shop/a"'),
+    ]
+    events = [_api_event("10:00:00.2001", SOFT), _api_event("10:00:00.6001", HARD)]
+    facts = facts_of(_told(log, *events), PodEvicted)
+    assert [fact.ts_ns for fact in facts] == [at("10:00:00.2"), at("10:00:00.6")]
+    assert [values(fact.body, "message", "rank", "evicted") for fact in facts] == [
+        (SOFT, 1, True),
+        (HARD, 1, False),
+    ]
+
+
+def test_the_event_dates_an_eviction_that_only_its_end_tells_of() -> None:
+    """For local storage nothing is ranked; waiting for the pod is given up 10 s later."""
+    over = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
+    log = [
+        klog(
+            "10:00:00.3",
+            "kuberuntime_container.go",
+            f'"Killing container with a grace period" pod="shop/a" podUID="{UID}" gracePeriod=30',
+        ),
+        _manager("10:00:10.2", '"Eviction manager: pod failed to evict" pod="shop/a"'),
+    ]
+    (fact,) = facts_of(_told(log, _api_event("10:00:00.2", over)), PodEvicted)
+    assert fact.ts_ns == at("10:00:00.2")
+    assert values(fact.body, "message", "grace_period_s", "evicted") == (over, 30, False)
