@@ -15,8 +15,10 @@ from kubeledger.timeline.drawing import Drawing
 
 __all__ = ["page_text", "payload_of", "script_text", "write_page"]
 
-_SCRIPTS = ("text.js", "model.js", "surface.js", "draw.js", "view.js", "pane.js", "main.js")
+_SCRIPTS = ("text.js", "model.js", "surface.js", "draw.js", "view.js", "pane.js")
 """In the order in which they use one another."""
+_LIVE = "live.js"
+_LAST = "main.js"
 _FORMAT = 1
 
 
@@ -50,9 +52,9 @@ def payload_of(drawings: Sequence[Drawing]) -> dict[str, Any]:
     return {"format": _FORMAT, "nodes": [drawing.payload() for drawing in drawings]}
 
 
-def script_text() -> str:
-    """The page's script, whole."""
-    text = "".join(_static(name) for name in _SCRIPTS)
+def script_text(*, live: bool = False) -> str:
+    """The page's script, whole; with what it asks a server where it has one."""
+    text = "".join(_static(name) for name in (*_SCRIPTS, *([_LIVE] if live else []), _LAST))
     return f'"use strict";\n(() => {{\n{text}}})();\n'
 
 
@@ -63,7 +65,9 @@ def page_text(payload: dict[str, Any] | None, live: dict[str, Any] | None = None
         payload: what it draws; None: it asks its server.
         live: what it needs to ask its server; None: it has none.
     """
-    script, style = script_text(), _static("page.css")
+    script, style = script_text(live=live is not None), _static("page.css")
+    if live is not None:
+        style += _static("live.css")
     policy = [
         "default-src 'none'",
         f"script-src '{_digest(script)}'",

@@ -41,6 +41,7 @@ class Painter {
     const { surface } = this;
     surface.clipped(GUTTER, 0, surface.width - GUTTER, bottom - top, () => {
       this.arrows(top, bottom);
+      this.view.overlay?.paint(this, top, bottom);
       this.selection(top);
       this.cursor(bottom - top);
     });

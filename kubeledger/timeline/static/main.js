@@ -9,7 +9,7 @@ class Page {
     this.views = this.drawings.map((drawing) => new View(drawing));
     this.index = 0;
     this.chart = new Chart(this.view);
-    this.chart.afterDraw = () => this.list();
+    this.chart.afterDraw = () => { this.list(); this.onDraw?.(); };
     this.fillNodes();
     this.fillHeader();
     this.listen();
@@ -26,7 +26,20 @@ class Page {
     const choice = document.getElementById("nodes");
     choice.replaceChildren(...this.drawings.map((drawing, i) => element("option", { value: i }, drawing.node)));
     choice.hidden = this.drawings.length < 2;
-    choice.addEventListener("change", () => this.showNode(Number(choice.value)));
+    choice.value = String(this.index);
+  }
+
+  /** Draw what the ledger holds by now; where one looks, the cursor and the selection stay. */
+  replace(payload) {
+    const before = new Map(this.views.map((view) => [view.drawing.node, view]));
+    const { node } = this.drawing;
+    this.drawings = payload.nodes.map((each) => new Drawing(each));
+    this.views = this.drawings.map((drawing) => new View(drawing));
+    for (const view of this.views) if (before.has(view.drawing.node)) view.continueFrom(before.get(view.drawing.node));
+    this.index = Math.max(this.drawings.findIndex((drawing) => drawing.node === node), 0);
+    this.fillNodes();
+    this.fillHeader();
+    this.chart.replace(this.view);
   }
 
   showNode(index) {
@@ -57,7 +70,8 @@ class Page {
     const texts = new Map();
     for (const kind of this.drawing.kinds) if (kind.legend && !texts.has(kind.legend)) texts.set(kind.legend, kind);
     document.getElementById("legend").replaceChildren(...[...texts].map(([text, kind]) => element("span", {}, legendSign(kind, this.chart.colours), text)),
-      ...VERDICTS.slice(1).filter((verdict) => this.drawing.verdicts[verdict]).map((verdict, i) => element("span", {}, verdictSign(verdict, this.chart.colours), verdict)));
+      ...VERDICTS.slice(1).filter((verdict) => this.drawing.verdicts[verdict]).map((verdict, i) => element("span", {}, verdictSign(verdict, this.chart.colours), verdict)),
+      ...(this.view.overlay ? this.view.overlay.legend(this.chart.colours) : []));
   }
 
   openHeadline(headline) {
@@ -177,6 +191,8 @@ class Page {
 
   listen() {
     const rows = document.getElementById("rows");
+    const choice = document.getElementById("nodes");
+    choice.addEventListener("change", () => this.showNode(Number(choice.value)));
     this.chart.scroller.addEventListener("scroll", () => this.chart.redraw());
     new ResizeObserver(() => this.chart.redraw()).observe(this.chart.scroller);
     for (const query of ["(prefers-color-scheme: dark)"]) matchMedia(query).addEventListener("change", () => this.retheme());
@@ -278,7 +294,6 @@ class Page {
         this.view.selected = i;
       }
     }
-    this.onCursor?.(this.view.cursor);
     this.chart.redraw();
   }
 
@@ -377,9 +392,8 @@ function median(values) {
   return sorted.length ? sorted[sorted.length >> 1] : 0;
 }
 
-function start() {
-  const payload = JSON.parse(document.getElementById("drawing").textContent);
-  const page = new Page(payload, null);
+function start(payload, live = null) {
+  const page = new Page(payload, live);
   page.chart.draw();
   window.kubeledger = {
     ready: true,
@@ -393,4 +407,5 @@ function start() {
   return page;
 }
 
-start();
+if (typeof startLive === "function") startLive(start);
+else start(JSON.parse(document.getElementById("drawing").textContent));

@@ -11,7 +11,7 @@ class Records {
   }
 
   async get(node, name, seq) {
-    const records = this.live ? await this.ask(name, seq) : await this.open(this.blockOf(node, seq));
+    const records = this.live ? await this.live.records(name, seq) : await this.open(this.blockOf(node, seq));
     return records.find((record) => record.seq === seq) || null;
   }
 
@@ -23,10 +23,6 @@ class Records {
     if (!block) return [];
     if (!this.opened.has(block)) this.opened.set(block, unpack(block.script.textContent));
     return this.opened.get(block);
-  }
-
-  ask(name, seq) {
-    return this.live.get(`records?node=${encodeURIComponent(name)}&seq=${seq}`);
   }
 }
 
@@ -69,6 +65,7 @@ class Pane {
       ...this.links("Cause", record.cause), ...this.links("Effects", record.effects), ...this.evidence(record.evidence),
     );
     this.root.scrollTop = 0;
+    this.onShow?.(record);
   }
 
   links(title, others) {

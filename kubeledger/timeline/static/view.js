@@ -45,6 +45,17 @@ class View {
     this.layout = layOut(this.drawing, this.folded);
   }
 
+  /** Look where another view of the same node looked, which may have begun and ended at other times. */
+  continueFrom(other) {
+    const shift = Number(other.drawing.baseNs - this.drawing.baseNs) / 1e3;
+    this.clock.local = other.clock.local;
+    this.folded = other.folded;
+    this.layout = layOut(this.drawing, this.folded);
+    if (other.from > 0 || other.to < other.drawing.spanUs) this.show(other.from + shift, other.to + shift);
+    if (other.cursor !== null) this.cursor = other.cursor + shift;
+    if (other.selected !== null) this.selected = this.drawing.bySeq.get(other.drawing.seq[other.selected]) ?? null;
+  }
+
   unfoldFor(i) {
     const section = this.drawing.sections[this.drawing.rows[this.drawing.row[i]].section];
     if (this.folded.has(section.id)) this.fold(section.id);
@@ -84,6 +95,13 @@ class Chart {
     this.view = view;
     this.counts = null;
     this.scroller.scrollTop = 0;
+    this.redraw();
+  }
+
+  /** Show the same node's newer drawing without moving. */
+  replace(view) {
+    this.view = view;
+    this.counts = null;
     this.redraw();
   }
 
