@@ -135,7 +135,9 @@ class OpenEviction:
         }
         self.tell(message=message, **told)
         if self.reclaim is not None:
-            self.reclaim.tell(**told)
+            # What lines of its own tell of it counts for the reclaim.
+            known = self.reclaim.body
+            self.reclaim.tell(**{n: v for n, v in told.items() if getattr(known, n) is None})
 
 
 def chosen(pod: PodLink, reclaim: Reclaim | None) -> PodEvicted:

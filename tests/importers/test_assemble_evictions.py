@@ -169,6 +169,24 @@ def test_a_pod_refused_under_pressure_is_not_evicted() -> None:
     assert [body.reason for body in of(facts, PodRejected)] == ["Evicted"]
 
 
+def test_a_message_that_tells_another_amount_is_not_the_reclaims() -> None:
+    """What the lines of the round tell counts for it."""
+    log = [
+        _manager("09:59:40.0", '"Eviction manager: synchronize housekeeping"'),
+        *_round("10:00:00", "900Mi", "1Gi"),
+        _manager("10:00:00.3", '"Eviction manager: attempting to reclaim" resourceName="memory"'),
+        _manager("10:00:00.4", '"Eviction manager: pods ranked for eviction" pods=["shop/a"]'),
+        _manager(
+            "10:00:00.5",
+            f'"Evicting pod" pod="shop/a" podUID="{UID}" message="{LOW}Threshold quantity: 3Gi, '
+            'available: 900Mi. "',
+        ),
+    ]
+    facts = _told(log)
+    assert [body.threshold for body in of(facts, PodEvicted)] == [3 << 30]
+    assert [body.threshold for body in of(facts, ReclaimAttempted)] == [1 << 30]
+
+
 def test_where_the_beginnings_of_rounds_are_lost_nothing_is_known_of_earlier_ones() -> None:
     """Between two rounds that tell of a threshold there may be one in which it was not met."""
     log = [

@@ -321,9 +321,10 @@ def test_a_soft_threshold_acts_after_its_grace_period(
         (at + 0.2, evicted("big", grace_period_s=7, message=None, **soft)),
         **SOFT,
     )
-    one = found(records, ReclaimAttempted)
-    assert one.verdict == verdict
-    assert found(records).verdict == verdict
+    assert found(records, ReclaimAttempted).verdict == verdict
+    assert found(records).verdict == "match"
+    lone = [record for record in records if not isinstance(record.body, ReclaimAttempted)]
+    assert found(lone).verdict == ("unverifiable" if verdict == "match" else verdict)
 
 
 def test_a_threshold_stays_met_until_the_minimum_is_reclaimed() -> None:
@@ -343,6 +344,20 @@ def test_a_threshold_stays_met_until_the_minimum_is_reclaimed() -> None:
         later = findings(records(reclaimed_mi), kind=ReclaimAttempted.kind)[-1]
         assert later.verdict == verdict
         assert "(minimum reclaim 200Mi)" in later.why
+
+
+def test_one_lie_about_what_was_observed_is_one_finding() -> None:
+    """What follows from a threshold that cannot have been met rests on the decision for it."""
+    since_ns = 1_050 * NS_PER_S
+    said = {"since_ts_ns": since_ns, "ranked": None, "outcome": None}
+    told = {"since_ts_ns": since_ns, "observed": 1700 * MI, "message": LOW.replace("900", "1700")}
+    for first in (reclaim(**said | {"observed": 1700 * MI}), evicted("big", **told)):
+        records = story(
+            (50, memory(1700)), (50.1, first), (52, memory(900)), (52.1, reclaim(**said))
+        )
+        kinds = (ReclaimAttempted.kind, PodEvicted.kind)
+        verdicts = [each.verdict for each in findings(records) if each.kind in kinds]
+        assert verdicts == ["impossible", "match"]
 
 
 def test_what_the_log_does_not_show_from_the_start_is_open() -> None:

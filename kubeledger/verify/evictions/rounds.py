@@ -140,6 +140,18 @@ class Rounds:
                 belief.step(partial(_step, threshold, reading, ts_ns))
         self.conditions.step(ts_ns, self.thresholds, period_ns)
 
+    def learn(self, threshold: Threshold | None, since_ns: int | None) -> None:
+        """A decision for a threshold that was not met in any world is evidence that it was.
+
+        So what goes wrong with it stands at this decision, not at those that follow from it.
+        """
+        belief = self.thresholds.get(threshold) if threshold is not None else None
+        if belief is None or any(world.state and world.state.satisfied for world in belief.worlds):
+            return
+        now_ns = self.last.ts_ns if self.last is not None else 0
+        met = Met(since_ns or 0, since_ns or now_ns, satisfied=True)
+        belief.step(lambda _: (met,))
+
     def is_recent(self, ts_ns: int) -> bool:
         """Whether the round that led to a decision of that time was read."""
         return self.last is not None and 0 <= ts_ns - self.last.ts_ns + CLOCK_NS <= _RECENT_NS

@@ -197,7 +197,10 @@ class EvictionVerifier(RuleVerifier):
     ) -> list[tuple[Judgement, Threshold | None]]:
         seqs = () if self.bench.settings.seq is None else (self.bench.settings.seq,)
         rounds, loose = self._manager.rounds, self._manager.loose
-        return judge_met(rounds, ts_ns, Claim.of(body), seqs, loose=loose)
+        found = judge_met(rounds, ts_ns, Claim.of(body), seqs, loose=loose)
+        if not loose and len(found) == 1 and found[0][0].verdict == "impossible":
+            rounds.learn(found[0][1], body.since_ts_ns)
+        return found
 
     def _places(
         self,
