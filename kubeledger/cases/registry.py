@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.cases.judgement import Judgement
+from kubeledger.cases.judgement import Judgement, Verdict
 from kubeledger.cases.locate import field_at_fault, schema_fault
 from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.kube.quantity import QuantityError
@@ -57,14 +57,18 @@ def decider_of(subsystem: str) -> LineFunction:
     return decide_line(_line_type("Case", module.INPUT, claim=False), module.decide)
 
 
-def judge_of(subsystem: str) -> LineFunction:
+def judge_of(subsystem: str, on_verdict: Callable[[Verdict], object] | None = None) -> LineFunction:
     """A function from a claim's line to the line of its verdict.
+
+    Args:
+        subsystem: one of ``SUBSYSTEMS``.
+        on_verdict: called with each verdict.
 
     Raises:
         BadQuestionError: no such subsystem.
     """
     module = _module(subsystem)
-    return judge_line(_line_type("Claim", module.INPUT, claim=True), module.judge)
+    return judge_line(_line_type("Claim", module.INPUT, claim=True), module.judge, on_verdict)
 
 
 def decide_line(
@@ -83,7 +87,9 @@ def decide_line(
 
 
 def judge_line(
-    line_type: type[msgspec.Struct], judge: Callable[[Any, KubeletProfile, Any], Judgement]
+    line_type: type[msgspec.Struct],
+    judge: Callable[[Any, KubeletProfile, Any], Judgement],
+    on_verdict: Callable[[Verdict], object] | None = None,
 ) -> LineFunction:
     """Compose decoding, judging and encoding; the errors are as ``_checked`` says."""
     decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
@@ -92,6 +98,8 @@ def judge_line(
     def line_function(line: bytes) -> bytes:
         claim = decode(line)
         verdict = judge(claim.input, resolve(claim.kubelet), claim.outcome)
+        if on_verdict is not None:
+            on_verdict(verdict.verdict)
         return encode({"id": claim.id, "verdict": verdict.verdict, "why": verdict.why})
 
     return _checked(line_function, line_type)

@@ -14,6 +14,7 @@ from kubeledger.cli.output import printable
 __all__ = ["decide", "judge"]
 
 _CHUNK = 1 << 20
+_IMPOSSIBLE = 1
 _BAD_INPUT = 3
 
 _subsystem = click.argument("subsystem")
@@ -50,11 +51,15 @@ def judge(subsystem: str, file: str, keep_going: bool) -> None:
     """Judge claimed outcomes: match, admissible or impossible, and why.
 
     A claim is a case with an "outcome"; {"id", "verdict", "why"} comes out. "match" is what
-    decide gives, "admissible" what the real kubelet could have done as well.
+    decide gives, "admissible" what the real kubelet could have done as well. Exits with 1 when
+    a claim is impossible.
     """
     from kubeledger.cases.registry import judge_of
 
-    _stream(judge_of(subsystem), file, keep_going=keep_going)
+    verdicts: set[str] = set()
+    _stream(judge_of(subsystem, verdicts.add), file, keep_going=keep_going)
+    if "impossible" in verdicts:
+        sys.exit(_IMPOSSIBLE)
 
 
 def _stream(answer: Callable[[bytes], bytes], name: str, *, keep_going: bool) -> None:

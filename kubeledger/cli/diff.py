@@ -154,7 +154,8 @@ def _words(difference: Difference) -> Iterator[str]:
     yield printable(head)
     for side, place in (("A", difference.a), ("B", difference.b)):
         if place is not None:
-            at = f" {place.file}:{place.line}" if place.file else ""
+            line = "" if place.line is None else f":{place.line}"
+            at = f" {place.file}{line}" if place.file else ""
             yield f"  {side}: record {place.seq} at {format_ts(place.ts_ns)}{printable(at)}"
     if difference.what == "differs":
         for name, (in_a, in_b) in difference.fields.items():

@@ -8,7 +8,7 @@ import msgspec
 
 from kubeledger.errors import BadInputError
 from kubeledger.importers.collect import Collected
-from kubeledger.importers.detect import FORMATS, LOG_FORMATS, Detected, detect
+from kubeledger.importers.detect import FORMATS, LOG_FORMATS, Detected, detect, is_log_name
 from kubeledger.importers.findings import Finding
 from kubeledger.importers.log_survey import LogSurvey, survey_log
 from kubeledger.importers.node_lines import NodeLines, same_machine
@@ -16,6 +16,10 @@ from kubeledger.importers.options import ImportOptions
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
 
 __all__ = ["Bundle", "Finding", "FoundFile", "drop_copies", "find_bundles"]
+
+
+_UNREAD = frozenset({"not_text", "truncated", "unreadable"})
+"""Findings about files of which nothing is read."""
 
 
 class FoundFile(msgspec.Struct):
@@ -82,6 +86,7 @@ def find_bundles(
     useful = [bundle for bundle in bundles if bundle.files]
     if not useful:
         raise _nothing_useful(bundles)
+    _refuse_unread_logs(bundles)
     return useful
 
 
@@ -199,6 +204,31 @@ def _digested(source: SourceFile, form: str, lengths: Sequence[int]) -> list[Fou
     parts = [NodeLines(source, writers) for writers in survey.writers.parts()]
     surveys = [survey_log(part, list(lengths)) for part in parts] or [survey]
     return [FoundFile(each.source, form, each.digests, each) for each in surveys]
+
+
+def _refuse_unread_logs(bundles: Sequence[Bundle]) -> None:
+    """A log that is there and cannot be read is an error where it would have been the only one.
+
+    Without it the rest of the files would look like a node on which hardly anything happened.
+    """
+    if any(bundle.logs for bundle in bundles):
+        return
+    unread = [
+        (bundle, finding.file)
+        for bundle in bundles
+        for finding in bundle.findings
+        if finding.file in bundle.skipped
+        and finding.finding in _UNREAD
+        and is_log_name(finding.file)
+    ]
+    if unread:
+        bundle, name = unread[0]
+        more = f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
+        raise BadInputError(
+            f"{name} is not read: {bundle.skipped[name]}{more}; nothing is imported",
+            file=bundle.label,
+            advice="mend it, or name the other files one by one to import them without it",
+        )
 
 
 def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:

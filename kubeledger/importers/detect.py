@@ -19,7 +19,7 @@ from kubeledger.importers.other_programs import (
 from kubeledger.importers.sources import SourceFile
 from kubeledger.importers.yaml_text import load_yaml
 
-__all__ = ["FORMATS", "LOG_FORMATS", "Detected", "detect", "load_documents"]
+__all__ = ["FORMATS", "LOG_FORMATS", "Detected", "detect", "is_log_name", "load_documents"]
 
 LOG_FORMATS = ("klog-text", "klog-json")
 DOCUMENT_FORMATS = (
@@ -47,6 +47,7 @@ _CGROUP_LINE = re.compile(
     re.MULTILINE,
 )
 _LOG_NAME = re.compile(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
+_DOCUMENT_NAME = re.compile(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
 
 
 class Detected(msgspec.Struct):
@@ -61,6 +62,12 @@ class Detected(msgspec.Struct):
     format: str | None
     reason: str = ""
     finding: str | None = None
+
+
+def is_log_name(name: str) -> bool:
+    """Whether a file is called as those are that hold a kubelet's log."""
+    last = name.rpartition("/")[2]
+    return bool(_LOG_NAME.search(last)) and not _DOCUMENT_NAME.search(last)
 
 
 def detect(source: SourceFile) -> Detected:

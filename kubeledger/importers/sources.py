@@ -35,6 +35,7 @@ A byte of gzip stands for a thousand at most, one of zstd for thirty thousand.
 _GZIP_FRAME = 31
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def permission_advice(error: Exception) -> str:
@@ -72,12 +73,14 @@ class SourceFile:
     def chunks(self) -> Iterator[bytes]:
         """The decompressed content; ends early, and says so, where the stream is damaged.
 
+        A byte order mark at its beginning is no part of it: some editors and shells write one.
+
         Raises:
             BadInputError: the file cannot be read, or unpacks to an absurd size.
         """
         try:
             with self.path.open("rb") as raw:
-                yield from self._unpacked(raw)
+                yield from _without_mark(self._unpacked(raw))
         except OSError as error:
             raise BadInputError(
                 f"cannot be read: {error.strerror or error}",
@@ -166,6 +169,18 @@ class SourceFile:
                 file=str(self.path),
             )
         return data
+
+
+def _without_mark(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """A content without a byte order mark, wherever it is cut."""
+    begin = b""
+    for chunk in chunks:
+        begin += chunk
+        if len(begin) >= len(_BYTE_ORDER_MARK):
+            break
+    if begin := begin.removeprefix(_BYTE_ORDER_MARK):
+        yield begin
+    yield from chunks
 
 
 class Digests(msgspec.Struct, frozen=True):

@@ -41,14 +41,16 @@ def test_answers_keep_the_order() -> None:
 
 
 def test_what_decide_gives_is_a_match() -> None:
-    """And a changed outcome is impossible, with a sentence."""
+    """And a changed outcome is impossible, with a sentence, and exit code 1."""
     outcome = json.loads(run("decide", "topologymerge", GOOD).stdout)["outcome"]
     result = run("judge", "topologymerge", json.dumps(CASE | {"outcome": outcome}))
     assert json.loads(result.stdout)["verdict"] == "match"
+    assert result.exit_code == 0
     wrong = outcome | {"admit": not outcome["admit"]}
     result = run("judge", "topologymerge", json.dumps(CASE | {"outcome": wrong}))
     assert json.loads(result.stdout)["verdict"] == "impossible"
     assert json.loads(result.stdout)["why"]
+    assert result.exit_code == 1
 
 
 BAD: tuple[tuple[str | bytes, str], ...] = (

@@ -7,10 +7,12 @@ import io
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from freezegun import freeze_time
 
-from kubeledger.lifecycle.records import PodAdmitted
+from kubeledger.lifecycle.records import PodAdmitted, PodRejected
+from kubeledger.machine import Evidence
 from kubeledger.testing.scene import Scene
 from tests.cli.nodes import WORLDS, Nodes, answer, lied, output_in, run, seq_of
 
@@ -39,6 +41,22 @@ def test_one_changed_decision(nodes: Nodes, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout.splitlines()[:2] == ["first difference:", f"{GC}: differs"]
     assert "bytes_to_free: 183562994319 -> 1" in result.stdout
+
+
+def test_evidence_without_a_line(tmp_path: Path) -> None:
+    """A document is named without a number of a line."""
+    sides = []
+    for reason in ("OutOfcpu", "OutOfmemory"):
+        scene = Scene()
+        rejected = PodRejected(namespace="default", pod="a", pod_uid="u", reason=reason, message="")
+        scene.at(1, rejected)
+        place = (Evidence(file="events.json"),)
+        scene.records[-1] = msgspec.structs.replace(scene.records[-1], evidence=place)
+        sides.append(tmp_path / f"{reason}.ledger.jsonl")
+        scene.save(sides[-1])
+    result = run("diff", *map(str, sides))
+    assert "events.json\n" in result.stdout
+    assert "None" not in result.stdout
 
 
 def test_two_nodes(nodes: Nodes) -> None:

@@ -87,16 +87,36 @@ FORMAT_ROWS = [
 
 @pytest.mark.parametrize(("name", "text", "form"), FORMAT_ROWS)
 def test_detection(tmp_path: Path, name: str, text: str, form: str | None) -> None:
-    """Content tells the format; compression changes nothing."""
+    """Content tells the format; compression and a byte order mark change nothing."""
     found = detect(SourceFile(name, write(tmp_path / name, text)))
     assert found.format == form
     assert bool(found.reason) == (form is None)
     for suffix, packed in (
+        (".marked", b"\xef\xbb\xbf" + text.encode()),
         (".gz", gzip.compress(text.encode())),
         (".zst", zstandard.ZstdCompressor().compress(text.encode())),
     ):
         path = write(tmp_path / f"{name}{suffix}", packed)
         assert detect(SourceFile(path.name, path)).format == form
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("kubelet.log", b"\x7fELF\0\0\1" * 500),
+        ("kubelet.log.gz", gzip.compress(log_text().encode())[:5]),
+    ],
+)
+def test_the_only_log_cannot_be_read(tmp_path: Path, name: str, content: bytes) -> None:
+    """It is named and nothing is read; beside a log that can be it is a finding."""
+    root = tmp_path / "n"
+    write(root / "pods.json", json.dumps(POD_LIST))
+    write(root / name, content)
+    with pytest.raises(BadInputError, match=f"{name} is not read: .*nothing is imported") as caught:
+        plans(tmp_path, root)
+    assert caught.value.exit_code == 3
+    write(root / "kubelet.log.1", log_text())
+    assert [found.file for found in one(tmp_path, root).findings] == [name]
 
 
 def test_binary_file_is_told(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from kubeledger.errors import BadInputError
 from kubeledger.importers import ingest
 from kubeledger.importers.api import ImportReport, import_sources
+from kubeledger.importers.sources import SourceFile
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.records import FindingReported, ImportCompleted, ImportStarted
@@ -315,6 +316,20 @@ def test_bad_input_writes_nothing(tmp_path: Path, ledger: Ledger) -> None:
     with pytest.raises(BadInputError, match="more than one node"):
         run(ledger, tmp_path / "all")
     assert ledger.nodes() == []
+
+
+def test_a_byte_order_mark(tmp_path: Path, ledger: Ledger) -> None:
+    """The first line is read as without it, also where the mark comes in two chunks."""
+    text = log_text().encode()
+    for packed in (
+        b"\xef\xbb\xbf" + text,
+        gzip.compress(b"\xef") + gzip.compress(b"\xbb\xbf" + text),
+    ):
+        (path := tmp_path / "kubelet.log").write_bytes(packed)
+        assert b"".join(SourceFile(path.name, path).chunks()) == text
+    report = run(ledger, path).bundles[0]
+    assert report.accounts[0].not_understood == 0
+    assert report.kubelet_version == "1.36.2"
 
 
 def test_half_written_last_line(tmp_path: Path, ledger: Ledger) -> None:
