@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kubeledger.errors import BadQuestionError
+from kubeledger.explain.attempts import ending_attempt, told_attempts
 from kubeledger.explain.concern import (
     concerns,
     is_about_others,
@@ -77,7 +78,7 @@ def explain(
     if not decisions:
         return None
     end = last_end(read, target, upto_ts_ns)
-    main = main_of(target, decisions, end)
+    main = ending_attempt(read, main_of(target, decisions, end), decisions)
     chains = [[main, *_rests_on(history, findings[main.seq]), *_causes(history, main)]]
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
     chains += [[record] for record in _assigned(target, decisions, main)]
@@ -97,12 +98,13 @@ def explain(
         seqs[end.seq] = None
         is_later = main.kind == "lifecycle.ContainerRestarted"
         sentence = f"{sentence}; at last, {alone}" if is_later else f"{alone}; {sentence}"
+    others = told_attempts(main, decisions)
     kills, kill_seqs = out_of_memory_before(read, target, main)
     seqs |= dict.fromkeys(kill_seqs)
     return Explanation(
         target=str(target),
         node=main.node,
-        sentence="; ".join(filter(None, (sentence, kills, failed.clause))) + ".",
+        sentence="; ".join(filter(None, (sentence, others, kills, failed.clause))) + ".",
         finding=findings[main.seq],
         ranking=_ranking(findings[main.seq]),
         evidence=evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target),

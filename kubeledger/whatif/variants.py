@@ -48,7 +48,8 @@ def parse_setting(text: str, recorded: Collection[str] = ()) -> Alternatives:
     """
     key, equals, values = text.partition("=")
     if not equals or not key:
-        raise BadQuestionError(f"{text!r} is no setting", advice="write KEY=VALUE")
+        wrong = "is given no value" if key else "names no setting"
+        raise BadQuestionError(f"{text!r} {wrong}", advice="write KEY=VALUE")
     if key.startswith(_OF_POD):
         return key, [(value, _resource_change(key, value)) for value in values.split("|")]
     field, dot, entry = key.partition(".") if not key.startswith("--") else (key, "", "")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kubeledger.explain import explain, parse_target
 from kubeledger.lifecycle.records import PodEvicted
-from kubeledger.machine import Body, Record
+from kubeledger.machine import Body, Evidence, Record
 from kubeledger.oom.records import ProcessKilled
 from kubeledger.replay.histories import history_of_reader
 from tests.verify.histories import reader, scene
 from tests.verify.life_scenes import began, died, killed, listed, restarted, started
 
+HARD = "The node was low on resource: memory. Threshold quantity: 1Gi, available: 900Mi. "
+SOFT = "The node was low on resource: memory. Threshold quantity: 2Gi, available: 1100Mi. "
 OUT = ProcessKilled(
     namespace="default", pod="p", pod_uid="u-1", container="app", container_id="c1",
     reason="container_limit",
@@ -55,3 +58,41 @@ def test_the_end_of_a_container(story: list[Body], begins: str, holds: str) -> N
     assert found is not None
     assert found.sentence.startswith(begins)
     assert holds in found.sentence
+
+
+def _shown(message: str | None) -> Body:
+    status = {"reason": "Evicted", "message": message} if message else {"phase": "Running"}
+    return msgspec.structs.replace(listed(), status=status)
+
+
+@pytest.mark.parametrize(
+    ("status", "begins", "ends"),
+    [
+        (SOFT, "00:16:43", "; it was chosen again at 1970-01-01T00:16:44Z, and {failed}."),
+        (None, "00:16:43", "; it was chosen again at 1970-01-01T00:16:44Z, and {failed}."),
+        (HARD, "00:16:44", "; {failed}; before, it was chosen at 1970-01-01T00:16:43Z."),
+    ],
+)
+@pytest.mark.parametrize(
+    "line",
+    [
+        'eviction_manager.go:1] "Eviction manager: pod failed to evict" err="timeout" pod="p"',
+        "eviction_manager.go:1] eviction manager: pod p_default(u-1) failed to evict timeout",
+        '{"msg":"Eviction manager: pod failed to evict","err":"timeout","pod":"p"}',
+    ],
+)
+def test_which_attempt_ended_the_pod(status: str | None, begins: str, ends: str, line: str) -> None:
+    """The one whose message its status bears, else the first; and what came of the others."""
+    soft = msgspec.structs.replace(EVICTED, message=SOFT)
+    hard = msgspec.structs.replace(EVICTED, message=HARD, evicted=False)
+    records = scene(*began(), (1, listed()), (3, soft), (4, hard), (9, _shown(status)))
+    failed = (Evidence(file="kubelet.log", text=line),)
+    records = [
+        msgspec.structs.replace(r, evidence=failed) if r.body is hard else r for r in records
+    ]
+    history = history_of_reader("node-t", "node-t", reader(records))
+    found = explain(history, parse_target("pod/default/p"))
+    assert found is not None
+    assert found.sentence.startswith(f"pod default/p was evicted at 1970-01-01T{begins}Z")
+    failure = "the eviction manager gave up waiting for its end: timeout"
+    assert found.sentence.endswith(ends.format(failed=failure))
