@@ -171,6 +171,15 @@ def test_adjustments(adjustments: tuple[int, int], swap: int, verdict: str) -> N
         assert found.missing == ("how much swap the node has",)
 
 
+def test_a_cgroup_that_had_not_used_up_its_limit() -> None:
+    """Memory may have been freed while the report was written; nothing else explains it."""
+    record, *_ = _last()
+    told = findings(_with_report(usage_bytes=30 << 20, at_limit=False), kind=ProcessKilled.kind)
+    (found,) = [f for f in told if f.seq == record.seq]
+    assert found.missing == ("what was freed while the kernel wrote its report",)
+    assert "used 30720 of its limit of 65536 KiB" in found.why
+
+
 def test_without_the_table() -> None:
     """Nothing is said of the choice."""
     record, *_ = _last()

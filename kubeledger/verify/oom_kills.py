@@ -30,7 +30,7 @@ from kubeledger.node.state import NodeState
 from kubeledger.oom.badness import NEVER_KILLED, own_pages, race_pages, totals_for
 from kubeledger.oom.records import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.belief import Judgement, RuleVerifier, Ruling, all_of, judge
+from kubeledger.verify.belief import Judgement, RuleVerifier, Ruling, all_of, judge, open_to
 from kubeledger.verify.oom_specs import decisions, memory_limit
 from kubeledger.verify.oom_variants import OomVariant, World
 from kubeledger.verify.variant import RECORDED
@@ -121,6 +121,7 @@ class OomVerifier(RuleVerifier):
             return
         else:
             told += self._chosen(record, body, shortage, capacity, seqs)
+            told += _unused(shortage, seqs)
         self.conclude(record, subject, all_of(told))
         pids = (body.pid, *body.also_killed)
         self._killed.extend((record.ts_ns, pid) for pid in pids if pid is not None)
@@ -290,6 +291,16 @@ class OomVerifier(RuleVerifier):
                 return f"; oom_score_adj {body.oom_score_adj} is what {asked[4:]}"
             return f"; oom_score_adj was {body.oom_score_adj}, though {asked}"
         return ""
+
+
+def _unused(shortage: OutOfMemory, seqs: tuple[int, ...]) -> Iterator[Judgement]:
+    """Whether a cgroup of which the report shows no usage at its limit was out of memory."""
+    if shortage.at_limit is False and shortage.limit_bytes and shortage.usage_bytes is not None:
+        used, limit = shortage.usage_bytes >> 10, shortage.limit_bytes >> 10
+        denied = f"{shortage.cgroup} used {used} of its limit of {limit} KiB"
+        yield open_to(
+            "what was freed while the kernel wrote its report", denied=denied, inputs=seqs
+        )
 
 
 def _memory_of(capacity: dict[str, str] | None) -> int:
