@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 _RECORDING = "node-a.tar.zst"
+_PAGE = "kubeledger-demo.html"
 _INCIDENT = "2026-11-21T03:00:33Z"
 """One second after a critical pod had preempted another on the recorded node."""
 
@@ -57,16 +58,25 @@ _QUESTIONS: tuple[tuple[str, str], ...] = (
     metavar="DIR",
     help="Keep the ledger there instead of throwing it away.",
 )
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, readable=False, dir_okay=False),
+    default=_PAGE,
+    show_default=True,
+    metavar="FILE",
+    help="The timeline page that is written.",
+)
 @reports_errors
-def demo(keep: Path | None) -> None:
-    """Import a bundled recording of a real kubelet, replay it, decide again, ask questions."""
+def demo(keep: Path | None, page: Path) -> None:
+    """Import a bundled recording of a real kubelet, draw it, decide again, ask questions."""
     with _ledger_directory(keep) as ledger:
         _import(ledger)
+        _timeline(ledger, page)
         _state(ledger)
         _verify(ledger)
         _why(ledger)
         _questions(ledger)
-        _next_steps(ledger, kept=keep is not None)
+        _next_steps(ledger, page, kept=keep is not None)
 
 
 @contextmanager
@@ -110,17 +120,27 @@ def _title(text: str) -> None:
 
 
 def _import(ledger: Path) -> None:
-    from kubeledger.cli.import_ import import_into
+    from kubeledger.cli.import_ import import_into, tell_what_happened
+    from kubeledger.ledger.ledger import Ledger
 
     _title("1. Import a node's files: log, checkpoints, pod lists, events, stats, cgroups")
     import_into(ledger, [_recording()], brief=True)
+    tell_what_happened(ledger, Ledger.open(ledger).nodes(), advise=False)
+
+
+def _timeline(ledger: Path, page: Path) -> None:
+    from kubeledger.cli.timeline import write_timeline
+
+    _title("2. See it")
+    write_timeline(ledger, page)
+    click.echo(f"The timeline page is written: open {page.resolve().as_uri()} in a browser.")
 
 
 def _state(ledger: Path) -> None:
     from kubeledger import open as open_ledger
     from kubeledger.cli.state_tables import write_tables
 
-    _title(f"2. The node as it was at {_INCIDENT}")
+    _title(f"3. The node as it was at {_INCIDENT}")
     with open_ledger(ledger) as opened:
         state = opened.state(_INCIDENT)
     write_tables(state, ("pods", "devices", "probes"), sys.stdout)
@@ -131,7 +151,7 @@ def _verify(ledger: Path) -> None:
     from kubeledger.cli.verify_output import writer_of
     from kubeledger.verify.tally import Tally
 
-    _title("3. Decide every decision again, by the rules of that kubelet version")
+    _title("4. Decide every decision again, by the rules of that kubelet version")
     tally = Tally()
     with open_ledger(ledger) as opened, writer_of("table", all_=False) as writer:
         writer.begin(opened.nodes[0])
@@ -146,7 +166,7 @@ def _why(ledger: Path) -> None:
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay.histories import histories_of_ledger
 
-    _title("4. Why?")
+    _title("5. Why?")
     (history,) = histories_of_ledger(Ledger.open(ledger))
     for target in _TARGETS:
         answer = explain(history, parse_target(target))
@@ -158,7 +178,7 @@ def _why(ledger: Path) -> None:
 def _questions(ledger: Path) -> None:
     from kubeledger.query.api import connect
 
-    _title("5. Answers in SQL")
+    _title("6. Answers in SQL")
     with connect(ledger) as queryable:
         for question, query in _QUESTIONS:
             _answer(queryable, question, query)
@@ -173,7 +193,7 @@ def _answer(queryable: Queryable, question: str, query: str) -> None:
     write_rows(rows.columns, rows, "table", sys.stdout, types=rows.types, cell_width_max=60)
 
 
-def _next_steps(ledger: Path, *, kept: bool) -> None:
+def _next_steps(ledger: Path, page: Path, *, kept: bool) -> None:
     _title("What to try next")
     where = str(ledger) if kept else "./demo-ledger"
     if not kept:
@@ -190,3 +210,4 @@ def _next_steps(ledger: Path, *, kept: bool) -> None:
     ):
         click.echo(f"kubeledger {command:<43} --ledger {where}   {meaning}")
     click.echo("kubeledger import DIRECTORY                 your own node's files")
+    click.echo(f"\nAnd look at the page: {page.resolve().as_uri()}")

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kubeledger.cli.options import ledger_option, output_option, reports_errors
+from kubeledger.cli.options import DEFAULT_LEDGER, ledger_option, output_option, reports_errors
 from kubeledger.cli.output import counted
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _NAMED_MAX = 3
 """Of more files with one message the first are named."""
 
 _COPY = re.compile(r"(same (?:content|entries) as) ")
+_PARAGRAPH_WIDTH = 80
 _COUNTS = ("bytes", "lines", "understood", "noise", "not understood", "records")
 
 
@@ -40,7 +42,7 @@ _COUNTS = ("bytes", "lines", "understood", "noise", "not understood", "records")
 @click.option("--year", type=int, help="Year of the first log line; klog writes none.")
 @click.option("--format", "format_", metavar="FORMAT", help="Read only the files of this format.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the totals.")
-@click.option("--files", is_flag=True, help=f"Name every file, also of more than {_FILES_MAX}.")
+@click.option("--files", is_flag=True, help="Name every file, and count the records of each kind.")
 @output_option("table", "json")
 @reports_errors
 def import_(
@@ -153,6 +155,7 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
             click.echo("  an import that had been broken off was completed")
         if not brief:
             _print_sources(bundle, all_files=all_files)
+        if all_files:
             _table(("kind", "records"), sorted(bundle.by_kind.items()))
         click.echo(_totals(bundle))
         if bundle.superseded:
@@ -167,6 +170,54 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
             names = printable(_named(files, all_files=all_files))
             click.echo(f"  not read: {names}: {printable(why)}", err=True)
     click.echo(f"{counted(report.added, 'record')} added to {directory}")
+    if not brief:
+        added = {bundle.node: None for bundle in report.bundles if bundle.added}
+        tell_what_happened(directory, list(added))
+
+
+def tell_what_happened(directory: Path, nodes: list[str], *, advise: bool = True) -> None:
+    """A paragraph a node, and the commands that tell more.
+
+    Args:
+        directory: of the ledger.
+        nodes: whose history.
+        advise: name the commands.
+    """
+    from kubeledger.headlines import happened, incidents
+    from kubeledger.query.api import connect
+
+    with connect(directory) as queryable:
+        for node in nodes:
+            found = incidents(
+                lambda query, params: queryable.sql(query, params).dicts(), node, verdicts=False
+            )
+            counts = happened(found) or "nothing that went wrong was recorded"
+            _paragraph(f"What happened on {node}: {counts}.")
+            if found:
+                _paragraph(f"Worst: {found[0].text.rstrip('.')}.")
+            if advise:
+                which = f" --node {quote(node)}" if len(nodes) > 1 else ""
+                target = next((each.target for each in found if each.target), None)
+                _advise(target, f"{which}{_ledger_words(directory)}")
+
+
+def _paragraph(text: str) -> None:
+    from kubeledger.cli.output import printable
+
+    click.echo()
+    click.echo(click.wrap_text(printable(text), width=_PARAGRAPH_WIDTH))
+
+
+def _ledger_words(directory: Path) -> str:
+    return "" if directory == Path(DEFAULT_LEDGER) else f" --ledger {quote(str(directory))}"
+
+
+def _advise(target: str | None, where: str) -> None:
+    from kubeledger.cli.output import printable
+
+    commands = [] if target is None else [f"why {quote(target)}"]
+    lines = [printable(f"kubeledger {each}{where}") for each in (*commands, "timeline", "verify")]
+    click.echo("\nNext:  " + "\n       ".join(lines))
 
 
 def _by_message(pairs: Iterable[tuple[str, str | None]]) -> Iterator[tuple[str, list[str]]]:

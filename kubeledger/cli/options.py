@@ -29,6 +29,7 @@ from kubeledger.errors import KubeledgerError, OutputError
 
 __all__ = [
     "BUG_EXIT_CODE",
+    "DEFAULT_LEDGER",
     "ledger_option",
     "node_option",
     "output_option",
@@ -40,15 +41,15 @@ BUG_EXIT_CODE = 70
 """Exit code of an error that is ours (EX_SOFTWARE of sysexits)."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_DEFAULT_LEDGER = ".kubeledger"
+DEFAULT_LEDGER = ".kubeledger"
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 ledger_option = click.option(
     "--ledger",
     envvar="KUBELEDGER",
-    default=_DEFAULT_LEDGER,
-    show_default=f"$KUBELEDGER, else ./{_DEFAULT_LEDGER}",
+    default=DEFAULT_LEDGER,
+    show_default=f"$KUBELEDGER, else ./{DEFAULT_LEDGER}",
     metavar="DIR",
     type=click.Path(path_type=Path, readable=False),
     help="Directory of the ledger.",

@@ -20,11 +20,13 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         count: how many records it stands for.
         ts_ns: of the first of them.
         seq: the record that tells it best.
+        target: what ``kubeledger why`` would be asked; None: nothing of it.
     """
 
     kind: str
     severity: int
     subject: str
+    target: str | None
     text: str
     count: int
     ts_ns: int

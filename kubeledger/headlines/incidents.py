@@ -42,11 +42,20 @@ def _incident(kind: str, severity: int, say: Callable[[Row], str], row: Row) -> 
         kind=kind,
         severity=severity,
         subject=row["subject"],
+        target=_target(kind, row),
         text=say(row),
         count=row["count"],
         ts_ns=row["ts_ns"],
         seq=row["seq"],
     )
+
+
+def _target(kind: str, row: Row) -> str | None:
+    """What ``kubeledger why`` would be asked about it."""
+    form = _TARGETS.get(kind)
+    if form is None or not row["subject"]:
+        return None
+    return form.format(row.get("about") or row["subject"])
 
 
 def _times(row: Row) -> str:
@@ -79,6 +88,19 @@ def _gc_failed(row: Row) -> str:
         return f"image GC failed{_times(row)}{amounts}"
     return f"image GC failed{_times(row)}: {row['error']}"
 
+
+_TARGETS = {
+    "kubelet_died": "node",
+    "preempted": "pod/{}",
+    "evicted": "pod/{}",
+    "oom": "container/{}",
+    "killed": "container/{}",
+    "refused": "pod/{}",
+    "crashed": "container/{}",
+    "unready": "container/{}",
+    "kubelet_restarted": "node",
+}
+"""Kind -> what ``kubeledger why`` is asked, of the subject or of what the row says it is about."""
 
 _WORDS = {
     "liveness_probe": "liveness probe",
@@ -118,7 +140,9 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
         "preempted",
         4,
         """SELECT preemptor_namespace || '/' || preemptor_pod AS subject, count(*) AS count,
-            list(victim_pod ORDER BY seq) AS victims, min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq,
+            list(victim_pod ORDER BY seq) AS victims,
+            arg_min(victim_namespace || '/' || victim_pod, seq) AS about,
+            min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq,
             list_sort(list_distinct(list(insufficient))) AS missing
         FROM preemptions WHERE node = $node GROUP BY preemptor_uid, subject""",
         _preempted,
@@ -127,7 +151,8 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
         "evicted",
         4,
         """SELECT coalesce(signal, resource, '?') AS subject, kind, count(*) AS count,
-            list(namespace || '/' || pod ORDER BY seq) AS pods, min(epoch_ns(ts)) AS ts_ns,
+            list(namespace || '/' || pod ORDER BY seq) AS pods,
+            arg_min(namespace || '/' || pod, seq) AS about, min(epoch_ns(ts)) AS ts_ns,
             min(seq) AS seq
         FROM evictions WHERE node = $node AND evicted GROUP BY ALL""",
         _evicted,
@@ -135,7 +160,8 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
     (
         "oom",
         4,
-        """SELECT coalesce(concat_ws('/', namespace, pod, container), process, cgroup) AS subject,
+        """SELECT coalesce(nullif(concat_ws('/', namespace, pod, container), ''), process, cgroup)
+                AS subject,
             reason, count(*) AS count, min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
         FROM oom_kills WHERE node = $node GROUP BY ALL""",
         lambda row: (
