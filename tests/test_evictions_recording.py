@@ -27,7 +27,7 @@ from kubeledger.lifecycle.records import ContainerStarted, PodEvicted, PodListed
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted
 from kubeledger.query.api import connect
-from kubeledger.units import NS_PER_S
+from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding, Variant, run
 from kubeledger.verify.evictions.verifier import EvictionVerifier
 from tests.recordings import import_recording
@@ -87,6 +87,9 @@ def test_every_decision_is_one_that_this_kubelet_takes() -> None:
     found = judged(real())
     assert len(found) == 80
     assert {finding.verdict for finding in found.values()} == {"match"}
+    told = [r for r in bodies(PodEvicted) if r.body.since_ts_ns is not None]  # type: ignore[attr-defined]
+    assert told
+    assert all(f"since {format_ts(r.body.since_ts_ns)}" in found[r.seq].why for r in told)  # type: ignore[attr-defined]
 
 
 def _with(seq: int, **fields: Any) -> list[Record]:  # noqa: ANN401 # any field

@@ -127,11 +127,14 @@ def _read_rulings(
         if met is not None and met.satisfied:
             if not is_short(threshold, reading.available, reading.capacity):
                 why += ", which is not reclaimed yet"
-            if met.since_from_ns:
-                why += f", since {format_ts(met.since_from_ns)}"
-                why += "" if threshold.is_hard else f", longer than its grace period of {grace}"
             first, last = met.since_from_ns - _TOLERANCE_NS, met.since_to_ns + _TOLERANCE_NS
-            if since_ns is not None and not first <= since_ns <= last:
+            is_then = since_ns is None or first <= since_ns <= last
+            if met.since_from_ns:
+                # The time that the record tells, where it can be: they differ by the way of a line.
+                began_ns = since_ns if since_ns is not None and is_then else met.since_from_ns
+                why += f", since {format_ts(began_ns)}"
+                why += "" if threshold.is_hard else f", longer than its grace period of {grace}"
+            if not is_then:
                 why += f"; first met at {format_ts(met.since_from_ns)}, not when it is said"
                 allowed = False
         yield Ruling(allowed=allowed, why=why, assumes=world.assumes, inputs=inputs)
