@@ -17,12 +17,18 @@ from kubeledger.eviction.records import (
     ReclaimAttempted,
 )
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import ContainerDied, ContainerStarted, PodEvicted, PodListed
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerStarted,
+    PodEvicted,
+    PodListed,
+    ReasonReported,
+)
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
-from kubeledger.verify import Finding, Variant
-from tests.verify.histories import findings, scene
+from kubeledger.verify import Contradiction, Finding, Variant
+from tests.verify.histories import findings, outcomes, scene
 from tests.verify.image_scenes import alone, kubelet, settings
 
 __all__ = ["alone"]
@@ -195,6 +201,33 @@ def test_a_lie_about_an_eviction_is_impossible(lie: dict[str, Any], told: str) -
     one = found(scene_of(evicted("big", **lie)))
     assert one.verdict == "impossible"
     assert told in one.why
+
+
+@pytest.mark.parametrize(
+    ("told", "differs"),
+    [
+        (LOW + BIG_SAID, False),
+        ((LOW + BIG_SAID)[:-20], False),
+        (LOW + BIG_SAID.replace("500Mi", "50Mi"), True),
+        ((LOW + BIG_SAID).replace("900Mi", "800Mi"), False),
+    ],
+)
+def test_an_event_tells_what_the_line_does(told: str, differs: bool) -> None:
+    """Of the same amounts; else it is of another eviction of the pod. One may be cut."""
+    event = ReasonReported(
+        object_kind="Pod", namespace="default", pod="big", pod_uid="big", type="Warning",
+        reason="Evicted", message=told,
+    )  # fmt: skip
+    records = story(
+        (50, memory(900)),
+        (50.1, reclaim("big", "vital", "small")),
+        (50.2, evicted("big", message=LOW + BIG_SAID)),
+        (50.3, event),
+    )
+    contradictions = [each for each in outcomes(records) if isinstance(each, Contradiction)]
+    assert [side.says for each in contradictions for side in each.sides] == (
+        [LOW + BIG_SAID, told] if differs else []
+    )
 
 
 def test_lost_lines_may_have_told_another_kind_of_threshold() -> None:

@@ -41,12 +41,14 @@ __all__ = [
     "judge_grace",
     "judge_limit",
     "judge_message",
+    "tells_otherwise",
     "used_by_containers",
 ]
 
 _CONTAINER: Final = re.compile(
     r"Container (\S+) was using (\S+?),? (?:request is|which exceeds its request of) "
 )
+_AMOUNTS: Final = re.compile(r".* Threshold quantity: \S+, available: \S+\. ")
 _POD: Final = re.compile(r"Pod (\S+) was using (\S+?), request is ")
 
 
@@ -87,6 +89,18 @@ def judge_grace(
         assumes = ("the grace period with which the pod was being stopped before",)
         rulings.append(Ruling(allowed=True, why="", assumes=assumes))
     return judge(rulings)
+
+
+def tells_otherwise(message: str | None, event: str | None) -> bool:
+    """Whether an event tells of the same eviction, by both of its amounts, what its line does not.
+
+    One may be the other's beginning.
+    """
+    line, told = _AMOUNTS.match(message or ""), _AMOUNTS.match(event or "")
+    if line is None or told is None or line[0] != told[0]:
+        return False
+    texts = line.string.strip(), told.string.strip()
+    return not texts[0].startswith(texts[1]) and not texts[1].startswith(texts[0])
 
 
 def used_by_containers(message: str) -> int | None:

@@ -16,7 +16,7 @@ from kubeledger.eviction.signals import RESOURCE_OF
 from kubeledger.eviction.thresholds import Threshold, is_short
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.critical import is_critical_pod
-from kubeledger.lifecycle.records import PodConfigChanged, PodEvicted
+from kubeledger.lifecycle.records import PodConfigChanged, PodEvicted, ReasonReported
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import ClockStepped, KubeletStarted
 from kubeledger.node.state import NodeState
@@ -33,6 +33,7 @@ from kubeledger.verify.evictions.said import (
     judge_grace,
     judge_limit,
     judge_message,
+    tells_otherwise,
     used_by_containers,
 )
 from kubeledger.verify.evictions.thresholds import Claim, best_of, judge_met, threshold_says
@@ -67,6 +68,7 @@ class EvictionVerifier(RuleVerifier):
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._reclaim: _Reclaim | None = None
         self._ending: set[str] = set()
+        self._events: dict[str, list[tuple[int, str]]] = {}
 
     def sees(self) -> Mapping[type[Body], See]:
         """All that the eviction manager reads and decides."""
@@ -77,6 +79,7 @@ class EvictionVerifier(RuleVerifier):
             PodUsageObserved: self._usage,
             PodConfigChanged: self._changed,
             PodPreempted: self._preempted,
+            ReasonReported: self._reported,
             NodeConditionsChanged: self._conditions,
             ReclaimAttempted: self._attempted,
             PodSpared: self._left_alone,
@@ -103,6 +106,11 @@ class EvictionVerifier(RuleVerifier):
 
     def _preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
         self._ending.add(body.victim_uid or f"{body.victim_namespace}/{body.victim_pod}")
+
+    def _reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
+        if body.reason == "Evicted":
+            key = body.pod_uid or f"{body.namespace}/{body.pod}"
+            self._events.setdefault(key, []).append((record.seq, body.message))
 
     def _usage(self, record: Record, body: PodUsageObserved, state: NodeState) -> None:
         self._usages.read(record, body)
@@ -329,8 +337,18 @@ class EvictionVerifier(RuleVerifier):
             found = {threshold: judged(threshold) for threshold in said}
             judgement, best = best_of([(found[each][0], each) for each in found])
             self.conclude(record, subject, judgement, about=found[best][1])
+            self._compare(record, body, subject)
 
         self._waiting.append((record.ts_ns + _LATER_NS, conclude))
+
+    def _compare(self, record: Record, body: PodEvicted, subject: str) -> None:
+        """The event of an eviction says the same as its line."""
+        for seq, told in self._events.get(key_of(body), ()):
+            if tells_otherwise(body.message, told):
+                why = "the line about an eviction and its event tell different things"
+                sides = (record.seq, str(body.message)), (seq, told)
+                self.bench.contradict(record.ts_ns, subject, why, *sides)
+                return
 
     def _turn(
         self,
