@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import mkdtemp
 from threading import Thread
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import duckdb
 
@@ -20,54 +20,17 @@ from kubeledger.history.history import History
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.query.guard import check_query, one_line
 from kubeledger.query.loader import load
+from kubeledger.query.rows import Rows, in_utc
 from kubeledger.query.segments import fingerprint
 from kubeledger.query.views import Needs, needs_of
 
 __all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "connect", "left_behind"]
 
 DEFAULT_TIMEOUT_S = 60.0
-_FETCH_ROWS = 2048
 _GRACE_S = 3.0
 """After an interruption; most functions look for one now and then."""
 
 _T = TypeVar("_T")
-
-
-class Rows:
-    """A result: iterate once over its rows (tuples); they are made as they are taken.
-
-    Attributes:
-        columns: (n,) names, in order; a name may occur twice.
-        types: (n,) DuckDB types as text, e.g. ``VARCHAR[]``.
-    """
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, clock: _TimeLimit) -> None:
-        description = cursor.description or []
-        self.columns: tuple[str, ...] = tuple(str(item[0]) for item in description)
-        self.types: tuple[str, ...] = tuple(str(item[1]) for item in description)
-        self._cursor = cursor
-        self._clock = clock
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Fetch batch after batch.
-
-        Raises:
-            BadQuestionError: the query failed or took too long.
-        """
-        while batch := self._clock.run(lambda: self._cursor.fetchmany(_FETCH_ROWS)):
-            began_s = time.thread_time()
-            yield from batch
-            # What is made of the rows is work, too; waiting for a reader of the output is none.
-            self._clock.spend(time.thread_time() - began_s)
-        self._cursor.close()
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows that are left."""
-        return list(self)
-
-    def dicts(self) -> list[dict[str, Any]]:
-        """All rows that are left, by column name."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self]
 
 
 class Queryable:
@@ -125,18 +88,20 @@ class Queryable:
 
         Args:
             query: one SELECT statement over the views; parameters as ``$name``.
-            params: parameter name -> value.
+            params: parameter name -> value; an aware datetime means its instant.
 
         Raises:
             BadQuestionError: no single reading query, one that DuckDB refuses, or no ledger.
             DamagedLedgerError: the ledger cannot be read.
         """
         needs = needs_of(check_query(self._parser, query))
-        cursor = self._ready(needs).cursor()
-        clock = _TimeLimit(cursor, self.timeout_s, self._leave_behind)
-        cursor.execute("BEGIN TRANSACTION READ ONLY")
-        clock.run(lambda: cursor.execute(query, dict(params) if params else None))
-        return Rows(cursor, clock)
+        database = self._ready(needs)
+        values = {name: in_utc(value) for name, value in params.items()} if params else None
+
+        def start() -> _Run:
+            return _Run(database, query, values, self.timeout_s, self._leave_behind)
+
+        return Rows(start)
 
     def _leave_behind(self) -> None:
         """A query cannot be stopped: go on with a connection of our own, and keep its files."""
@@ -181,19 +146,39 @@ def connect(
     return Queryable(Path(ledger), timeout_s=timeout_s, memory_limit=memory_limit)
 
 
-class _TimeLimit:
-    """Counts the time that one query takes in DuckDB, and the work of who takes its rows."""
+class _Run:
+    """One run of a query: the time that it takes in DuckDB and of who takes its rows is limited."""
 
     def __init__(
         self,
-        cursor: duckdb.DuckDBPyConnection,
+        database: duckdb.DuckDBPyConnection,
+        query: str,
+        params: dict[str, object] | None,
         limit_s: float,
         on_left_behind: Callable[[], None],
     ) -> None:
-        self._cursor = cursor
+        self._database = database
+        self._query = query
+        self._params = params
         self._on_left_behind = on_left_behind
         self._limit_s = limit_s
         self._left_s = limit_s
+        self.cursor = self._open()
+        self.run(lambda: self.cursor.execute(query, params))
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        try:
+            cursor = self._database.cursor()
+        except duckdb.ConnectionException as error:
+            raise BadQuestionError("the ledger was closed", advice="open it again") from error
+        cursor.execute("BEGIN TRANSACTION READ ONLY")
+        return cursor
+
+    def relation(self) -> duckdb.DuckDBPyRelation:
+        """The query once more, for what DuckDB makes of a relation only."""
+        self.cursor.close()
+        self.cursor = self._open()
+        return self.cursor.sql(self._query, params=self._params)
 
     def run(self, work: Callable[[], _T]) -> _T:
         """Do some of the work.
@@ -243,10 +228,10 @@ class _TimeLimit:
 
         It is left behind then: what it holds must not be closed, for that would wait for it.
         """
-        self._cursor.interrupt()
+        self.cursor.interrupt()
         thread.join(_GRACE_S)
         if thread.is_alive():
-            _left_behind.append(self._cursor)
+            _left_behind.append(self.cursor)
             self._on_left_behind()
 
 

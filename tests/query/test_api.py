@@ -24,7 +24,7 @@ def test_rows_know_their_columns(database: Queryable) -> None:
     assert rows.dicts()[0] == {
         "seq": 6,
         "ids": ["gpu-0", "gpu-1"],
-        "ts": datetime.datetime(2026, 11, 21, 3, 0, 6, 123456),
+        "ts": datetime.datetime(2026, 11, 21, 3, 0, 6, 123456, tzinfo=datetime.UTC),
     }
 
 
