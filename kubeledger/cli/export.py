@@ -14,6 +14,7 @@ from kubeledger.errors import BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
+    from kubeledger.query.listing import Filter
 
 __all__ = ["export"]
 
@@ -25,10 +26,11 @@ __all__ = ["export"]
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["jsonl"]),
+    type=click.Choice(["jsonl", "cloudevents", "perfetto"]),
     default="jsonl",
     show_default=True,
-    help="jsonl: the ledger's own lines, as `verify`, `diff` and pytest read them.",
+    help="jsonl: the ledger's own lines, as `verify`, `diff` and pytest read them. "
+    "cloudevents: CloudEvents 1.0 as JSON lines. perfetto: a trace for ui.perfetto.dev.",
 )
 @click.option(
     "--out",
@@ -76,7 +78,7 @@ def export(
     redact: bool,
     redact_key: str | None,
 ) -> None:
-    """Write records of the ledger to stdout, or to a file.
+    """Write records of the ledger to stdout, or to a file, for other programs.
 
     Without a filter these are the ledger's own lines. With one, records are numbered anew, and
     what every reader needs is kept: starts of the kubelet, its settings, the node, and the
@@ -84,15 +86,14 @@ def export(
     it may stand in the rest of the ledger. What is left of a ledger whose first records were
     dropped is an excerpt, too.
 
+    As cloudevents, each record that passes the filter is an event (CloudEvents 1.0, JSON, one a
+    line). As perfetto, what `timeline` draws is a trace for ui.perfetto.dev.
+
     With --redact the records are for other eyes: they verify as before, but whose they are only
     the owner of the key can tell. Resources, numbers and times stay.
     """
-    from kubeledger.cli.files import is_standard, write_recording_to
-    from kubeledger.cli.losses import warn_of_losses
-    from kubeledger.cli.ls import no_record_words
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.query.excerpt import lines_of_excerpt
-    from kubeledger.query.listing import Filter, list_records
+    from kubeledger.query.listing import Filter
 
     if not redact and context.get_parameter_source("redact_key") is ParameterSource.COMMANDLINE:
         raise BadQuestionError(
@@ -106,20 +107,72 @@ def export(
         until_ns=parse_time(until) if until is not None else None,
     )
     opened = Ledger.open(ledger)
-    lines = lines_of_excerpt(opened, wanted)
-    _tell_of_drops(opened, node)
-    warn_of_losses(opened, node)
-    if redact:
-        from kubeledger.query.excerpt import records_of_excerpt
-        from kubeledger.query.redaction import redacted
+    if format_ == "perfetto":
+        if kinds or redact:
+            raise BadQuestionError(
+                f"{'--redact' if redact else '--kind'} is for records, not for a trace",
+                advice="use --pod, --since and --until",
+            )
+        _write_trace(opened, wanted, out)
+        return
+    _write_records(opened, wanted, out, format_, _key(redact_key) if redact else None)
 
-        lines = redacted(lambda: records_of_excerpt(opened, wanted), _key(redact_key))
-    count = write_recording_to(out, lines)
+
+def _write_records(
+    ledger: Ledger, wanted: Filter, out: Path, format_: str, key: bytes | None
+) -> None:
+    """Write them line by line; without a key as they are."""
+    from kubeledger.cli.files import is_standard, write_lines_to
+    from kubeledger.cli.losses import warn_of_losses
+    from kubeledger.cli.ls import no_record_words
+    from kubeledger.query.excerpt import lines_of_excerpt, records_of_excerpt
+    from kubeledger.query.listing import Filter, list_records
+    from kubeledger.query.redaction import redacted
+
+    is_recording = format_ == "jsonl"
+    lines = lines_of_excerpt(ledger, wanted)
+    _tell_of_drops(ledger, wanted.node)
+    warn_of_losses(ledger, wanted.node)
+    if key is not None:
+        read = records_of_excerpt if is_recording else list_records
+        lines = redacted(lambda: read(ledger, wanted), key)
+    if not is_recording:
+        from kubeledger.query.cloudevents import event_lines
+        from kubeledger.wire.codec import decode_line
+
+        lines = event_lines(
+            list_records(ledger, wanted) if key is None else map(decode_line, lines)
+        )
+    count = write_lines_to(out, lines)
     if not is_standard(out):
         click.echo(f"{counted(count, 'record')} in {out}", err=True)
-    if wanted != Filter(node=node) and next(list_records(opened, wanted), None) is None:
-        words = f"{no_record_words(opened, wanted)} (what was written is what every reader needs)"
+    if wanted != Filter(node=wanted.node) and next(list_records(ledger, wanted), None) is None:
+        words = no_record_words(ledger, wanted)
+        if is_recording:
+            words += " (what was written is what every reader needs)"
         click.echo(printable(f"warning: {words}"), err=True)
+
+
+def _write_trace(ledger: Ledger, wanted: Filter, out: Path) -> None:
+    """Write what the timeline shows of the nodes."""
+    import sys
+
+    from kubeledger.cli.files import is_standard, new_output, output_errors
+    from kubeledger.query.api import connect
+    from kubeledger.replay.instants import choose_node
+    from kubeledger.timeline import NodeView, Scope, build_drawing, write_trace
+
+    if is_standard(out) and sys.stdout.isatty():
+        raise BadQuestionError("a trace is binary", advice="name a file: --out node.pftrace")
+    nodes = [choose_node(ledger, wanted.node)] if wanted.node else ledger.nodes()
+    scope = Scope(
+        pods=[wanted.pod] if wanted.pod else (), from_ns=wanted.since_ns, to_ns=wanted.until_ns
+    )
+    with connect(ledger.path) as queryable, output_errors(out), new_output(out) as file:
+        views = [NodeView(queryable, node, scope) for node in nodes]
+        count = write_trace(((view, build_drawing(view, apart=True)) for view in views), file)
+    if not is_standard(out):
+        click.echo(f"{out}: {counted(count, 'byte')}; open it in ui.perfetto.dev", err=True)
 
 
 def _tell_of_drops(ledger: Ledger, node: str | None) -> None:

@@ -26,7 +26,7 @@ __all__ = [
     "open_input",
     "output_errors",
     "read_input",
-    "write_recording_to",
+    "write_lines_to",
 ]
 
 STANDARD_INPUT = "standard input"
@@ -141,7 +141,7 @@ def new_output(path: Path) -> Iterator[IO[bytes]]:
             temporary.unlink(missing_ok=True)
 
 
-def write_recording_to(path: Path, lines: Iterable[bytes]) -> int:
+def write_lines_to(path: Path, lines: Iterable[bytes]) -> int:
     """Write lines of records to a file, all of it or nothing, or to standard output.
 
     Returns:

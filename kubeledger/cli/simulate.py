@@ -189,7 +189,7 @@ def _print_contents(plan: Plan, output: str) -> None:
 
 def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[str], int]:
     """Records by kind, and how many were new to the ledger."""
-    from kubeledger.cli.files import write_recording_to
+    from kubeledger.cli.files import write_lines_to
     from kubeledger.cli.simulate_ledger import into_ledger
     from kubeledger.ledger.standalone import encode_recording
     from kubeledger.simulate.sim import Sim
@@ -201,7 +201,7 @@ def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[
         if directory is not None:
             records = into_ledger(records, directory, plan.node.name, added)
         if out is not None:
-            write_recording_to(out, encode_recording(records))
+            write_lines_to(out, encode_recording(records))
         else:
             for _ in records:
                 pass

@@ -7,5 +7,6 @@ from kubeledger.timeline.blocks import blocks
 from kubeledger.timeline.build import build_drawing
 from kubeledger.timeline.drawing import Drawing
 from kubeledger.timeline.page import write_page
+from kubeledger.timeline.perfetto import write_trace
 
-__all__ = ["Drawing", "NodeView", "Scope", "blocks", "build_drawing", "write_page"]
+__all__ = ["Drawing", "NodeView", "Scope", "blocks", "build_drawing", "write_page", "write_trace"]

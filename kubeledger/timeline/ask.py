@@ -29,14 +29,14 @@ _OF_PODS = frozenset(
     }
 )
 """Views whose rows are about a pod each."""
-_PODS = "len($pods) = 0 OR pod IN $pods OR namespace || '/' || pod IN $pods"
+_PODS = "pod IN $pods OR namespace || '/' || pod IN $pods OR pod_uid IN $pods"
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """What part of a node's history is asked for.
 
     Attributes:
-        pods: ``NAME`` or ``NAMESPACE/NAME``, only these; empty: all.
+        pods: ``NAME``, ``NAMESPACE/NAME`` or UID, only these; empty: all.
         from_ns, to_ns: only what touches this span; None: from the beginning, to the end.
     """
 

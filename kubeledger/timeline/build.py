@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kubeledger.headlines import headlines, incidents
 from kubeledger.timeline.ask import NodeView, Scope
-from kubeledger.timeline.drawing import Drawing, Section
+from kubeledger.timeline.drawing import Drawing, Row, Section
 from kubeledger.timeline.rows_node import node_section
 from kubeledger.timeline.rows_pods import pod_sections
 from kubeledger.timeline.rows_resources import resource_sections
@@ -15,11 +15,12 @@ from kubeledger.timeline.rows_resources import resource_sections
 __all__ = ["build_drawing"]
 
 
-def build_drawing(view: NodeView) -> Drawing:
+def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
     """Draw one node's history, or the part of it that the view's scope names.
 
     Args:
         view: the node's views; the node is verified.
+        apart: a pod and its only container have a row each.
 
     Raises:
         BadQuestionError: a query takes too long.
@@ -31,7 +32,7 @@ def build_drawing(view: NodeView) -> Drawing:
         verdict_counts[row["verdict"]] += 1
         if row["verdict"] != "match":
             verdicts[row["decision_seq"]] = row["verdict"]
-    pods, arrows = pod_sections(view, verdicts)
+    pods, arrows = pod_sections(view, verdicts, apart=apart)
     sections = _in_scope([node_section(view), *pods, *resource_sections(view)], view.scope)
     start_ns, end_ns = _span(view, sections)
     found = headlines(
@@ -66,8 +67,18 @@ def _in_scope(sections: Sequence[Section], scope: Scope) -> list[Section]:
     for section in sections:
         for row in section.rows:
             row.items = [each for each in row.items if scope.touches(each.start_ns, each.end_ns)]
-        section.rows = [row for row in section.rows if row.items or row.curve is not None]
+        section.rows = _filled(section.rows)
     return [section for section in sections if section.rows]
+
+
+def _filled(rows: Sequence[Row]) -> list[Row]:
+    """Rows with something in them or in what belongs to them: containers of a pod, ticks."""
+    kept: list[Row] = []
+    for row in reversed(rows):
+        owns = kept and (kept[-1].depth > row.depth or kept[-1].shape == "ticks" != row.shape)
+        if row.items or row.curve is not None or owns:
+            kept.append(row)
+    return kept[::-1]
 
 
 def _span(view: NodeView, sections: list[Section]) -> tuple[int, int]:

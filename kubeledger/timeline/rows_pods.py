@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -79,10 +79,10 @@ class _Pod(msgspec.Struct):
         """The rows on which something can go wrong."""
         return [self.own, *(container.lane for container in self.containers.values())]
 
-    def rows(self) -> list[Row]:
-        """One row for a pod of one container, else one for the pod and one for each."""
+    def rows(self, *, apart: bool) -> list[Row]:
+        """One row for a pod of one container unless they are apart, else one for each."""
         parts = list(self.containers.values())
-        if len(parts) == 1:
+        if len(parts) == 1 and not apart:
             only = parts[0]
             only.lane.items += self.own.items
             return [only.lane, *_with_ticks(only)]
@@ -122,12 +122,15 @@ class _Pods:
         return pod.container(row["container"]).lane if row["container"] else pod.own
 
 
-def pod_sections(view: NodeView, verdicts: Mapping[int, str]) -> tuple[list[Section], list[Arrow]]:
+def pod_sections(
+    view: NodeView, verdicts: Mapping[int, str], *, apart: bool = False
+) -> tuple[list[Section], list[Arrow]]:
     """Pods with problems, worst first, and the others, folded.
 
     Args:
         view: the node's views.
         verdicts: seq -> verdict, of decisions that are no match.
+        apart: a pod and its only container have a row each.
 
     Returns:
         The sections, and arrows from preemptors to their victims.
@@ -145,14 +148,17 @@ def pod_sections(view: NodeView, verdicts: Mapping[int, str]) -> tuple[list[Sect
     others.sort(key=lambda pod: (pod.begins_ns(), pod.label))
     return [
         Section(
-            id="problems", title=f"Pods with problems ({len(bad)})", rows=_rows(p for _, p in bad)
+            id="problems",
+            title=f"Pods with problems ({len(bad)})",
+            rows=[row for _, pod in bad for row in pod.rows(apart=apart)],
         ),
-        Section(id="pods", title=f"Other pods ({len(others)})", rows=_rows(others), folded=True),
+        Section(
+            id="pods",
+            title=f"Other pods ({len(others)})",
+            rows=[row for pod in others for row in pod.rows(apart=apart)],
+            folded=True,
+        ),
     ], arrows
-
-
-def _rows(pods: Iterable[_Pod]) -> list[Row]:
-    return [row for pod in pods for row in pod.rows()]
 
 
 _PLACE = "namespace, pod, pod_uid, container"

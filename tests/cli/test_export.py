@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
-from kubeledger.machine import Record
+from kubeledger.machine import Evidence, Record
+from kubeledger.query.cloudevents import event_lines
+from kubeledger.query.listing import body_of
 from kubeledger.replay.histories import histories_of_ledger, histories_of_recording
 from tests.cli.conftest import Run
 from tests.ledger.making import append, batch, import_of, ledger_of
@@ -144,3 +151,76 @@ def test_nothing_half_written(ask: Run, tmp_path: Path) -> None:
     assert out.read_text() == "before"
     assert list(tmp_path.glob("out*")) == [out]
     assert ask("export", "--out", str(tmp_path / "no" / "x")).exit_code != 0
+
+
+# --- CloudEvents --------------------------------------------------------------------
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z")
+_URI_REFERENCE = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
+_REQUIRED = {"id", "source", "specversion", "type"}
+_OPTIONAL = {"subject", "time", "datacontenttype", "data"}
+_EXTENSIONS = {"node", "seq", "role", "cause", "evidence"}
+
+
+def checked(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """Events of JSON lines, each as CloudEvents 1.0 and its JSON format have them."""
+    events = [json.loads(line) for line in lines]
+    for event in events:
+        assert _REQUIRED <= event.keys() <= _REQUIRED | _OPTIONAL | _EXTENSIONS
+        assert event["specversion"] == "1.0"
+        assert _URI_REFERENCE.fullmatch(event["source"])
+        assert re.fullmatch(r"io\.kubeledger\.\w+\.\w+\.v\d+", event["type"])
+        assert _TIME.fullmatch(event["time"])
+        assert event["datacontenttype"] == "application/json"
+        for name, value in event.items():
+            assert re.fullmatch("[a-z0-9]{1,20}", name)
+            if name in {"seq", "cause"}:
+                assert type(value) is int
+                assert -(1 << 31) <= value < 1 << 31
+            elif name != "data":
+                assert isinstance(value, str)
+                assert value
+                assert not re.search("[\x00-\x1f\x7f-\x9f]", value)
+    assert len({(event["source"], event["id"]) for event in events}) == len(events)
+    return events
+
+
+def test_cloudevents(ask: Run, query_ledger: Path, tmp_path: Path) -> None:
+    """An event a record; the same ids at every export, of all or of some."""
+    events = checked(ask("export", "--format", "cloudevents").stdout.splitlines())
+    records = list(Ledger.open(query_ledger).records("node-a"))
+    bodies = [json.loads(msgspec.json.encode(body_of(record))) for record in records]
+    assert [event["data"] for event in events] == bodies
+    for event, record in zip(events, records, strict=True):
+        assert (event["seq"], event["role"], event.get("cause")) == (
+            record.seq,
+            record.role,
+            record.cause,
+        )
+        assert event["type"] == f"io.kubeledger.{record.kind}.v{record.v}"
+    out = tmp_path / "events.jsonl"
+    result = ask("export", "--format", "cloudevents", "--pod", "default/train", "--out", str(out))
+    assert f"in {out}" in result.stderr
+    some = checked(out.read_text().splitlines())
+    assert 0 < len(some) < len(events)
+    assert all(event in events for event in some)
+    assert {event["subject"].partition("/")[0] for event in some} <= {"default", "u-train"}
+
+
+def test_cloudevents_of_others(ask: Run) -> None:
+    """Pseudonyms in the attributes as in the data."""
+    command = ("export", "--format", "cloudevents", "--redact", "--pod", "default/train")
+    result = ask(*command)
+    events = checked(result.stdout.splitlines())
+    assert len(events) > 1
+    assert "train" not in result.stdout
+
+
+def test_a_hostile_record_as_an_event(query_ledger: Path) -> None:
+    """No control character reaches an attribute; a document has no line."""
+    record = next(Ledger.open(query_ledger).records("node-a"))
+    place = (Evidence(file="a\nb\x1b.json"),)
+    hostile = msgspec.structs.replace(record, node="n\x00 \u00e9", evidence=place)
+    (event,) = checked([line.decode() for line in event_lines([hostile])])
+    assert event["evidence"] == "a\ufffdb\ufffd.json"
+    assert event["source"] == "node/n%00%20%C3%A9"
