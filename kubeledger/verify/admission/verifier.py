@@ -146,7 +146,7 @@ class AdmissionVerifier(Verifier):
             self._miss_refusals(now_ns)
 
     def _miss_refusals(self, now_ns: int | None) -> None:
-        """A list shows the refusal that no record tells; lines alone may be lost.
+        """A list shows the refusal that no record tells, of a log that lost no lines.
 
         Up to 1.30 only an event may tell it, and those are logged from verbosity 3.
         """
@@ -163,7 +163,6 @@ class AdmissionVerifier(Verifier):
                     offer.added, PodRejected.kind, subject=f"pod/{offer.full_name}", why=why,
                     expected={"reason": reason, "message": message}, rule=RULE_PREDICATES,
                     inputs=(offer.seq, record.seq, shown[0]),
-                    certain=True,
                 )  # fmt: skip
 
     def _refuse(self, offer: Offer, record: Record, reason: str, message: str) -> None:
