@@ -122,6 +122,10 @@ class NodeAssembler(Assembler):
             ProbeCounters: self._probe_counters,
         }
 
+    def goes_on(self, line: LogLine) -> Facts:
+        """What is known of its settings holds from here on, not only from the next sign of it."""
+        return self._settings.running(line)
+
     def finish(self, ts_ns: int) -> Facts:
         """Settings of a bundle whose log never came to the end of a start."""
         return self._settings.close(ts_ns)

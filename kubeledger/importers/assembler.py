@@ -49,6 +49,10 @@ class Assembler:
         """Item type (not LogLine) -> method."""
         return {}
 
+    def goes_on(self, line: LogLine) -> Facts:
+        """Another kubelet process, whose begin no log holds, is running by this line."""
+        return ()
+
     def waiting_since(self) -> int | None:
         """Time of the oldest fact that is held back; None when nothing is."""
         return None

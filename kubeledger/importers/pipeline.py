@@ -43,7 +43,7 @@ from kubeledger.ledger.records import (
     SourceAccount,
 )
 from kubeledger.machine import Evidence
-from kubeledger.node.records import ClockStepped
+from kubeledger.node.records import ClockStepped, KubeletStarted
 from kubeledger.wire.instants import YEARS, is_storable
 from kubeledger.wire.soundness import body_flaw
 
@@ -281,13 +281,21 @@ class Pipeline:
     def _dispatch(self, item: Item | NewProcess | ClockStep | Fact) -> Facts:
         match item:
             case NewProcess():
-                return self._starts.new_process(item.line)
+                return self._new_process(item.line)
             case ClockStep():
                 return self._step(item)
             case Fact():
                 return (item,)
             case _:
                 return self._item(item)
+
+    def _new_process(self, line: LogLine) -> Facts:
+        facts = [*self._starts.new_process(line)]
+        started = facts[-1].body if facts else None
+        if isinstance(started, KubeletStarted) and not started.from_start:
+            for each in self._assemblers:
+                facts += each.goes_on(line)
+        return facts
 
     def _entry(self, entry: LogEntry) -> Facts:
         line = entry.line

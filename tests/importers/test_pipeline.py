@@ -20,7 +20,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.records import FindingReported, ImportCompleted, ImportStarted
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Record
-from kubeledger.node.records import ClockStepped, KubeletStarted
+from kubeledger.node.records import ClockStepped, KubeletStarted, SettingsObserved
 from tests.importers.node_files import log_text, pod, write_node
 
 
@@ -265,6 +265,24 @@ def test_restart_and_versions(tmp_path: Path, ledger: Ledger) -> None:
         (8337, "1.36.2", False),
         (9999, "1.36.3", True),
     ]
+
+
+def test_settings_of_a_process_whose_start_is_lost(tmp_path: Path, ledger: Ledger) -> None:
+    """What it answers later holds from its first line on."""
+    lost = log_text(pid=9999, first=60).partition("Label not found")[2].partition("\n")[2]
+    write(tmp_path / "b" / "kubelet.log", log_text() + lost)
+    for time, limit in (("030110", 30), ("030215", 26)):
+        file = tmp_path / "b" / "snapshots" / f"20261121T{time}Z" / "configz.json"
+        write(file, f'{{"kubeletconfig": {{"maxPods": {limit}}}}}')
+    run(ledger, tmp_path / "b")
+    told = [r for r in records(ledger) if isinstance(r.body, KubeletStarted | SettingsObserved)]
+    assert [
+        r.body.from_start
+        if isinstance(r.body, KubeletStarted)
+        else r.body.settings["maxPods"].value
+        for r in told
+    ] == [True, "30", False, "26"]
+    assert told[2].ts_ns == told[3].ts_ns
 
 
 def test_restart_without_process_ids(tmp_path: Path, ledger: Ledger) -> None:

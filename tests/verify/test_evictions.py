@@ -25,7 +25,7 @@ from kubeledger.lifecycle.records import (
     ReasonReported,
 )
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, LogThinned
+from kubeledger.node.records import KubeletStarted, LogThinned, SettingsObserved
 from kubeledger.units import NS_PER_S
 from kubeledger.verify import Contradiction, Finding, Variant
 from tests.verify.histories import findings, outcomes, scene
@@ -410,6 +410,31 @@ def test_what_the_log_does_not_show_from_the_start_is_open() -> None:
     one = found(late, ReclaimAttempted)
     assert one.verdict == "unverifiable"
     assert one.missing == ("what the eviction manager saw before the log begins",)
+
+
+@pytest.mark.parametrize("settings_s", [46, 1055])
+def test_a_start_that_no_line_shows(settings_s: int) -> None:
+    """What was met before the first round, or before the thresholds are known, is open."""
+    since = {"since_ts_ns": (1000 + (42 if settings_s == 46 else 51)) * NS_PER_S}
+    records = story(
+        (51, memory(900)),
+        (60, memory(900)),
+        (60.1, reclaim("big", "vital", "small", **since)),
+        (60.2, evicted("big", **since)),
+    )
+    late = []
+    for record in records:
+        at = record
+        if isinstance(record.body, KubeletStarted):
+            body = msgspec.structs.replace(record.body, from_start=False)
+            at = msgspec.structs.replace(record, body=body)
+        elif isinstance(record.body, SettingsObserved):
+            at = msgspec.structs.replace(record, ts_ns=settings_s * NS_PER_S)
+        late.append(at)
+    late = [r for r in late if r.ts_ns != 1040 * NS_PER_S]
+    late.sort(key=lambda r: r.ts_ns)
+    assert {f.verdict for f in findings(late)} >= {"unverifiable"}
+    assert found(late).verdict == found(late, ReclaimAttempted).verdict == "unverifiable"
 
 
 def test_without_signals_the_message_tells() -> None:

@@ -86,10 +86,16 @@ class CpuAssignmentVerifier(AssignmentVerifier):
             CpusAllocated: self._allocated,
             CpusReleased: self._released,
             EvictionSignalObserved: self._time_passed,
-            KubeletStarted: lambda record, body, state: self._pods.forget(),
+            KubeletStarted: self._process_started,
             PodConfigChanged: lambda record, body, state: self._pods.added(body),
             PodTerminated: lambda record, body, state: self._pods.terminated(record, body),
         }
+
+    def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        self._pods.forget()
+        if not body.from_start:
+            # What it began with, and did until here, no line tells.
+            self._belief = CpuBelief()
 
     def _time_passed(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
         """Each turn of the reconcile loop lets go of what pods that ended held."""

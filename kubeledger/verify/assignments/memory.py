@@ -89,6 +89,10 @@ class MemoryAssignmentVerifier(AssignmentVerifier):
     def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self._pods.forget()
         self._numa.enter(record)
+        if not body.from_start:
+            # What it began with, and did until here, no line tells.
+            self._held.clear()
+            self._complete = False
 
     def _started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
         if body.restored is False:

@@ -77,7 +77,7 @@ class Manager:
 
     def begin(self, record: Record, body: EvictionSignalObserved) -> None:
         """Another round begins with this reading."""
-        self._configure()
+        self._configure(record.ts_ns)
         loss = self.bench.losses.at(record.ts_ns)
         for each in self._both():
             each.begin(record.ts_ns, evicted=self.acted)
@@ -109,8 +109,8 @@ class Manager:
         self._after[body.signal] = body
         return True
 
-    def _configure(self) -> None:
-        """Take over the settings, and what the disks tell of them."""
+    def _configure(self, ts_ns: int) -> None:
+        """Take over the settings for a round, and what the disks tell of them."""
         told = layout_of((self.rounds.last, self.rounds.before))
         self._known_layout = told or self._known_layout
         profile, settings = self.bench.profile, self.bench.settings
@@ -119,10 +119,10 @@ class Manager:
             return
         self._key = key
         thresholds, self._missing = configured(settings, profile, self._known_layout)
-        self.rounds.configure(thresholds)
+        self.rounds.configure(thresholds, ts_ns)
         if self.loose:
             recorded, _ = configured(settings.as_recorded(), profile, self._known_layout)
-            self.base.configure(recorded)
+            self.base.configure(recorded, ts_ns)
 
     def close(self) -> None:
         """The signals of the present round were all read."""
@@ -135,7 +135,7 @@ class Manager:
         """What is missing before anything can be judged."""
         if self.bench.profile is None:
             return [self.bench.missing_profile]
-        self._configure()
+        self._configure(self.rounds.last.ts_ns if self.rounds.last is not None else 0)
         return list(self._missing)
 
     def reclaims(self, threshold: Threshold) -> bool:

@@ -29,6 +29,7 @@ _SILENCE_NS: Final = 25 * NS_PER_S
 """Rounds are 10 s apart."""
 _EVICTING_NS: Final = 100 * NS_PER_S
 """One that evicts waits for the kill and up to 30 s for the cleanup."""
+_NOT_KNOWN: Final = "whether thresholds that no record told yet had been met"
 _RECENT_NS: Final = 2 * NS_PER_S
 """A round acts at once on what it read."""
 
@@ -82,15 +83,17 @@ class Rounds:
         self._unseen = unseen
         self._stepped = True
 
-    def configure(self, thresholds: Iterable[Threshold]) -> None:
-        """What the thresholds are from now on; those that stay keep what is known of them."""
+    def configure(self, thresholds: Iterable[Threshold], ts_ns: int) -> None:
+        """What the thresholds are from a round on; those that stay keep what is known of them."""
         known, self.thresholds = self.thresholds, {}
         for threshold in thresholds:
             belief = known.get(threshold)
             if belief is None:
                 belief = Belief([World[Met | None](None)])
-                if self._unseen is not None:
-                    _forget(belief, 0, self._unseen)
+                if self.last is not None and self.last.ts_ns < ts_ns:
+                    _forget(belief, self.last.ts_ns, _NOT_KNOWN)
+                elif self._unseen is not None:
+                    _forget(belief, ts_ns, self._unseen)
             self.thresholds[threshold] = belief
 
     def begins(self, record: Record, body: EvictionSignalObserved) -> bool:
