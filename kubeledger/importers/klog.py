@@ -53,6 +53,8 @@ class KlogReader(EntryReader):
         clock: Clock,
         place: Callable[[int, int], tuple[int, int]] | None = None,
         ends: LineEnds = NOT_CUT,
+        *,
+        goes_back: bool = False,
     ) -> None:
         """Nothing is read yet.
 
@@ -62,11 +64,12 @@ class KlogReader(EntryReader):
             clock: shared by the logs of a node.
             place: that of the source, where its lines are reordered.
             ends: how its lines end.
+            goes_back: some stamps are earlier than those above.
         """
         super().__init__(account, router, clock, ends)
         self._place = place
         self.cutter = LineCutter()
-        self._repeats = Repeats()
+        self._repeats = Repeats(all_above=goes_back)
         self._skim = Skim()
         self._in_repeat = False
         self._others = 0

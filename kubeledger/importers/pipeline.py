@@ -245,7 +245,9 @@ class Pipeline:
             account = self._account(survey.source.name)
             source = survey.source
             place = source.place if isinstance(source, OrderedLines | ReversedLines) else None
-            reader = KlogReader(account, self._router, clock, place, survey.ends)
+            reader = KlogReader(
+                account, self._router, clock, place, survey.ends, goes_back=survey.goes_back
+            )
             overlap = overlap_of(survey, following) if following is not None else None
             end = survey.digests.size if overlap is None else overlap.offset
             yield from reader.read(self._counted(up_to(survey.source.chunks(), end)))

@@ -2,7 +2,8 @@
 
 klog stamps a line with microseconds and the process ID, so a line of the same bytes is the
 same line. Where a log's stamps are coarser than that, equal lines may be two, and count as
-such. What is looked back over is the batch of lines being read and thousands before it.
+such. What is looked back over is the batch of lines being read and thousands before it; in a log
+whose stamps go back, all lines above: parts of it may stand in it twice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _OLDER = 8
 class Repeats:
     """Tells for the lines of one log whether they were read before."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, all_above: bool = False) -> None:
+        """No line was read yet; ``all_above``: none is forgotten, which takes memory for each."""
+        self._above: set[int] | None = set() if all_above else None
         self._before: list[bytes] = []
         self._bodies: list[bytes] = []
         self._first: dict[bytes, int] | None = None
@@ -33,6 +36,8 @@ class Repeats:
 
     def begin(self, bodies: list[bytes]) -> None:
         """The next batch of lines, without their carriers' prefixes."""
+        if self._above is not None:
+            self._above.update(map(hash, self._bodies))
         if len(self._bodies) >= _BACK:
             self._before = self._bodies
         else:
@@ -68,6 +73,8 @@ class Repeats:
             self._older = set(self._before)
         body = self._bodies[index]
         found = self._first[body] < index or body in self._older
+        if not found and self._above is not None:
+            found = hash(body) in self._above
         self._blocks |= found
         return found
 

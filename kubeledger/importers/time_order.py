@@ -34,6 +34,7 @@ _LATE_NS = NS_PER_S
 _RACE_NS = NS_PER_S // 10
 _SURE = 4
 """So many lines on either side of a step must agree on it."""
+_COARSE_NS = NS_PER_S // 1000
 _PARTS_MAX = 64
 """The file is read once for each part."""
 _SILENCES = 3
@@ -140,7 +141,7 @@ def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
     cutter, begins = LineCutter(), array("Q")
     found = _entries(cutter, source, begins)
     lines = len(begins)
-    turned = _even(_without_wrap(found[::-1]))
+    turned = _even(_without_wrap(found[::-1])) if _falls(found) else []
     if len(turned) > _SURE and len(_blocks(turned)) == 1 and turned[0].ts_ns < turned[-1].ts_ns:
         return ReversedLines(
             source, begins, cutter.stats.size + (not cutter.stats.ends_with_newline)
@@ -162,17 +163,32 @@ def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
     return OrderedLines(source, parts, None if cutter.stats.ends_with_newline else size)
 
 
+def _falls(entries: Sequence[_Entry]) -> bool:
+    """Whether time goes back from most lines to the next."""
+    steps = [(below.ts_ns > above.ts_ns) - (below.ts_ns < above.ts_ns)
+             for above, below in pairwise(entries)]  # fmt: skip
+    return sum(steps) < 0
+
+
 def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list[_Entry]:
-    """All entries as they stand; ``begins`` is given the byte at which each line begins."""
+    """All entries as they stand; ``begins`` is given the byte at which each line begins.
+
+    Of entries of the same bytes, to the microsecond, only the first counts: parts stand twice.
+    """
+    seen: set[int] = set()
     unwrapper = Unwrapper()
     entries: list[_Entry] = []
     offset = number = 0
     for lines, lengths in cutter.batches(source.chunks()):
         for index, line in enumerate(lines):
             bare = HEADER.match(line) or line.startswith(JSON_START)
-            ts_ns = _time_of(line if bare else unwrapper.unwrap(line).body)
+            body = line if bare else unwrapper.unwrap(line).body
+            ts_ns = _time_of(body)
             if ts_ns is not None:
-                entries.append(_Entry(ts_ns, offset, number))
+                same = hash(body)
+                if same not in seen or ts_ns % _COARSE_NS == 0:
+                    entries.append(_Entry(ts_ns, offset, number))
+                    seen.add(same)
             begins.append(offset)
             offset += (lengths[index] if lengths else len(line)) + 1
             number += 1
