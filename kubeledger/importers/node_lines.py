@@ -131,6 +131,7 @@ class LogWriters:
         self._reader = _LineReader()
         self._seen: dict[_Writer, bool] = {}
         self._returns: Counter[str] = Counter()
+        self._spans: dict[str, tuple[bytes, bytes]] = {}
         self._last: _Writer | None = None
         self._marked: _Writer | None = None
         self._others: re.Pattern[bytes] | None = None
@@ -158,7 +159,7 @@ class LogWriters:
         told = self._reader.read(line)
         if told is not None and told.is_entry:
             self._note_name(told.writer, line, before)
-            self._take(told)
+            self._take(told, line)
             if told.writer != self._marked:
                 self._marked = told.writer
                 self._others = _others_than(told) if told.mark else None
@@ -179,15 +180,38 @@ class LogWriters:
         elif last.pid == writer.pid is not None and stamps == sorted(stamps):
             self._renamed[host] = last.host
 
-    def _take(self, told: _Line) -> None:
+    def _take(self, told: _Line, line: bytes) -> None:
         writer = told.writer
         known = self._seen.get(writer)
         if known is not None or len(self._seen) < _WRITERS_MAX:
             self._seen[writer] = known or told.is_kubelets
         if told.is_kubelets:
-            if known and writer != self._last and writer.pid is not None:
-                self._returns[writer.pid] += 1
+            if writer.pid is not None and not self._is_split:
+                overlaps = self._note_time(writer.pid, line)
+                if known and writer != self._last and overlaps:
+                    self._returns[writer.pid] += 1
             self._last = writer
+
+    def _note_time(self, pid: str, line: bytes) -> bool:
+        """Whether another process wrote at the same time as this one.
+
+        In a log of which parts stand twice, or in another order, a process comes back, too.
+        """
+        stamp = _STAMP.search(line)
+        if stamp is None:
+            return False
+        first, last = self._spans.get(pid, (stamp[1], stamp[1]))
+        first, last = self._spans[pid] = min(first, stamp[1]), max(last, stamp[1])
+        return any(
+            max(first, begin) < min(last, end)
+            for other, (begin, end) in self._spans.items()
+            if other != pid
+        )
+
+    @property
+    def _is_split(self) -> bool:
+        """Processes take turns."""
+        return len(self._returns) > 1 and self._returns.total() >= _RETURNS_MIN
 
     @property
     def hosts(self) -> list[str]:
@@ -215,7 +239,7 @@ class LogWriters:
         if len(machines) > 1:
             machines.sort(key=lambda machine: min(map(hosts.index, machine)))
             return [Writers(hosts=tuple(machine)) for machine in machines]
-        if len(self._returns) > 1 and self._returns.total() >= _RETURNS_MIN:
+        if self._is_split:
             kubelets = (writer.pid for writer, is_kubelets in self._seen.items() if is_kubelets)
             pids = list(dict.fromkeys(pid for pid in kubelets if pid is not None))
             return [Writers(pids=(pid,)) for pid in pids]

@@ -112,7 +112,10 @@ def _nodes_of_logs(bundle: Bundle) -> list[_Node]:
         nodes.append(fresh)
     for file in nameless:
         _place(file, nodes, is_tree=bundle.is_tree)
-    nodes.sort(key=lambda node: bundle.files.index(node.files[0]))
+    places: dict[str, int] = {}
+    for place, file in enumerate(bundle.files):
+        places.setdefault(file.source.name, place)
+    nodes.sort(key=lambda node: places[node.files[0].source.name])
     return nodes
 
 

@@ -32,3 +32,13 @@ def test_a_line_is_found_by_all_of_its_bytes(seed: int) -> None:
             repeats._blocks = True
             assert repeats.far(index, body[1:21]) == (body in [*above, *bodies[:index]])
         above += bodies
+
+
+def test_a_log_that_goes_back_forgets_no_line() -> None:
+    """However far above it stands."""
+    block = [_line(second % 60, f"number {second}") for second in range(9000)]
+    for all_above in (True, False):
+        repeats = Repeats(all_above=all_above)
+        for bodies in (block[:4500], block[4500:], block[:10]):
+            repeats.begin(bodies)
+        assert repeats.far(0, block[0][1:21]) == all_above

@@ -123,6 +123,19 @@ def test_processes_that_take_turns(tmp_path: Path) -> None:
     assert [start.restart for start in starts] == [False, True]
 
 
+def test_a_log_that_stands_twice_in_its_file_is_one_node(tmp_path: Path) -> None:
+    """Its processes come back, but never write at the same time; nothing is told twice."""
+    log = "".join(log_text(pid=pid, first=20 * pid, seconds=15) for pid in range(1, 5))
+    log = log.replace("00000 ", "00007 ")  # stamps that tell lines apart
+    _, ledger = run(tmp_path / "a", write(tmp_path / "once/kubelet.log", log).parent)
+    report, twice = run(tmp_path / "b", write(tmp_path / "twice/kubelet.log", log * 2).parent)
+    assert ledger.nodes() == twice.nodes() == ["node-x"]
+    for kind in (KubeletStarted, ProbeExecuted):
+        assert told(twice, "node-x", kind) == told(ledger, "node-x", kind)
+    (account,) = report.bundles[0].accounts
+    assert account.lines == account.understood + account.noise == 2 * log.count("\n")
+
+
 @pytest.mark.parametrize("last", [f"{A}.example.com", "api.example.com"])
 def test_the_machine_got_its_name_late(tmp_path: Path, last: str) -> None:
     """``localhost`` until the network is up, then the name, then another one."""
