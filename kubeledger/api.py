@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,8 +130,8 @@ class OpenLedger:
         """State of a node at an instant.
 
         Args:
-            at: a time as the command line takes it (RFC 3339, ``now``, ``-2h``), or nanoseconds
-                since the epoch; None for the latest record.
+            at: a time as the command line takes it (``2026-11-21T03:07``, ``03:07``, ``+5m``),
+                or nanoseconds since the epoch; None for the latest record.
             node: whose; may be left out where the ledger holds only one.
             seq: the state after this record instead of at a time.
 
@@ -139,8 +140,10 @@ class OpenLedger:
         """
         from kubeledger.replay import state_at
 
-        ts_ns = parse_time(at) if isinstance(at, str) else at
-        return state_at(self.ledger, node, ts_ns=ts_ns, seq=seq)
+        ledger = self.ledger
+        span = partial(ledger.span, node)
+        ts_ns = parse_time(at, span) if isinstance(at, str) else at
+        return state_at(ledger, node, ts_ns=ts_ns, seq=seq)
 
     def verify(self, *, node: str | None = None) -> Iterator[Outcome]:
         """Decide every recorded decision again, one node after the other.

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.options import ledger_option, parse_time, reports_errors
+from kubeledger.cli.options import ledger_option, parse_time, reports_errors, time_option
 
 if TYPE_CHECKING:
+    from kubeledger.clock import Span
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.manifest import SegmentInfo
     from kubeledger.ledger.retention import Policy
@@ -30,7 +31,7 @@ __all__ = ["compact"]
     help="Of zstd; higher is smaller and slower.",
 )
 @click.option("--keep", metavar="DURATION", help="Drop what is older than this: 90d, 12h, 1d12h.")
-@click.option("--before", metavar="TIME", help="Drop what is from before: RFC 3339, now, or -2h.")
+@time_option("--before", "Drop what is from before")
 @click.option(
     "--keep-bytes",
     metavar="SIZE",
@@ -60,13 +61,13 @@ def compact(
     from kubeledger.ledger.writer import WriterOptions
 
     now_ns = time.time_ns()
-    policy = _policy(keep, before, keep_bytes)
+    opened = Ledger.open(ledger, WriterOptions(level=level))
+    policy = _policy(keep, before, keep_bytes, opened.span)
     if dry_run and policy is None:
         raise BadQuestionError(
             "--dry-run says what a policy would drop, and there is none",
             advice="give --keep, --before or --keep-bytes",
         )
-    opened = Ledger.open(ledger, WriterOptions(level=level))
     if not dry_run:
         _seal(opened)
     if policy is not None:
@@ -75,7 +76,9 @@ def compact(
         _print_sizes(opened)
 
 
-def _policy(keep: str | None, before: str | None, keep_bytes: str | None) -> Policy | None:
+def _policy(
+    keep: str | None, before: str | None, keep_bytes: str | None, span: Span
+) -> Policy | None:
     """The policy that the options name; None when they name none.
 
     Raises:
@@ -91,7 +94,7 @@ def _policy(keep: str | None, before: str | None, keep_bytes: str | None) -> Pol
     if before is not None:
         from kubeledger.units import format_ts
 
-        times.append(parse_time(before))
+        times.append(parse_time(before, span))
         words.append(f"before {format_ts(times[-1])}")
     size = None if keep_bytes is None else _size(keep_bytes)
     if size is not None:

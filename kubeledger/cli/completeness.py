@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from kubeledger.cli.options import (
     output_option,
     parse_time,
     reports_errors,
+    time_option,
 )
 
 __all__ = ["completeness"]
@@ -22,7 +24,7 @@ __all__ = ["completeness"]
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
 @node_option
-@click.option("--since", metavar="TIME", help="Report from then on.")
+@time_option("--since", "Report from then on")
 @click.option("--until", metavar="TIME", help="Report up to then.")
 @output_option("table", "json", "jsonl")
 @reports_errors
@@ -45,11 +47,13 @@ def completeness(
     from kubeledger.completeness import Span
     from kubeledger.completeness import completeness as report_on
     from kubeledger.importers.snapshot_time import time_in_name
+    from kubeledger.replay.histories import span_of_histories
 
-    span = Span(_instant(since), _instant(until))
-    if span.since_ns is not None and span.until_ns is not None and span.since_ns > span.until_ns:
-        raise click.UsageError("--since is later than --until")
     with histories_for(sources, ledger, node) as histories:
+        recorded = partial(span_of_histories, histories)
+        span = Span(*(None if t is None else parse_time(t, recorded) for t in (since, until)))
+        if None not in (span.since_ns, span.until_ns) and span.since_ns > span.until_ns:
+            raise click.UsageError("--since is later than --until")
         reports = [report_on(history, span, time_in_name) for history in histories]
     if output != "table":
         import msgspec
@@ -67,7 +71,3 @@ def completeness(
         if number:
             click.echo()
         write_report(report, sys.stdout)
-
-
-def _instant(text: str | None) -> int | None:
-    return parse_time(text) if text is not None else None

@@ -39,8 +39,8 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
 
     A and B are ledgers, *.ledger.jsonl files, or a node's files. The n-th decision of a kind
     about a subject is compared with the n-th on the other side; names stand in for UIDs and
-    container IDs. With @TIME or @SEQ behind both (ledger@2026-11-21T03:00:00Z) the states
-    then are compared. Exits with 1 when there is a difference.
+    container IDs. With @TIME or @SEQ behind both (ledger@+5m, ledger@03:17) the states then
+    are compared. Exits with 1 when there is a difference.
     """
     from kubeledger.cli.losses import warn_of_losses_in
     from kubeledger.errors import BadQuestionError
@@ -103,7 +103,7 @@ def _state(history: History, at: str) -> NodeState:
     state = history.begin()
     seq = whole_number(at)
     if seq is None:
-        ts_ns = parse_time(at)
+        ts_ns = parse_time(at, history.span)
         if state.latest_ts_ns is not None and ts_ns < state.latest_ts_ns:
             raise RecordsDroppedError(
                 f"{history.label}: the records of {history.node} at {at} were dropped",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from kubeledger.cli.options import ledger_option, node_option, parse_time, reports_errors
+from kubeledger.cli.options import (
+    ledger_option,
+    node_option,
+    parse_time,
+    reports_errors,
+    time_option,
+)
 from kubeledger.cli.output import counted, printable
 from kubeledger.errors import BadQuestionError
 
@@ -50,7 +57,7 @@ __all__ = ["export"]
     metavar="GLOB",
     help="Kind of record, e.g. 'images.*' or 'Pod*'. May be given several times.",
 )
-@click.option("--since", metavar="TIME", help="First time: RFC 3339, now, or -2h.")
+@time_option("--since", "First time")
 @click.option("--until", metavar="TIME", help="Last time.")
 @click.option(
     "--redact",
@@ -99,14 +106,15 @@ def export(
         raise BadQuestionError(
             "--redact-key is given, and nothing is to be redacted", advice="give --redact, too"
         )
+    opened = Ledger.open(ledger)
+    span = partial(opened.span, node)
     wanted = Filter(
         node=node,
         pod=pod,
         kinds=kinds,
-        since_ns=parse_time(since) if since is not None else None,
-        until_ns=parse_time(until) if until is not None else None,
+        since_ns=parse_time(since, span) if since is not None else None,
+        until_ns=parse_time(until, span) if until is not None else None,
     )
-    opened = Ledger.open(ledger)
     if format_ == "perfetto":
         if kinds or redact:
             raise BadQuestionError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from kubeledger.cli.options import (
     output_option,
     parse_time,
     reports_errors,
+    time_option,
 )
 from kubeledger.cli.output import printable
 
@@ -41,7 +43,7 @@ _COLUMNS = ("node", "seq", "ts", "role", "kind", "subject", "summary")
     metavar="GLOB",
     help="Kind of record, e.g. 'images.*' or 'Pod*'. May be given several times.",
 )
-@click.option("--since", metavar="TIME", help="First time: RFC 3339, now, or -2h.")
+@time_option("--since", "First time")
 @click.option("--until", metavar="TIME", help="Last time.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="No more than N records.")
 @output_option("table", "json", "jsonl", "csv")
@@ -65,15 +67,16 @@ def ls(
     from kubeledger.query.summaries import subject_of, summary_of
     from kubeledger.units import format_ts
 
+    opened = Ledger.open(ledger)
+    span = partial(opened.span, node)
     wanted = Filter(
         node=node,
         pod=pod,
         container=container,
         kinds=kinds,
-        since_ns=parse_time(since) if since is not None else None,
-        until_ns=parse_time(until) if until is not None else None,
+        since_ns=parse_time(since, span) if since is not None else None,
+        until_ns=parse_time(until, span) if until is not None else None,
     )
-    opened = Ledger.open(ledger)
     rows = (
         (
             record.node,

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import click
 
 from kubeledger.cli.output import printable
-from kubeledger.clock import parse_time
+from kubeledger.clock import TIME_HELP, parse_time
 from kubeledger.errors import KubeledgerError, OutputError
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "output_option",
     "parse_time",
     "reports_errors",
+    "time_option",
 ]
 
 BUG_EXIT_CODE = 70
@@ -72,6 +73,12 @@ def output_option(*formats: str) -> Callable[[_F], _F]:
         show_default=True,
         help="Form of the output.",
     )
+
+
+def time_option(name: str, help_: str, *, default: str = "") -> Callable[[_F], _F]:
+    """An option that takes a TIME, passed as text; for :func:`parse_time`."""
+    after = f" {default}" if default else ""
+    return click.option(*name.split(), metavar="TIME", help=f"{help_}: {TIME_HELP}.{after}")
 
 
 def reports_errors(function: _F) -> _F:

@@ -13,6 +13,7 @@ from kubeledger.cli.options import ledger_option, output_option, parse_time, rep
 from kubeledger.errors import BadQuestionError
 
 if TYPE_CHECKING:
+    from kubeledger.clock import Span
     from kubeledger.query.api import Queryable
     from kubeledger.query.library import ShippedQuery
 
@@ -80,7 +81,8 @@ def sql(
     given = named(params)
     size = None if memory is None else size_of_memory(memory)
     limit = None if size is None else f"{size}B"
-    warn_of_losses(Ledger.open(ledger))
+    opened = Ledger.open(ledger)
+    warn_of_losses(opened)
     with (
         bounded(size),
         connect(ledger, timeout_s=timeout_s, memory_limit=limit) as database,
@@ -89,11 +91,11 @@ def sql(
             from kubeledger.query.library import find_query
 
             shipped = find_query(run_)
-            _show(database, shipped.sql, bound(shipped, given), output)
+            _show(database, shipped.sql, bound(shipped, given, opened.span), output)
         elif query is None and sys.stdin is not None and sys.stdin.isatty():
             from kubeledger.cli.sql_shell import Shell
 
-            Shell(lambda text, values: _show(database, text, values, output)).run()
+            Shell(lambda text, values: _show(database, text, values, output), opened.span).run()
         else:
             text = _query_on_stdin() if query in {None, "-"} else query
             _show(database, text or "", dict(given), output)
@@ -109,8 +111,13 @@ def _query_on_stdin() -> str:
         raise BadInputError("is not UTF-8", file=STANDARD_INPUT) from error
 
 
-def bound(shipped: ShippedQuery, given: dict[str, str]) -> dict[str, str | None]:
+def bound(shipped: ShippedQuery, given: dict[str, str], span: Span) -> dict[str, str | None]:
     """Values of a shipped query's parameters; a TIME becomes RFC 3339.
+
+    Args:
+        shipped: the query.
+        given: name -> value as the user wrote it.
+        span: of the records that are asked about.
 
     Raises:
         BadQuestionError: a parameter is missing, unknown, or no time where it must be one.
@@ -121,7 +128,7 @@ def bound(shipped: ShippedQuery, given: dict[str, str]) -> dict[str, str | None]
     for parameter in shipped.parameters:
         text = values[parameter.name]
         if parameter.is_time and text is not None:
-            values[parameter.name] = format_ts(parse_time(text))
+            values[parameter.name] = format_ts(parse_time(text, span))
     return values
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from kubeledger.cli.output import printable
+from kubeledger.clock import Span
 from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.query.library import load_library
 from kubeledger.query.views import load_views
@@ -33,11 +34,13 @@ class Shell:
 
     Args:
         show: runs a query with parameters and prints its rows.
+        span: of the records that are asked about.
         ask: prints a prompt and returns a line; raises EOFError at the end.
     """
 
-    def __init__(self, show: Show, ask: Callable[[str], str] = input) -> None:
+    def __init__(self, show: Show, span: Span, ask: Callable[[str], str] = input) -> None:
         self._show = show
+        self._span = span
         self._ask = ask
 
     def run(self) -> None:
@@ -103,7 +106,7 @@ class Shell:
         if not words:
             raise BadQuestionError("which query?", advice="`.queries` lists them")
         shipped = find_query(words[0])
-        self._show(shipped.sql, bound(shipped, named(tuple(words[1:]))))
+        self._show(shipped.sql, bound(shipped, named(tuple(words[1:])), self._span))
 
 
 def _schema(words: list[str]) -> None:

@@ -12,6 +12,7 @@ from kubeledger.cli.options import (
     output_option,
     parse_time,
     reports_errors,
+    time_option,
 )
 
 __all__ = ["state"]
@@ -20,12 +21,7 @@ __all__ = ["state"]
 @click.command(epilog="Example: kubeledger state --at -2h --only pods,devices -o json")
 @ledger_option
 @node_option
-@click.option(
-    "--at",
-    metavar="TIME",
-    help="Instant: RFC 3339 (UTC when it has no zone), `now`, or a span before now (-2h). "
-    "Default: the last record.",
-)
+@time_option("--at", "Instant", default="Default: the last record.")
 @click.option("--seq", metavar="N", type=int, help="State after record N, in place of --at.")
 @click.option(
     "--only",
@@ -44,6 +40,7 @@ def state(
     the records up to that instant tell. With `-o json` the same records give the same bytes.
     """
     import sys
+    from functools import partial
 
     from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.state_tables import write_tables
@@ -52,8 +49,8 @@ def state(
     from kubeledger.replay import state_at
 
     parts = _parts(only)
-    ts_ns = None if at is None else parse_time(at)
     opened = Ledger.open(ledger)
+    ts_ns = None if at is None else parse_time(at, partial(opened.span, node))
     warn_of_losses(opened, node)
     rebuilt = state_at(opened, node, ts_ns=ts_ns, seq=seq)
     if rebuilt.seq == 0:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.options import ledger_option, node_option, parse_time, reports_errors
+from kubeledger.cli.options import (
+    ledger_option,
+    node_option,
+    parse_time,
+    reports_errors,
+    time_option,
+)
 
 if TYPE_CHECKING:
     from kubeledger.timeline import Scope
@@ -30,7 +37,7 @@ _OUT = "timeline.html"
     metavar="FILE",
     help="The page; - is standard output.",
 )
-@click.option("--from", "from_", metavar="TIME", help="Only what happened since.")
+@time_option("--from from_", "Only what happened since")
 @click.option("--to", metavar="TIME", help="Only what happened until then.")
 @click.option(
     "--pod", "pods", multiple=True, metavar="[NS/]NAME", help="Only this pod; may be repeated."
@@ -54,14 +61,16 @@ def timeline(
     """
     from kubeledger.cli.files import is_standard
     from kubeledger.cli.sources import ledger_for
+    from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline import Scope
 
-    scope = Scope(
-        pods=pods,
-        from_ns=None if from_ is None else parse_time(from_),
-        to_ns=None if to is None else parse_time(to),
-    )
     with ledger_for(sources, ledger) as directory:
+        span = partial(Ledger.open(directory).span, node)
+        scope = Scope(
+            pods=pods,
+            from_ns=None if from_ is None else parse_time(from_, span),
+            to_ns=None if to is None else parse_time(to, span),
+        )
         count = write_timeline(directory, out, node=node, scope=scope)
     if not is_standard(out):
         click.echo(f"{out}: {count:,} bytes; open it in a browser")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from kubeledger.cli.options import (
     output_option,
     parse_time,
     reports_errors,
+    time_option,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ __all__ = ["why"]
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
 @node_option
-@click.option("--at", metavar="TIME", help="As of then: RFC 3339, `now`, or -2h. Default: the end.")
+@time_option("--at", "As of then", default="Default: the end.")
 @output_option("table", "json")
 @reports_errors
 def why(
@@ -52,10 +54,11 @@ def why(
     from kubeledger.cli.verify import histories_for
     from kubeledger.explain import explain, explain_node, parse_target
     from kubeledger.explain.why import no_such_target
+    from kubeledger.replay.histories import span_of_histories
 
     asked = parse_target(target)
-    upto_ts_ns = None if at is None else parse_time(at)
     with histories_for(sources, ledger, node) as histories:
+        upto_ts_ns = None if at is None else parse_time(at, partial(span_of_histories, histories))
         ask = explain_node if asked.kind == "node" else explain
         answers = [ask(history, asked, upto_ts_ns=upto_ts_ns) for history in histories]
         found = [answer for answer in answers if answer is not None]

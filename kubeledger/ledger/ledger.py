@@ -190,6 +190,26 @@ class Ledger:
         with self.reading(node) as look:
             return look.info()
 
+    def span(self, node: str | None = None) -> tuple[int, int]:
+        """First and last time of a node's records, or of all, ns; from the counts, not the records.
+
+        Raises:
+            BadQuestionError: there is no such node, or no record.
+        """
+        times = [
+            ts_ns
+            for name in self._chosen(node)
+            for segment in self.info(name).segments
+            for ts_ns in (segment.min_ts_ns, segment.max_ts_ns)
+            if ts_ns is not None
+        ]
+        if not times:
+            raise BadQuestionError(
+                f"{self.path} holds no records yet",
+                advice="take some in with `kubeledger import`",
+            )
+        return min(times), max(times)
+
     def replay(
         self, node: str, *, upto_ts_ns: int | None = None, verify: Verify = "chain"
     ) -> Iterator[Record]:

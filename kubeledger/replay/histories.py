@@ -20,7 +20,13 @@ from kubeledger.replay.instants import choose_node
 from kubeledger.verify import RECORDED, BasedReader, Outcome, Reader, Variant, verify
 from kubeledger.verify.verifier import Verifier
 
-__all__ = ["History", "histories_of_ledger", "histories_of_recording", "history_of_reader"]
+__all__ = [
+    "History",
+    "histories_of_ledger",
+    "histories_of_recording",
+    "history_of_reader",
+    "span_of_histories",
+]
 
 
 class History(msgspec.Struct, frozen=True):
@@ -31,12 +37,14 @@ class History(msgspec.Struct, frozen=True):
         label: where they stand, for people.
         read: opens them; see :data:`kubeledger.verify.Reader`.
         pick: records by their seqs, those that are there, in the order of seq.
+        span: first and last time of the records, ns.
     """
 
     node: str
     label: str
     read: Reader
     pick: Callable[[Collection[int]], list[Record]]
+    span: Callable[[], tuple[int, int]]
 
     def record(self, seq: int) -> Record | None:
         """One record by its seq; None when there is no such one."""
@@ -70,7 +78,17 @@ def history_of_reader(node: str, label: str, read: Reader) -> History:
                     break
         return sorted(found, key=lambda record: record.seq)
 
-    return History(node, label, read, pick)
+    def span() -> tuple[int, int]:
+        times = [record.ts_ns for record in read(None)]
+        return min(times), max(times)
+
+    return History(node, label, read, pick, span)
+
+
+def span_of_histories(histories: Sequence[History]) -> tuple[int, int]:
+    """First and last time of all their records, ns; there is at least one history."""
+    spans = [history.span() for history in histories]
+    return min(first for first, _ in spans), max(last for _, last in spans)
 
 
 def histories_of_ledger(ledger: Ledger, node: str | None = None) -> list[History]:
@@ -106,13 +124,16 @@ def _history_of_node(ledger: Ledger, node: str) -> History:
         found = (known.get(seq) or ledger.record(node, seq) for seq in sorted(set(seqs)))
         return [record for record in found if record is not None]
 
+    def span() -> tuple[int, int]:
+        return ledger.span(node)
+
     if content is None:
-        return History(node, str(ledger.path), read, pick)
+        return History(node, str(ledger.path), read, pick, span)
 
     def state() -> NodeState:
         return decoded_base(ledger.path / NODES / node_directory(node), content)
 
-    return History(node, str(ledger.path), BasedReader(read, carried, state), pick)
+    return History(node, str(ledger.path), BasedReader(read, carried, state), pick, span)
 
 
 def _refuse_another_base(look: Reading, content: BaseContent | None) -> None:

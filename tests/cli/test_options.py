@@ -33,6 +33,10 @@ def test_spans_before_now(text: str, minutes: int) -> None:
     assert parse_time(text) == NOW_NS + minutes * MINUTE_NS
 
 
+FIRST_NS, LAST_NS = NOW_NS - 10 * MINUTE_NS, NOW_NS + 5 * MINUTE_NS
+"""Records from 02:50 to 03:05."""
+
+
 @pytest.mark.parametrize(
     ("text", "offset_ns"),
     [
@@ -40,19 +44,53 @@ def test_spans_before_now(text: str, minutes: int) -> None:
         ("2025-11-21T04:00:00+01:00", 0),
         ("2025-11-21 03:00:00", 0),
         ("2025-11-21T03:00:00.000000001Z", 1),
+        ("2025-11-21T03:00", 0),
+        ("2025-11-21 03:01", MINUTE_NS),
+        ("2025-11-21 04:01+01:00", MINUTE_NS),
+        ("2025-11-21T03:00Z", 0),
+        ("+10m", 0),
+        ("+0", -10 * MINUTE_NS),
+        ("+1d", (1440 - 10) * MINUTE_NS),
+        ("03:00", 0),
+        ("3:00Z", 0),
+        ("02:59:59.5", -(10**9) // 2),
+        ("03:04:00.000000001", 4 * MINUTE_NS + 1),
+        ("03:30", 30 * MINUTE_NS),
+        ("00:00", -180 * MINUTE_NS),
     ],
 )
 def test_times(text: str, offset_ns: int) -> None:
-    """RFC 3339; without zone it is UTC."""
-    assert parse_time(text) == NOW_NS + offset_ns
+    """RFC 3339, shorter forms of it, and what counts from the records."""
+    assert parse_time(text, lambda: (FIRST_NS, LAST_NS)) == NOW_NS + offset_ns
 
 
-@pytest.mark.parametrize("text", ["", "-", "yesterday", "2h", "-2x", "-d", "2025-11-21", "-1d2x"])
+@pytest.mark.parametrize(
+    ("first", "last", "text", "expected"),
+    [
+        ("2025-11-20T23:50Z", "2025-11-21T00:20Z", "23:55", "2025-11-20T23:55Z"),
+        ("2025-11-20T23:50Z", "2025-11-21T00:20Z", "00:10", "2025-11-21T00:10Z"),
+        ("2025-11-20T23:50Z", "2025-11-21T00:20Z", "12:00", "2025-11-21T12:00Z"),
+        ("2025-11-18T12:00Z", "2025-11-21T12:00Z", "11:00", "2025-11-21T11:00Z"),
+        ("2025-11-18T12:00Z", "2025-11-21T12:00Z", "13:00", "2025-11-20T13:00Z"),
+    ],
+)
+def test_times_of_day_over_midnight(first: str, last: str, text: str, expected: str) -> None:
+    """The latest one that was recorded; else it is that of the last day."""
+    span = parse_time(first), parse_time(last)
+    assert parse_time(text, lambda: span) == parse_time(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-", "+", "yesterday", "2h", "-2x", "-d", "2025-11-21", "-1d2x", "--2h", "+-5m", "24:00",
+     "03:60", "03", "03:1", "03:00:61", "2025-11-21T24:01", "2025-13-21 03:00", "1d+5m"],
+)  # fmt: skip
 def test_no_times(text: str) -> None:
-    """With a word on what would be one."""
+    """With examples of what would be one."""
     with pytest.raises(BadQuestionError, match="is no time") as caught:
-        parse_time(text)
-    assert "RFC 3339" in caught.value.advice
+        parse_time(text, lambda: (FIRST_NS, LAST_NS))
+    assert "2026-11-21T03:07:53Z" in caught.value.advice
+    assert "+5m" in caught.value.advice
 
 
 ERRORS: dict[str, Exception] = {

@@ -185,7 +185,7 @@ class TestShell:
             if "bad" in query:
                 raise BadQuestionError("no such thing")
 
-        Shell(show, ask).run()
+        Shell(show, lambda: (0, 0), ask).run()
         return ran
 
     def test_statements_end_with_a_semicolon(self) -> None:
