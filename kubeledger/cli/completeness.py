@@ -51,10 +51,14 @@ def completeness(
 
     with histories_for(sources, ledger, node) as histories:
         recorded = partial(span_of_histories, histories)
-        span = Span(*(None if t is None else parse_time(t, recorded) for t in (since, until)))
-        if None not in (span.since_ns, span.until_ns) and span.since_ns > span.until_ns:
+        since_ns, until_ns = (
+            None if text is None else parse_time(text, recorded) for text in (since, until)
+        )
+        if since_ns is not None and until_ns is not None and since_ns > until_ns:
             raise click.UsageError("--since is later than --until")
-        reports = [report_on(history, span, time_in_name) for history in histories]
+        reports = [
+            report_on(history, Span(since_ns, until_ns), time_in_name) for history in histories
+        ]
     if output != "table":
         import msgspec
 

@@ -18,7 +18,7 @@ from kubeledger.cli.options import (
 __all__ = ["state"]
 
 
-@click.command(epilog="Example: kubeledger state --at -2h --only pods,devices -o json")
+@click.command(epilog="Example: kubeledger state --at +5m --only pods,devices -o json")
 @ledger_option
 @node_option
 @time_option("--at", "Instant", default="Default: the last record.")
