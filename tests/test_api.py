@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import html
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import kubeledger
+import kubeledger.api
+from kubeledger.api import Imported
 from kubeledger.errors import BadInputError, BadQuestionError
+from kubeledger.importers.api import ImportReport, NodeReport
+from kubeledger.importers.bundle import Finding as LogFinding
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.standalone import read_recording
 from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify import Finding
 from tests.ledger.making import NODE, batch, deleted, draft
 
 
@@ -100,3 +108,113 @@ def test_the_example_of_the_docs(tmp_path: Path) -> None:
     assert first.split()[0].isdigit()
     assert int(pods) > 0
     assert "victim_pod" in preemptions
+
+
+def _opened(path: Path, *recordings: str) -> kubeledger.api.OpenLedger:
+    golden = Path(__file__).parent.parent / "recordings" / "golden"
+    ledger = kubeledger.open(path)
+    for name in recordings:
+        ledger.append(read_recording(golden / f"{name}.ledger.jsonl"))
+    return ledger
+
+
+def test_verification_shows_itself(tmp_path: Path) -> None:
+    """As often as one likes; the text and the table have the counts that iteration gives."""
+    with _opened(tmp_path / "a", "node-a-preemption") as ledger:
+        found = ledger.verify()
+        findings = [each for each in found if isinstance(each, Finding)]
+        assert [each for each in found if isinstance(each, Finding)] == findings
+        assert found.tally.decisions == len(findings)
+        assert str(found).startswith(f"{len(findings)} decisions: ")
+        assert "0 impossible" in str(found)
+        assert "iterate" in repr(found)
+        assert f'<td style="text-align:left">{findings[0].kind}</td>' in found._repr_html_()
+
+
+def test_a_wrong_decision_is_shown(tmp_path: Path) -> None:
+    """With the reason, in text and in a notebook."""
+    mutated = sorted((Path(__file__).parent.parent / "recordings/golden/mutated").glob("*.jsonl"))
+    ledger = kubeledger.open(tmp_path / "a")
+    ledger.append(read_recording(mutated[0]))
+    found = ledger.verify()
+    (wrong, *_) = found.wrong
+    assert wrong.why in str(found)
+    assert html.escape(wrong.why)[:150] in found._repr_html_()
+
+
+def test_why_and_what_if(tmp_path: Path) -> None:
+    """The answers of the commands, as data with aware times, text and tables."""
+    with _opened(tmp_path / "a", "node-a-images") as ledger:
+        deleted = ledger.sql("SELECT image_id, ts FROM image_gc_deletions ORDER BY seq").dicts()[0]
+        why = ledger.why(f"image/{deleted['image_id']}")
+        assert why.sentence == why.answers[0].sentence
+        assert why.sentence[:900] in str(why)
+        assert html.escape(why.sentence) in why._repr_html_()
+        evidence = why.dicts()
+        assert [row["number"] for row in evidence] == list(range(1, len(evidence) + 1))
+        assert deleted["ts"] in [row["ts"] for row in evidence]
+        with pytest.raises(BadQuestionError, match="no decision is about"):
+            ledger.why(f"image/{deleted['image_id']}", at=deleted["ts"] - timedelta(days=1))
+
+        what = ledger.whatif("imageGCHighThresholdPercent=99|98")
+        assert [each.outlook.variant[-2:] for each in what.variants] == ["99", "98"]
+        changes = what.dicts()
+        assert len(changes) == sum(len(each.changes) for each in what.variants) > 0
+        assert deleted["ts"] in [row["ts"] for row in changes]
+        assert f"{changes[0]['subject']} {changes[0]['why']}"[:100] in str(what)
+        assert what._repr_html_().count("<table>") == 4
+        assert repr(what) == f"<Outlooks: 2 variants, {len(changes)} changes>"
+        with pytest.raises(BadQuestionError, match="nothing is changed"):
+            ledger.whatif()
+
+
+def test_lines_of_a_log_do_nothing_to_a_terminal() -> None:
+    """What it would act upon is written as an escape, also in a name."""
+    hostile = "\x1b[2J\u202e<b>"
+    report = ImportReport(
+        [
+            NodeReport(
+                "n",
+                "l",
+                None,
+                {},
+                {},
+                findings=[LogFinding(file=None, message=hostile, finding="x")],
+            )
+        ]
+    )
+    shown = Imported(report, ("n: nothing",))
+    assert str(shown).splitlines() == [
+        "0 records added",
+        r"warning: \x1b[2J\u202e<b>",
+        "n: nothing",
+    ]
+    assert "&lt;b&gt;" in shown._repr_html_()
+
+
+def test_the_page(tmp_path: Path) -> None:
+    """Of all nodes or one; a question that cannot be answered leaves the old file alone."""
+    page = tmp_path / "page.html"
+    with _opened(tmp_path / "a", "node-a-preemption", "node-b-preemption") as ledger:
+        assert ledger.timeline(page) == page
+        whole = page.read_text("utf-8")
+        assert whole.count('data-node="1"') > 0
+        with pytest.raises(BadQuestionError, match="no node 'node-z'"):
+            ledger.timeline(page, node="node-z")
+        assert page.read_text("utf-8") == whole
+        assert 'data-node="1"' not in ledger.timeline(page, node="node-b").read_text("utf-8")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "page.html"]
+
+
+def test_a_shipped_query(tmp_path: Path) -> None:
+    """By name, with parameters as Python values."""
+    with _opened(tmp_path / "a", "node-a-preemption") as ledger:
+        (row, *_) = ledger.run("preemptions").dicts()
+        around = ledger.run("around", at=row["ts"], seconds=1).dicts()
+        assert row["seq"] in [each["seq"] for each in around]
+        assert ledger.run("around", at=row["ts"].isoformat(), seconds=1).dicts() == around
+        with pytest.raises(BadQuestionError, match="has no parameter"):
+            ledger.run("preemptions", node="x")
+        with pytest.raises(BadQuestionError, match="has no zone"):
+            ledger.state(row["ts"].replace(tzinfo=None))
+        assert ledger.state(row["ts"]).seq >= row["seq"]

@@ -39,7 +39,8 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"history", "replay"}),
     frozenset({"query"}),
     frozenset({"completeness", "diff", "explain", "headlines", "importers", "whatif"}),
-    frozenset({"api", "audit", "scenario", "timeline"}),
+    frozenset({"audit", "scenario", "timeline"}),
+    frozenset({"api"}),
     frozenset({"testing"}),
     frozenset({"cli"}),
 )

@@ -83,26 +83,15 @@ def import_into(
     Raises:
         KubeledgerError: as ``import_sources``; a ledger that was made for nothing is removed.
     """
-    import shutil
-
-    from kubeledger.errors import BadQuestionError, KubeledgerError
-    from kubeledger.importers.api import import_sources
-    from kubeledger.ledger.ledger import Ledger
-    from kubeledger.replay import refresh_snapshots
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.importers.api import import_and_snapshot
 
     if any(not str(source) for source in sources):
         raise BadQuestionError("a source has no name", advice="`.` is the present directory")
-    was_there = directory.exists()
-    ledger = Ledger.open_or_create(directory)
-    try:
-        with _progress() as progress:
-            report = import_sources([str(source) for source in sources], ledger, options, progress)
-    except KubeledgerError:
-        if not was_there and not ledger.nodes():
-            shutil.rmtree(directory, ignore_errors=True)
-        raise
-    for node in sorted({bundle.node for bundle in report.bundles if bundle.added}):
-        refresh_snapshots(ledger, node)
+    with _progress() as progress:
+        report = import_and_snapshot(
+            directory, [str(source) for source in sources], options, progress
+        )
     _warn(report, all_files=all_files)
     if output == "json":
         _print_json(report)

@@ -95,22 +95,11 @@ def write_timeline(
         OutputError: the file cannot be written.
     """
     from kubeledger.cli.files import new_output, output_errors
-    from kubeledger.errors import BadQuestionError
-    from kubeledger.ledger.ledger import Ledger
-    from kubeledger.query.api import connect
-    from kubeledger.timeline import NodeView, blocks, build_drawing, write_page
+    from kubeledger.timeline import write_ledger_page
 
-    nodes = Ledger.open(ledger).nodes()
-    if not nodes:
-        raise BadQuestionError("the ledger holds no record", advice="import a node's files first")
-    if node is not None and node not in nodes:
-        raise BadQuestionError(f"no node {node!r}", advice=f"there are: {', '.join(nodes)}")
-    with connect(ledger) as queryable:
-        views = [NodeView(queryable, each, scope) for each in nodes if node in (None, each)]
-        drawings = [build_drawing(view) for view in views]
-        with output_errors(out), new_output(out) as file:
-            text = io.TextIOWrapper(file, encoding="utf-8", write_through=True)
-            write_page(drawings, [blocks(view) for view in views], text)
-            count = text.tell() if file.seekable() else 0
-            text.detach()
+    with output_errors(out), new_output(out) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", write_through=True)
+        write_ledger_page(ledger, text, node=node, scope=scope)
+        count = text.tell() if file.seekable() else 0
+        text.detach()
     return count

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
 from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.importers.plain import plain
@@ -15,19 +13,15 @@ from kubeledger.importers.settings import SettingsSources, Statement, effective_
 from kubeledger.importers.settings_flags import FLAGS, minor_version
 from kubeledger.importers.sources import DOCUMENT_MAX
 from kubeledger.importers.yaml_text import load_yaml
-from kubeledger.kube.quantity import Quantity
-from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Evidence
-from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
+from kubeledger.node.records import Setting
 from kubeledger.replay.histories import History
-from kubeledger.verify import ResourceChange, Variant
+from kubeledger.verify import Variant
 from kubeledger.verify.settings import UNKNOWN
+from kubeledger.whatif.of_history import recorded_settings, setting_values, variants_of
 from kubeledger.whatif.refusals import refusal
-from kubeledger.whatif.variants import parse_setting, parse_variants
 
 __all__ = ["ConfigFile", "read_configs", "variants_for"]
-
-_Recorded = dict[str, Setting]
 
 
 class ConfigFile(NamedTuple):
@@ -80,83 +74,17 @@ def variants_for(
     """All combinations that the options ask for.
 
     Raises:
-        BadQuestionError: as ``parse_setting`` and ``parse_variants``.
+        BadQuestionError: as ``variants_of``.
         BadInputError: a configuration file is one that no kubelet takes.
     """
-    recorded, version = _recorded(history)
-    values = _values(recorded)
+    recorded, version = recorded_settings(history)
     # A file's defaults are those of the version that it is given to.
     reading = versions[0] if len(versions) == 1 else version if not versions else None
-    variants = parse_variants(
-        [parse_setting(text, values.keys()) for text in settings],
-        versions,
-        [(Path(file.name).name, _config(file, reading, recorded)) for file in configs],
-        values,
-    )
-    for variant in variants:
-        _check_pods(history, variant)
-    return variants
+    read = [(Path(file.name).name, _config(file, reading, recorded)) for file in configs]
+    return variants_of(history, settings, versions, read)
 
 
-def _check_pods(history: History, variant: Variant) -> None:
-    """Every change is about a listed container, and no request goes above its limit.
-
-    Raises:
-        BadQuestionError: one is not.
-    """
-    unused = set(variant.pods)
-    for record in history.read({PodListed.kind}) if variant.pods else ():
-        body = variant.of(record).body
-        assert isinstance(body, PodListed)
-        for container in _containers(body):
-            for change in variant.pods:
-                if change.means(body, container):
-                    unused.discard(change)
-                    _check_resources(container, change)
-    if unused:
-        change = min(unused, key=lambda each: (each.namespace, each.pod, each.container))
-        place = f"container/{change.namespace}/{change.pod}/{change.container}"
-        raise BadQuestionError(f"no list of pods shows {place}")
-
-
-def _containers(body: PodListed) -> list[dict[str, Any]]:
-    spec = body.spec or {}
-    return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-
-
-def _check_resources(container: dict[str, Any], change: ResourceChange) -> None:
-    """As the API server does: a request is at most the limit."""
-    resources = container.get("resources") or {}
-    asked, limit = (
-        (resources.get(part) or {}).get(change.resource) for part in ("requests", "limits")
-    )
-    if asked is None or limit is None:
-        return
-    if Quantity.from_api(asked) > Quantity.from_api(limit):
-        raise BadQuestionError(
-            f"container {container.get('name')} requests {asked} of {change.resource}, more than "
-            f"its limit of {limit}",
-            advice=f"set resources.requests.{change.resource} as well",
-        )
-
-
-def _recorded(history: History) -> tuple[_Recorded, str | None]:
-    """The node's last settings, and the version of its kubelet."""
-    settings: _Recorded = {}
-    version = None
-    for record in history.read({KubeletStarted.kind, SettingsObserved.kind}):
-        if isinstance(record.body, SettingsObserved):
-            settings = record.body.settings
-        elif isinstance(record.body, KubeletStarted):
-            version = record.body.kubelet_version or version
-    return settings, version
-
-
-def _values(settings: _Recorded) -> dict[str, Any]:
-    return {name: msgspec.json.decode(setting.value) for name, setting in settings.items()}
-
-
-def _config(file: ConfigFile, version: str | None, recorded: _Recorded) -> dict[str, Any]:
+def _config(file: ConfigFile, version: str | None, recorded: dict[str, Setting]) -> dict[str, Any]:
     """Settings of a node that is given another configuration file.
 
     What the file leaves out has its default, and not the value of the file before. The
@@ -170,10 +98,10 @@ def _config(file: ConfigFile, version: str | None, recorded: _Recorded) -> dict[
         if (minor is not None and minor >= row.since) or len(row.defaults) == 1
     }
     observed = effective_settings(SettingsSources(minor=minor, files=[statement], flags=flags))
-    fields = {n: v for n, v in _values(observed.settings).items() if not n.startswith("--")}
+    fields = {n: v for n, v in setting_values(observed.settings).items() if not n.startswith("--")}
     if reason := refusal(fields, {}):
         raise BadInputError(reason, advice="no kubelet starts with it", file=file.name)
-    values = _values(recorded)
+    values = setting_values(recorded)
     for name, setting in recorded.items():
         if name.startswith("--"):
             continue

@@ -1,12 +1,14 @@
-"""``import_sources``: from paths to records in a ledger."""
+"""``import_sources`` and ``import_and_snapshot``: from paths to records in a ledger."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from kubeledger.errors import KubeledgerError
 from kubeledger.importers.bundle import find_bundles
 from kubeledger.importers.collect import collect
 from kubeledger.importers.coverage import known_lengths
@@ -19,8 +21,16 @@ from kubeledger.importers.spool import spool_directory
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.recovery import CountedAnew, RecoveryReport
 from kubeledger.ledger.writer import LedgerWriter
+from kubeledger.replay import refresh_snapshots
 
-__all__ = ["ImportOptions", "ImportReport", "NodeReport", "import_sources", "plan_sources"]
+__all__ = [
+    "ImportOptions",
+    "ImportReport",
+    "NodeReport",
+    "import_and_snapshot",
+    "import_sources",
+    "plan_sources",
+]
 
 
 class ImportReport(msgspec.Struct):
@@ -37,6 +47,30 @@ class ImportReport(msgspec.Struct):
     def added(self) -> int:
         """Records appended."""
         return sum(bundle.added for bundle in self.bundles)
+
+
+def import_and_snapshot(
+    directory: Path,
+    paths: Sequence[str],
+    options: ImportOptions | None = None,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Import into the ledger at ``directory``, made if need be, and bring its snapshots up to date.
+
+    Raises:
+        KubeledgerError: as ``import_sources``; a ledger that was made for nothing is removed.
+    """
+    was_there = directory.exists()
+    ledger = Ledger.open_or_create(directory)
+    try:
+        report = import_sources(paths, ledger, options, progress)
+    except KubeledgerError:
+        if not was_there and not ledger.nodes():
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+    for node in sorted({bundle.node for bundle in report.bundles if bundle.added}):
+        refresh_snapshots(ledger, node)
+    return report
 
 
 def import_sources(

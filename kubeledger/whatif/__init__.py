@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kubeledger.whatif.changes import Change, Outlook, outlook
+from kubeledger.whatif.of_history import variants_of
 from kubeledger.whatif.variants import parse_variants
 
-__all__ = ["Change", "Outlook", "outlook", "parse_variants"]
+__all__ = ["Change", "Outlook", "outlook", "parse_variants", "variants_of"]

@@ -1,0 +1,16 @@
+"""The Python door to a ledger: ``kubeledger.open(path)``."""
+
+from __future__ import annotations
+
+from kubeledger.api.opened import OpenLedger, open_ledger
+from kubeledger.api.results import Imported, NodeOutlook, Outlooks, Reasons, Verification
+
+__all__ = [
+    "Imported",
+    "NodeOutlook",
+    "OpenLedger",
+    "Outlooks",
+    "Reasons",
+    "Verification",
+    "open_ledger",
+]
