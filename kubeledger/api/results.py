@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
@@ -29,15 +30,16 @@ _LINE_MAX = 1000
 Row = dict[str, Any]
 
 
-class _Answered:
+class _Answered(ABC):
     """Text for ``print`` and IPython."""
 
     def __str__(self) -> str:
         """Its lines, each cut, and without anything that a terminal would act upon."""
         return "\n".join(map(_shown, self._lines()))
 
+    @abstractmethod
     def _lines(self) -> Iterator[str]:
-        raise NotImplementedError
+        """What it says, a line at a time."""
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ANN401 - IPython's
         """What IPython shows in a terminal."""
