@@ -72,7 +72,7 @@ class SettingsCollector:
         elif self._knows(item):
             return ()
         else:
-            if self._log.served is not None:
+            if self._log.served is not None or not self._may_answer(item):
                 self._log = SettingsSources()  # another process, of which this is all
                 self._begun_ns, self._pid = item.ts_ns, None
             self._log.served = statement
@@ -165,13 +165,10 @@ class SettingsCollector:
         said = [s.evidence for (field, _), s in sources.stated.items() if field in disputed]
         return (Fact(ts_ns, body, (*evidence_of(sources), *said)),)
 
-    def _is_of_another(self, item: KubeletConfigFile) -> bool:
-        """Whether an answer behind the log's end shows a process that no log tells of."""
-        until_ns = self._context.logged_until_ns
-        if until_ns is None or item.ts_ns <= until_ns:
-            return False
+    def _may_answer(self, item: KubeletConfigFile) -> bool:
+        """Whether what the log told so far allows that this process answered so."""
         told = msgspec.structs.replace(self._log, minor=minor_version(self._version))
-        return told.tells and not agrees(told, Statement(item.config, item.evidence))
+        return not told.tells or agrees(told, Statement(item.config, item.evidence))
 
     def _knows(self, item: KubeletConfigFile) -> bool:
         """Whether an answer at ``/configz`` tells nothing new, or will be asked for later."""
@@ -183,13 +180,23 @@ class SettingsCollector:
         return self._log.served is not None and self._log.served.value == item.config
 
     def _answer(self, ts_ns: int) -> Statement | None:
-        """What this process answered at ``/configz``, before the next one started."""
+        """What this process answered at ``/configz``, before the next one started.
+
+        One that differs from what it told, beside one that does not or behind the log's end, is
+        that of a process whose start no log tells; else the sources contradict each other.
+        """
         begun_ns = ts_ns if self._begun_ns is None else self._begun_ns
         ends_ns = next((start for start in self._context.starts_ns if start > ts_ns), None)
-        for item in self._context.served:
-            if begun_ns <= item.ts_ns and (ends_ns is None or item.ts_ns < ends_ns):
-                return Statement(item.config, item.evidence)
-        return None
+        until_ns = self._context.logged_until_ns
+        answers = [
+            item
+            for item in self._context.served
+            if begun_ns <= item.ts_ns and (ends_ns is None or item.ts_ns < ends_ns)
+        ]
+        own = next(filter(self._may_answer, answers), None)
+        if own is None and answers and (until_ns is None or answers[0].ts_ns <= until_ns):
+            own = answers[0]
+        return None if own is None else Statement(own.config, own.evidence)
 
     def _files_of(self, told: SettingsSources, ts_ns: int) -> list[Statement]:
         """The files that this process can have read."""

@@ -161,3 +161,13 @@ def test_an_answer_behind_the_end_of_the_log_may_be_another_process(flags: bool)
     assert last == (NEW, ())
     assert all(settings["podPidsLimit"] == -1 and not odd for settings, odd in before)
     assert told(first, other, starts=STARTS[:1], until="11:30:00")[-1][1]
+    apart = told(first, other, starts=STARTS[:1], until="10:30:00")
+    assert apart == [({"podPidsLimit": -1}, ()), (NEW, ())]
+
+
+def test_of_several_answers_the_one_that_agrees_is_the_process_s_own() -> None:
+    """The others are of processes whose starts are lost, wherever they stand."""
+    log = start(1, "10:00:00", -1)
+    other = document(NEW, "1/configz.json", "10:10:00", served=True)
+    own = document(OLD, "2/configz.json", "10:20:00", served=True)
+    assert told(log, other, own, starts=STARTS[:1], until="11:30:00")[0] == (OLD, ())
