@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeledger.completeness.report import Completeness, completeness
+from kubeledger.completeness.report import Completeness, completeness, log_gaps
 from kubeledger.completeness.span import ALWAYS, Span
 
-__all__ = ["ALWAYS", "Completeness", "Span", "completeness"]
+__all__ = ["ALWAYS", "Completeness", "Span", "completeness", "log_gaps"]

@@ -17,7 +17,7 @@ from kubeledger.lifecycle.records import PodListed
 from kubeledger.replay.histories import History
 from kubeledger.verify.pods import PodRegister
 
-__all__ = ["Completeness", "completeness"]
+__all__ = ["Completeness", "completeness", "log_gaps"]
 
 
 class Completeness(msgspec.Struct, kw_only=True):
@@ -87,6 +87,24 @@ def completeness(
         events=events.report(),
         missing=missing_report(history.verify(), span),
     )
+
+
+def log_gaps(history: History, span: Span = ALWAYS) -> GapReport:
+    """Section 3 alone, without the counters and the gaps between snapshots: one reading.
+
+    Args:
+        history: the records of one node.
+        span: what is listed.
+
+    Raises:
+        KubeledgerError: as reading the history.
+    """
+    logs = LogFiles()
+    gaps = GapPart(span, logs, _pods(history), _no_time)
+    for record in history.read(None):
+        logs.see(record)
+        gaps.see(record)
+    return gaps.report()
 
 
 def _pods(history: History) -> PodRegister:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from kubeledger.headlines.amounts import bytes_text, missing_text, names_text, shortened
 from kubeledger.headlines.headline import Incident
 
 __all__ = ["Answers", "incidents"]
@@ -67,26 +68,41 @@ def _back_off(row: Row) -> str:
 
 
 def _preempted(row: Row) -> str:
-    short = f" ({', '.join(row['missing'])} missing)" if row["missing"] else ""
-    return f"{row['subject'] or 'an unknown pod'} preempted {', '.join(row['victims'])}{short}"
+    missing = missing_text(", ".join(row["missing"])) if row["missing"] else ""
+    short = f" ({missing} missing)" if missing else ""
+    return f"{row['subject'] or 'an unknown pod'} preempted {names_text(row['victims'])}{short}"
 
 
 def _evicted(row: Row) -> str:
-    names = list(row["pods"])
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    cause = f"{row['kind']} threshold of {row['subject']}"
-    return f"{shown} evicted: {'storage limit' if row['kind'] == 'local_storage' else cause}"
+    cause = "its storage limit" if row["kind"] == "local_storage" else row["subject"]
+    kind = f" ({row['kind']} threshold)" if row["kind"] in {"hard", "soft", "allocatable"} else ""
+    return f"{_pods(row['pods'])} evicted for {cause}{kind}"
 
 
-def _bytes(count: int | None) -> str:
-    return "an unknown amount" if count is None else f"{count / 1e6:,.0f} MB"
+def _pods(names: Sequence[str]) -> str:
+    """The pod's whole name, or how many and the first ones' bare names."""
+    if len(names) == 1:
+        return names[0]
+    bare = names_text([name.rpartition("/")[2] for name in names])
+    return bare if len(names) == 2 else f"{len(names)} pods ({bare})"
 
 
 def _gc_failed(row: Row) -> str:
     if row["wanted_bytes"]:
-        amounts = f": wanted {_bytes(row['wanted_bytes'])}, freed {_bytes(row['freed_bytes'])}"
+        freed = f", freed {bytes_text(row['freed_bytes'])}" if row["freed_bytes"] else ""
+        amounts = f": wanted {bytes_text(row['wanted_bytes'])}{freed}"
         return f"image GC failed{_times(row)}{amounts}"
-    return f"image GC failed{_times(row)}: {row['error']}"
+    return f"image GC failed{_times(row)}: {shortened(row['error'] or '')}"
+
+
+def _kubelet_died(row: Row) -> str:
+    pid = f" (pid {row['pid']})" if row["pid"] else ""
+    return f"kubelet{pid} died: {shortened(row['exit_message'] or '')}"
+
+
+def _finding(row: Row) -> str:
+    words = row["subject"].replace("_", " ")
+    return f"{words}{_times(row)}: {shortened(row['message'])}"
 
 
 _TARGETS = {
@@ -122,13 +138,13 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
             epoch_ns(coalesce(exited_ts, ts)) AS ts_ns
         FROM kubelet_starts
         WHERE node = $node AND exit_reason IS NOT NULL AND exit_reason <> 'stopped'""",
-        lambda row: f"kubelet (pid {row['pid']}) died: {row['exit_message']}",
+        _kubelet_died,
     ),
     (
         "impossible",
         5,
         """SELECT kind AS subject, count(*) AS count, min(epoch_ns(ts)) AS ts_ns,
-            min(decision_seq) AS seq
+            min(seq) AS seq
         FROM verdicts WHERE node = $node AND verdict = 'impossible' GROUP BY kind""",
         lambda row: (
             f"{row['subject']}: {row['count']} decisions that this kubelet could not have taken"
@@ -187,16 +203,18 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
     (
         "refused",
         3,
-        """SELECT namespace || '/' || pod AS subject, reason, count(*) AS count,
+        """SELECT coalesce(reason, 'no reason told') AS subject, count(*) AS count,
+            list(concat_ws('/', namespace, pod) ORDER BY seq) AS pods,
+            arg_min(concat_ws('/', namespace, pod), seq) AS about,
             min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
         FROM admissions WHERE node = $node AND NOT admitted GROUP BY ALL""",
-        lambda row: f"{row['subject']} rejected: {row['reason']}",
+        lambda row: f"{_pods(row['pods'])} rejected: {row['subject']}",
     ),
     (
         "gc_failed",
-        3,
+        2,
         """SELECT 'image GC' AS subject, count(*) AS count, max(bytes_to_free) AS wanted_bytes,
-            max(bytes_freed) AS freed_bytes, any_value(error) AS error,
+            sum(bytes_freed) AS freed_bytes, any_value(error) AS error,
             min(epoch_ns(ts)) AS ts_ns, arg_max(seq, coalesce(bytes_to_free, 0)) AS seq
         FROM image_gc_runs WHERE node = $node AND outcome = 'failed' HAVING count(*) > 0""",
         _gc_failed,
@@ -229,20 +247,53 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
     ),
     (
         "kubelet_restarted",
-        2,
+        1,
         """SELECT 'kubelet' AS subject, 1 AS count, pid, epoch_ns(ts) AS ts_ns, seq
         FROM kubelet_starts WHERE node = $node AND restart""",
-        lambda row: f"kubelet restarted (pid {row['pid']})",
+        lambda row: "kubelet restarted" + (f" (pid {row['pid']})" if row["pid"] else ""),
+    ),
+    (
+        "pressure",
+        2,
+        """SELECT subject, count(*) AS count, min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+        FROM (
+            SELECT ts, seq, unnest(list_filter(conditions, lambda condition:
+                NOT list_contains(coalesce(before, []), condition))) AS subject
+            FROM (
+                SELECT ts, seq, conditions, lag(conditions) OVER (ORDER BY seq) AS before
+                FROM pressure_conditions WHERE node = $node
+            )
+        ) GROUP BY subject""",
+        lambda row: f"the node reported {row['subject']}{_times(row)}",
+    ),
+    (
+        "log_lost",
+        1,
+        """SELECT 'log' AS subject, count(*) AS count, min(ts_ns) AS ts_ns, min(seq) AS seq
+        FROM events WHERE node = $node AND kind = 'node.LogThinned' HAVING count(*) > 0""",
+        lambda _: "lines of the log are missing or cut",
+    ),
+    (
+        "clock_step",
+        1,
+        """SELECT 'clock' AS subject, count(*) AS count, min(ts_ns) AS ts_ns, min(seq) AS seq
+        FROM events WHERE node = $node AND kind = 'node.ClockStepped' HAVING count(*) > 0""",
+        lambda row: f"the clock was set back{_times(row)}",
+    ),
+    (
+        "finding",
+        1,
+        """SELECT finding AS subject, count(*) AS count, arg_min(message, seq) AS message,
+            min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+        FROM findings WHERE node = $node AND NOT starts_with(finding, 'clock_') GROUP BY ALL""",
+        _finding,
     ),
     (
         "deleted",
-        1,
-        """SELECT 'images' AS subject, count(*) AS count, sum(size_bytes) AS freed_bytes,
+        0,
+        """SELECT 'images' AS subject, count(*) AS count,
             min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
         FROM image_gc_deletions WHERE node = $node HAVING count(*) > 0""",
-        lambda row: (
-            f"{row['count']} image{'s' if row['count'] > 1 else ''} deleted"
-            + (f", {_bytes(row['freed_bytes'])}" if row["freed_bytes"] else "")
-        ),
+        lambda row: f"{row['count']} image{'s' if row['count'] > 1 else ''} deleted",
     ),
 )

@@ -28,6 +28,14 @@ _COUNTED = {
     "kubelet_restarted": ("kubelet restart", "kubelet restarts"),
     "deleted": ("image deleted", "images deleted"),
 }
+"""Kinds that a summary counts, in its order."""
+_OTHERS = {
+    "pressure": ("condition of pressure", "conditions of pressure"),
+    "log_lost": ("log with lines missing", "logs with lines missing"),
+    "clock_step": ("step of the clock", "steps of the clock"),
+    "finding": ("finding about the sources", "findings about the sources"),
+}
+"""What an import tells of elsewhere."""
 
 
 def happened(found: Iterable[Incident]) -> str:
@@ -50,11 +58,15 @@ def headlines(found: Sequence[Incident]) -> list[Headline]:
     """
     made = [
         headline
-        for _, group in groupby(sorted(found, key=_kind), _kind)
+        for _, group in groupby(sorted(filter(_severity, found), key=_kind), _kind)
         for headline in _of_kind(list(group))
     ]
     made.sort(key=lambda each: -each.severity)
     return made[:HEADLINES_MAX]
+
+
+def _severity(incident: Incident) -> int:
+    return incident.severity
 
 
 def _kind(incident: Incident) -> tuple[int, str]:
@@ -64,7 +76,7 @@ def _kind(incident: Incident) -> tuple[int, str]:
 def _of_kind(group: list[Incident]) -> list[Headline]:
     if len(group) <= _SINGLE_MAX:
         return [_headline(each, each.text) for each in group]
-    one, many = _COUNTED[group[0].kind]
+    one, many = {**_COUNTED, **_OTHERS}[group[0].kind]
     first, rest = group[0], group[1:]
     count = sum(each.count for each in rest)
     names = list(dict.fromkeys(each.subject for each in rest))

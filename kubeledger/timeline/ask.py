@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.query.api import Queryable
+from kubeledger.replay.histories import History
 
 __all__ = ["NodeView", "Scope", "ViewRow"]
 
@@ -23,7 +24,7 @@ _OF_PODS = frozenset(
         "device_allocations",
         "evictions",
         "oom_kills",
-        "probe_ticks",
+        "probe_tick_runs",
         "probe_transitions",
         "restart_backoffs",
     }
@@ -49,6 +50,10 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         begins = self.to_ns is None or start_ns <= self.to_ns
         return begins and (self.from_ns is None or end_ns is None or end_ns >= self.from_ns)
 
+    def names(self, namespace: str | None, pod: str | None) -> bool:
+        """Whether this pod is asked for."""
+        return not self.pods or pod in self.pods or f"{namespace}/{pod}" in self.pods
+
 
 class NodeView:
     """The views of a ledger, of one node.
@@ -56,12 +61,21 @@ class NodeView:
     Attributes:
         node: whose.
         scope: what part of its history.
+        history: the records themselves, for what no view tells: holes in the log; None: they
+            are not looked for.
     """
 
-    def __init__(self, queryable: Queryable, node: str, scope: Scope | None = None) -> None:
+    def __init__(
+        self,
+        queryable: Queryable,
+        node: str,
+        scope: Scope | None = None,
+        history: History | None = None,
+    ) -> None:
         self._queryable = queryable
         self.node = node
         self.scope = scope or Scope()
+        self.history = history
         # One question that needs all there is: a wider question later would load everything again.
         queryable.sql("SELECT 1 FROM events, evidence, verdicts LIMIT 0").fetchall()
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kubeledger.headlines import headlines, incidents
 from kubeledger.timeline.ask import NodeView, Scope
 from kubeledger.timeline.drawing import Drawing, Row, Section
-from kubeledger.timeline.rows_node import node_section
+from kubeledger.timeline.rows_node import decisions_row, node_section
 from kubeledger.timeline.rows_pods import pod_sections
 from kubeledger.timeline.rows_resources import resource_sections
 
@@ -32,9 +32,14 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         verdict_counts[row["verdict"]] += 1
         if row["verdict"] != "match":
             verdicts[row["decision_seq"]] = row["verdict"]
-    pods, arrows = pod_sections(view, verdicts, apart=apart)
-    sections = _in_scope([node_section(view), *pods, *resource_sections(view)], view.scope)
-    start_ns, end_ns = _span(view, sections)
+    begin_ns, last_ns = _recorded(view)
+    pods, arrows = pod_sections(view, verdicts, begin_ns, apart=apart)
+    node = node_section(view)
+    others = [*pods, *resource_sections(view)]
+    drawn = {item.seq for each in (node, *others) for row in each.rows for item in row.items}
+    node.rows.append(decisions_row(view, drawn))
+    sections = _in_scope([node, *others], view.scope)
+    start_ns, end_ns = _span(view.scope, begin_ns, last_ns, sections)
     found = headlines(
         [
             each
@@ -81,19 +86,27 @@ def _filled(rows: Sequence[Row]) -> list[Row]:
     return kept[::-1]
 
 
-def _span(view: NodeView, sections: list[Section]) -> tuple[int, int]:
-    """The scope's span as far as the node's decisions and what is drawn fill it."""
-    scope = view.scope
+def _recorded(view: NodeView) -> tuple[int, int]:
+    """Times of the node's first and last decision, the start of its kubelet among them."""
     (row,) = view(
         "SELECT min(ts_ns) AS first_ns, max(ts_ns) AS last_ns FROM events"
         " WHERE node = $node AND (role = 'decision' OR kind = 'node.KubeletStarted')"
     )
-    times = [time for time in (row["first_ns"], row["last_ns"]) if time is not None]
-    for section in sections:
-        for each in section.rows:
-            times += [item.start_ns for item in each.items]
-            times += [item.end_ns for item in each.items if item.end_ns is not None]
-    start_ns, end_ns = min(times, default=0), max(times, default=0)
+    return row["first_ns"] or 0, row["last_ns"] or 0
+
+
+def _span(
+    scope: Scope, begin_ns: int, last_ns: int, sections: Sequence[Section]
+) -> tuple[int, int]:
+    """The scope's span as far as the node's decisions and what is drawn fill it.
+
+    What began before all records, as statuses tell of old containers, widens it not.
+    """
+    items = [item for section in sections for row in section.rows for item in row.items]
+    times = [item.start_ns for item in items]
+    times += [item.end_ns for item in items if item.end_ns is not None]
+    start_ns = begin_ns or min(times, default=0)
+    end_ns = max([last_ns, *times])
     if scope.from_ns is not None:
         start_ns = max(start_ns, scope.from_ns)
     if scope.to_ns is not None:

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from kubeledger.timeline.blocks import Block
 from kubeledger.timeline.drawing import Drawing
+from kubeledger.timeline.payload import node_payload
 
 __all__ = ["page_text", "payload_of", "script_text", "write_page"]
 
@@ -49,7 +50,7 @@ _BLOCKS = "<!-- records -->"
 
 def payload_of(drawings: Sequence[Drawing]) -> dict[str, Any]:
     """What the page draws."""
-    return {"format": _FORMAT, "nodes": [drawing.payload() for drawing in drawings]}
+    return {"format": _FORMAT, "nodes": [node_payload(drawing) for drawing in drawings]}
 
 
 def script_text(*, live: bool = False) -> str:

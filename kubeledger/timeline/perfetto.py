@@ -178,7 +178,7 @@ class _Node:
         pod = lane = parent
         for row in rows:
             if row.curve is not None:
-                limits = ", ".join(limit.label for limit in row.curve.limits)
+                limits = ", ".join(dict.fromkeys(limit.label for limit in row.curve.limits))
                 self._counter(Counter(row.label, row.curve.unit, row.curve.points), parent, limits)
                 continue
             name = f"{row.label} ({row.note})" if row.note else row.label
@@ -253,7 +253,7 @@ class _Node:
         """From the preemptor's own track, when it preempted, to each victim's mark."""
         for arrow in self._drawing.arrows:
             preemptor, victim = self._marks.get(arrow.from_seq), self._marks.get(arrow.to_seq)
-            if preemptor is None or victim is None:
+            if preemptor is None or victim is None or arrow.quiet:
                 continue
             # The mark of the preemptor is its admission, which comes later.
             began = _Event(

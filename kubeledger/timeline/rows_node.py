@@ -1,35 +1,33 @@
-"""The node itself: kubelet processes, pressure, disk and memory with their thresholds, GC runs."""
+"""The node itself: kubelet processes and their log, pressure, GC runs, decisions without a row."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable
 
-from kubeledger.kube.quantity import value_of
-from kubeledger.timeline.ask import NodeView
-from kubeledger.timeline.drawing import Curve, Limit, Row, Section
+from kubeledger.completeness import log_gaps
+from kubeledger.timeline.ask import NodeView, ViewRow
+from kubeledger.timeline.curves import curve_rows
+from kubeledger.timeline.drawing import Row, Section
 
-__all__ = ["node_section"]
+__all__ = ["decisions_row", "node_section"]
 
-_POINTS_MAX = 4000
-_GIB = 1024**3
-_SIGNALS = {
-    "memory.available": "memory available",
-    "nodefs.available": "node disk available",
-    "containerfs.available": "container disk available",
+_DOWN_MIN_NS = 2_000_000_000
+_RESOURCES = {
+    "MemoryPressure": ("memory",),
+    "DiskPressure": ("ephemeral-storage", "inodes"),
+    "PIDPressure": ("pids",),
 }
-_SAME_DISK = "imagefs.available"
+_MINOR_FINDINGS = ("clock_",)
+"""They have a mark of their own."""
 
 
 def node_section(view: NodeView) -> Section:
     """Rows of the node, in the order of the page; without those that nothing tells of."""
     rows = [
         _kubelets(view),
-        _gaps(view),
+        _log(view),
         _pressure(view),
-        _image_disk(view),
-        *_signals(view),
+        *curve_rows(view),
         _gc_runs(view),
         _reclaims(view),
     ]
@@ -37,102 +35,98 @@ def node_section(view: NodeView) -> Section:
 
 
 def _kubelets(view: NodeView) -> Row:
+    """A bar for each process; hatched from the last record of one to the start of the next."""
     row = Row(label="kubelet")
     starts = view.rows(
         "kubelet_starts",
-        "pid, kubelet_version, epoch_ns(exited_ts) AS exited_ns, exit_reason, exit_message",
+        "pid, kubelet_version, restart, epoch_ns(exited_ts) AS exited_ns, exit_reason,"
+        " exit_message",
     )
+    last = view(
+        """SELECT start.seq, max(record.ts_ns) AS last_ns
+        FROM (SELECT seq, lag(seq) OVER (ORDER BY seq) AS previous FROM kubelet_starts
+            WHERE node = $node) AS start
+        JOIN events AS record ON record.node = $node AND record.seq < start.seq
+            AND record.seq > start.previous AND record.source_line IS NOT NULL
+        GROUP BY start.seq"""
+    )
+    heard_ns = {each["seq"]: each["last_ns"] for each in last}
     for index, start in enumerate(starts):
-        following = starts[index + 1]["ts_ns"] if index + 1 < len(starts) else None
-        end_ns = start["exited_ns"] or following
+        following = starts[index + 1] if index + 1 < len(starts) else None
+        end_ns = start["exited_ns"]
+        if end_ns is None and following is not None:
+            heard = heard_ns.get(following["seq"], following["ts_ns"])
+            end_ns = min(heard, following["ts_ns"])
         version = start["kubelet_version"] or "kubelet"
         pid = f" pid {start['pid']}" if start["pid"] else ""
         row.bar("kubelet", start["ts_ns"], end_ns, f"{version}{pid}", start["seq"])
-        row.mark("kubelet_start", start["ts_ns"], "started", start["seq"])
+        if following and end_ns and following["ts_ns"] - end_ns > _DOWN_MIN_NS:
+            row.bar("gap", end_ns, following["ts_ns"], "no kubelet heard of", following["seq"])
+        kind = "kubelet_restart" if start["restart"] else "kubelet_start"
+        word = "restarted" if start["restart"] else "started"
+        row.mark(kind, start["ts_ns"], f"{version}{pid} {word}", start["seq"])
         if start["exited_ns"] and start["exit_reason"] != "stopped":
             row.mark("kubelet_end", start["exited_ns"], start["exit_message"] or "", start["seq"])
     return row
 
 
-def _gaps(view: NodeView) -> Row:
+def _log(view: NodeView) -> Row:
+    """What is missing in the log: holes, lines that were lost or cut, steps of the clock."""
     row = Row(label="log")
+    if view.history is not None:
+        gaps = log_gaps(view.history)
+        for hole in gaps.holes:
+            beats = ", ".join(dict.fromkeys(gap.beat for gap in hole.beats))
+            label = f"silent: missing are {beats}"
+            row.bar("gap", hole.from_ts_ns, hole.to_ts_ns, label)
+        for lost in gaps.lost:
+            cut = f"{lost.cut:,} lines cut" if lost.cut else ""
+            gone = f"{lost.missing:,} of {lost.expected:,} beats missing" if lost.missing else ""
+            label = f"lines lost: {', '.join(each for each in (gone, cut) if each)}"
+            row.bar("gap", lost.from_ts_ns, lost.to_ts_ns, label, lost.seq)
+        for step in gaps.clock_steps:
+            back_s = (step.from_ts_ns - step.to_ts_ns) / 1e9
+            row.mark("clock_step", step.to_ts_ns, f"clock set back by {back_s:.1f} s", step.seq)
     for finding in view.rows("findings", "finding, message"):
-        if finding["finding"].startswith("clock_"):
-            row.mark("clock_step", finding["ts_ns"], finding["message"], finding["seq"])
+        if not finding["finding"].startswith(_MINOR_FINDINGS):
+            label = f"{finding['finding'].replace('_', ' ')}: {finding['message']}"
+            row.mark("finding", finding["ts_ns"], label, finding["seq"])
     return row
 
 
 def _pressure(view: NodeView) -> Row:
+    """Conditions as long as they are reported, with the signals that went short meanwhile."""
     row = Row(label="pressure")
     changes = view.rows("pressure_conditions", "conditions")
+    reclaims = view.rows("reclaims", "signal, resource")
     for index, change in enumerate(changes):
         end_ns = changes[index + 1]["ts_ns"] if index + 1 < len(changes) else None
         if change["conditions"]:
-            row.bar(
-                "pressure", change["ts_ns"], end_ns, ", ".join(change["conditions"]), change["seq"]
-            )
+            signals = _signals(reclaims, change["conditions"], change["ts_ns"], end_ns)
+            told = f" ({', '.join(signals)})" if signals else ""
+            label = ", ".join(each.removesuffix("Pressure") for each in change["conditions"])
+            row.bar("pressure", change["ts_ns"], end_ns, f"{label}{told}", change["seq"])
     return row
 
 
-def _image_disk(view: NodeView) -> Row:
-    points = [
-        (row["ts_ns"], round(100 * (1 - row["available"] / row["capacity"]), 2))
-        for row in view.rows(
-            "eviction_signals", "available, capacity", f"signal = '{_SAME_DISK}' AND capacity > 0"
+_BEFORE_NS = 1_000_000_000
+"""The manager reclaims in the round in which it reports the condition, a moment before or after."""
+
+
+def _signals(
+    reclaims: Iterable[ViewRow], conditions: Iterable[str], start_ns: int, end_ns: int | None
+) -> list[str]:
+    resources = [name for each in conditions for name in _RESOURCES.get(each, ())]
+    return list(
+        dict.fromkeys(
+            each["signal"]
+            for each in reclaims
+            if each["signal"]
+            and each["resource"] in resources
+            and each["ts_ns"] >= start_ns - _BEFORE_NS
+            and (end_ns is None or each["ts_ns"] < end_ns)
         )
-    ]
-    limits = [
-        Limit(label=f"{word} {value} %", value=float(value))
-        for word, setting in (
-            ("high", "imageGCHighThresholdPercent"),
-            ("low", "imageGCLowThresholdPercent"),
-        )
-        for value in _setting(view, setting)
-        if re.fullmatch(r"\d+", value)
-    ]
-    return Row(label="image disk used %", shape="curve", curve=_curve("%", points, limits))
-
-
-def _signals(view: NodeView) -> Iterable[Row]:
-    hard = [json.loads(value) for value in _setting(view, "evictionHard")]
-    for signal, label in _SIGNALS.items():
-        samples = view.rows(
-            "eviction_signals", "available, capacity", f"signal = '{signal}' AND capacity > 0"
-        )
-        capacity = samples[-1]["capacity"] if samples else 0
-        texts = list(dict.fromkeys(str(each[signal]) for each in hard if signal in each))
-        limits = [
-            Limit(label=f"evicts below {text}", value=_gib(text, capacity))
-            for text in texts
-            if samples
-        ]
-        points = [(row["ts_ns"], round(row["available"] / _GIB, 3)) for row in samples]
-        yield Row(label=label, shape="curve", curve=_curve("GiB", points, limits))
-
-
-def _gib(text: str, capacity: int) -> float:
-    if text.endswith("%"):
-        return round(capacity * float(text[:-1]) / 100 / _GIB, 3)
-    return round(value_of(text) / _GIB, 3)
-
-
-def _setting(view: NodeView, name: str) -> list[str]:
-    """Values that the kubelet's processes had, each once."""
-    rows = view.rows("settings", "value", f"setting = '{name}'")
-    return list(dict.fromkeys(row["value"] for row in rows if row["value"] is not None))
-
-
-def _curve(unit: str, points: list[tuple[int, float]], limits: list[Limit]) -> Curve | None:
-    """Without the points between two of the same value, and thinned where there are too many."""
-    if not points:
-        return None
-    kept = [
-        point
-        for index, point in enumerate(points)
-        if index in (0, len(points) - 1) or point[1] != points[index - 1][1]
-    ]
-    step = -(-len(kept) // _POINTS_MAX)
-    return Curve(unit=unit, points=kept[::step], limits=limits)
+    )
 
 
 def _gc_runs(view: NodeView) -> Row:
@@ -147,8 +141,33 @@ def _gc_runs(view: NodeView) -> Row:
 
 def _reclaims(view: NodeView) -> Row:
     row = Row(label="eviction manager")
-    for each in view.rows("reclaims", "resource, kind, outcome"):
-        words = (each["resource"], each["kind"], each["outcome"])
-        label = " ".join(word for word in words if word)
-        row.mark("reclaim", each["ts_ns"], label.replace("_", " "), each["seq"])
+    for each in view.rows("reclaims", "resource, signal, kind, outcome"):
+        words = (each["kind"], each["signal"] or each["resource"], each["outcome"])
+        label = " · ".join(word for word in words if word).replace("_", " ")
+        kind = "reclaim_evicts" if each["outcome"] == "evicting" else "reclaim"
+        row.mark(kind, each["ts_ns"], label, each["seq"])
+    return row
+
+
+def decisions_row(view: NodeView, drawn: set[int]) -> Row:
+    """Decisions that are no match and have no mark elsewhere, and those that did not come.
+
+    Args:
+        view: the node's views.
+        drawn: records that have an item on another row.
+    """
+    row = Row(label="other decisions")
+    for each in view(
+        """SELECT verdicts.seq, decision_seq, verdicts.kind, subject, verdict,
+            epoch_ns(verdicts.ts) AS ts_ns, namespace, pod
+        FROM verdicts JOIN events USING (node, seq)
+        WHERE node = $node AND verdict <> 'match' ORDER BY verdicts.ts, verdicts.seq"""
+    ):
+        if not view.scope.names(each["namespace"], each["pod"]):
+            continue
+        if each["decision_seq"] is None:
+            label = f"did not come: {each['kind']}, {each['subject']}"
+            row.mark("not_taken", each["ts_ns"], label, each["seq"], each["verdict"])
+        elif each["seq"] not in drawn:
+            row.mark("decision", each["ts_ns"], f"{each['kind']}, {each['subject']}", each["seq"])
     return row

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Arrow, Row, Section
+from kubeledger.timeline.lives import add_lives
+from kubeledger.timeline.ticks import add_ticks
 
 __all__ = ["pod_sections"]
 
@@ -29,7 +32,7 @@ _WEIGHTS = {
     "died": 3,
     "threshold": 2,
 }
-_TICKS = {"success": "tick_success", "failure": "tick_failure"}
+_UID_SHOWN = 8
 
 
 class _Container(msgspec.Struct):
@@ -41,13 +44,26 @@ class _Container(msgspec.Struct):
 
 
 class _Pod(msgspec.Struct):
-    """A pod, by UID: its own marks, and its containers by name."""
+    """A pod, by UID: its own marks, and its containers by name.
+
+    Attributes:
+        ended_ns: when it began to end, or was gone.
+        gone_ns: when lists of pods held it no longer.
+        admitted_ns, admitted_seq: first admission.
+        preempts: who had to go for it.
+        order: container -> its place in the spec, and whether it is an init container.
+    """
 
     label: str
+    uid: str | None
     own: Row
     ended_ns: int | None = None
-    preempts: bool = False
+    gone_ns: int | None = None
+    admitted_ns: int | None = None
+    admitted_seq: int = 0
+    preempts: list[str] = msgspec.field(default_factory=list)
     containers: dict[str, _Container] = msgspec.field(default_factory=dict)
+    order: dict[str, tuple[int, str]] = msgspec.field(default_factory=dict)
 
     def container(self, name: str) -> _Container:
         """Its container of this name."""
@@ -56,16 +72,12 @@ class _Pod(msgspec.Struct):
             self.containers[name] = _Container(Row(label=label), Row(label=label, shape="ticks"))
         return self.containers[name]
 
-    def ends(self, ts_ns: int) -> None:
-        """Nothing of it goes on after this."""
-        self.ended_ns = ts_ns if self.ended_ns is None else min(self.ended_ns, ts_ns)
-
     def weight(self, verdicts: Mapping[int, str]) -> tuple[int, int]:
         """How bad it is: the worst thing that happened or that it did, and how many such things."""
         items = [item for row in self.lanes() for item in row.items]
         weights = [_WEIGHTS.get(item.kind, 0) for item in items]
         weights += [7 for item in items if verdicts.get(item.seq) == "impossible"]
-        return max([*weights, int(self.preempts)]), sum(weight > 0 for weight in weights)
+        return max([*weights, int(bool(self.preempts))]), sum(weight > 0 for weight in weights)
 
     def has_items(self) -> bool:
         """Whether there is anything to draw."""
@@ -79,18 +91,48 @@ class _Pod(msgspec.Struct):
         """The rows on which something can go wrong."""
         return [self.own, *(container.lane for container in self.containers.values())]
 
-    def rows(self, *, apart: bool) -> list[Row]:
-        """One row for a pod of one container unless they are apart, else one for each."""
-        parts = list(self.containers.values())
-        if len(parts) == 1 and not apart:
-            only = parts[0]
+    def note(self, named: Mapping[str, int]) -> str:
+        """What tells it from other pods of its name, of which ``named`` counts how many."""
+        return f"uid {self.uid[:_UID_SHOWN]}" if self.uid and named[self.label] > 1 else ""
+
+    def add_admission(self) -> None:
+        """From the admission until it runs, as an outline; of several containers until its end."""
+        if self.admitted_ns is None:
+            return
+        starts = [
+            part.first_start_ns
+            for part in self.containers.values()
+            if part.first_start_ns is not None
+        ]
+        if len(self.containers) > 1:
+            self.own.bar("pod", self.admitted_ns, self.ended_ns, "", self.admitted_seq)
+            return
+        end_ns = min((ns for ns in starts if ns >= self.admitted_ns), default=None)
+        if end_ns is not None or not starts:
+            self.own.bar(
+                "admitted", self.admitted_ns, end_ns or self.ended_ns, "", self.admitted_seq
+            )
+
+    def rows(self, note: str, *, apart: bool) -> list[Row]:
+        """One row for a pod of one container unless they are apart, else one for each.
+
+        Args:
+            note: what tells it from other pods of its name.
+            apart: a pod and its only container have a row each.
+        """
+        names = sorted(self.containers, key=lambda name: self.order.get(name, (99, "")))
+        self.own.note = note
+        if len(names) == 1 and not apart:
+            only = self.containers[names[0]]
             only.lane.items += self.own.items
+            only.lane.note = note
             return [only.lane, *_with_ticks(only)]
         rows = [self.own]
-        for container in parts:
+        for name in names:
+            container = self.containers[name]
             container.lane.depth = 1
-            container.lane.label = container.lane.label.rpartition("/")[2]
-            container.ticks.label = container.lane.label
+            container.lane.label = container.ticks.label = name
+            container.lane.note = self.order.get(name, (0, ""))[1]
             rows += [container.lane, *_with_ticks(container)]
         return rows
 
@@ -110,178 +152,180 @@ class _Pods:
         name = "/".join(part for part in (row["namespace"], row["pod"]) if part)
         key = row["pod_uid"] or name
         if key not in self.by_key:
-            self.by_key[key] = _Pod(name or key, Row(label=name or key))
+            self.by_key[key] = _Pod(name or key, row["pod_uid"], Row(label=name or key))
         pod = self.by_key[key]
         if name and pod.label == key != name:
             pod.label = pod.own.label = name
         return pod
 
+    def container(self, row: ViewRow) -> _Container:
+        """The container that a row is about."""
+        return self.of(row).container(row["container"])
+
     def lane(self, row: ViewRow) -> Row:
         """The container's row, or the pod's where no container is named."""
-        pod = self.of(row)
-        return pod.container(row["container"]).lane if row["container"] else pod.own
+        return self.container(row).lane if row["container"] else self.of(row).own
 
 
 def pod_sections(
-    view: NodeView, verdicts: Mapping[int, str], *, apart: bool = False
+    view: NodeView, verdicts: Mapping[int, str], begin_ns: int, *, apart: bool = False
 ) -> tuple[list[Section], list[Arrow]]:
     """Pods with problems, worst first, and the others, folded.
 
     Args:
         view: the node's views.
         verdicts: seq -> verdict, of decisions that are no match.
+        begin_ns: when the node's records begin.
         apart: a pod and its only container have a row each.
 
     Returns:
-        The sections, and arrows from preemptors to their victims.
+        The sections; and arrows from preemptors and the eviction manager to their victims.
     """
     pods = _Pods()
     _pod_ends(view, pods)
-    _lives(view, pods)
-    _ends(view, pods)
-    _probes(view, pods)
-    arrows = _admissions(view, pods)
+    _orders(view, pods)
+    _admissions(view, pods)
+    for row, bars in add_lives(view, begin_ns):
+        container = pods.container(row)
+        container.first_start_ns = bars.first_start_ns
+        container.lane.items += bars.items(pods.of(row).ended_ns)
+    arrows = [*_ends(view, pods), *_preemptions(view, pods)]
+    for row, item in add_ticks(view):
+        pods.container(row).ticks.items.append(item)
+    _transitions(view, pods)
+    for pod in pods.by_key.values():
+        pod.add_admission()
     weighed = [(pod.weight(verdicts), pod) for pod in pods.by_key.values()]
     bad = [(weight, pod) for weight, pod in weighed if weight[0]]
     bad.sort(key=lambda each: (-each[0][0], -each[0][1], each[1].begins_ns(), each[1].label))
     others = [pod for weight, pod in weighed if not weight[0] and pod.has_items()]
     others.sort(key=lambda pod: (pod.begins_ns(), pod.label))
+    named = Counter(pod.label for pod in pods.by_key.values() if pod.has_items())
+
+    def rows(chosen: Iterable[_Pod]) -> list[Row]:
+        return [row for pod in chosen for row in pod.rows(pod.note(named), apart=apart)]
+
     return [
         Section(
             id="problems",
             title=f"Pods with problems ({len(bad)})",
-            rows=[row for _, pod in bad for row in pod.rows(apart=apart)],
+            rows=rows(_beside_victims([pod for _, pod in bad])),
         ),
-        Section(
-            id="pods",
-            title=f"Other pods ({len(others)})",
-            rows=[row for pod in others for row in pod.rows(apart=apart)],
-            folded=True,
-        ),
+        Section(id="pods", title=f"Other pods ({len(others)})", rows=rows(others), folded=True),
     ], arrows
 
 
-_PLACE = "namespace, pod, pod_uid, container"
+def _beside_victims(pods: list[_Pod]) -> list[_Pod]:
+    """A preemptor right behind its victims, which stand together: its arrows stay short."""
+    by_uid = {pod.uid: pod for pod in pods}
+    preemptors = [pod for pod in pods if pod.preempts]
+    groups: dict[str | None, list[_Pod]] = {}
+    taken: set[str | None] = {pod.uid for pod in preemptors}
+    for preemptor in preemptors:
+        victims = [
+            by_uid[uid]
+            for uid in dict.fromkeys(preemptor.preempts)
+            if uid in by_uid and uid not in taken
+        ]
+        taken.update(pod.uid for pod in victims)
+        for each in (*victims, preemptor):
+            groups[each.uid] = [*victims, preemptor]
+    ordered: dict[int, _Pod] = {}
+    for pod in pods:
+        for each in groups.get(pod.uid, [pod]) if pod.uid else [pod]:
+            ordered.setdefault(id(each), each)
+    return list(ordered.values())
 
 
-def _lives(view: NodeView, pods: _Pods) -> None:
-    """A bar for each container ID with its restart number, back-off between two of them."""
-    counts = {
-        row["container_id"]: row["restart_count"]
-        for row in view.rows("container_restarts", "container_id, restart_count")
-    }
-    back_offs: dict[tuple[str | None, str | None], list[ViewRow]] = defaultdict(list)
-    for row in view.rows("restart_backoffs", f"{_PLACE}, back_off_s"):
-        back_offs[row["pod_uid"], row["container"]].append(row)
-    states: dict[tuple[str | None, str | None], list[ViewRow]] = defaultdict(list)
-    for row in view.rows(
-        "container_states",
-        f"{_PLACE}, container_id, state, exit_code, cause_seq",
-        "NOT coalesce(sandbox, false) AND container IS NOT NULL",
-    ):
-        states[row["pod_uid"], row["container"]].append(row)
-    for key, rows in states.items():
-        container = pods.of(rows[0]).container(rows[0]["container"])
-        starts = [row["ts_ns"] for row in rows if row["state"] == "started"]
-        container.first_start_ns = min(starts, default=None)
-        _bars(container.lane, rows, counts)
-        _back_off_bars(container.lane, back_offs[key], starts, pods.of(rows[0]).ended_ns)
-
-
-def _bars(lane: Row, rows: list[ViewRow], counts: Mapping[str | None, int | None]) -> None:
-    died = {row["container_id"]: row for row in reversed(rows) if row["state"] == "died"}
-    for row in rows:
-        if row["state"] == "started":
-            end = died.get(row["container_id"])
-            count = counts.get(row["container_id"])
-            label = f"#{count}" if count else ""
-            lane.bar("running", row["ts_ns"], end["ts_ns"] if end else None, label, row["seq"])
-        elif row["exit_code"] and row["cause_seq"] is None:
-            lane.mark("died", row["ts_ns"], f"exit code {row['exit_code']}", row["seq"])
-        elif row["exit_code"] == 0:
-            lane.mark("completed", row["ts_ns"], "exit code 0", row["seq"])
-
-
-def _back_off_bars(
-    lane: Row, rows: list[ViewRow], starts: list[int], pod_ended_ns: int | None
-) -> None:
-    """From the first refusal to restart until the container's next start, or its pod's end."""
-    drawn_until_ns: int | None = 0
-    for row in rows:
-        if drawn_until_ns is None or row["ts_ns"] < drawn_until_ns:
-            continue
-        drawn_until_ns = min((ns for ns in starts if ns > row["ts_ns"]), default=pod_ended_ns)
-        lane.bar(
-            "backoff", row["ts_ns"], drawn_until_ns, f"back-off {row['back_off_s']} s", row["seq"]
-        )
+_POD = "namespace, pod, pod_uid"
+_PLACE = f"{_POD}, container"
 
 
 def _pod_ends(view: NodeView, pods: _Pods) -> None:
     for row in view(
-        """SELECT namespace, pod, pod_uid, min(ts_ns) AS ts_ns FROM (
-            SELECT namespace, pod, pod_uid, ts_ns FROM events WHERE node = $node
+        f"""SELECT {_POD}, min(ts_ns) AS ended_ns, min(ts_ns) FILTER (gone) AS gone_ns FROM (
+            SELECT {_POD}, ts_ns, false AS gone FROM events WHERE node = $node
                 AND kind IN ('lifecycle.PodTerminating', 'lifecycle.PodTerminated')
             UNION ALL
-            SELECT namespace, pod, pod_uid, epoch_ns(ts) FROM pods WHERE node = $node AND gone
-        ) WHERE pod_uid IS NOT NULL GROUP BY ALL ORDER BY ts_ns"""
+            SELECT {_POD}, epoch_ns(ts), gone FROM pods WHERE node = $node AND gone
+        ) WHERE pod_uid IS NOT NULL GROUP BY ALL ORDER BY ended_ns, pod_uid"""
     ):
-        pods.of(row).ends(row["ts_ns"])
+        pod = pods.of(row)
+        pod.ended_ns, pod.gone_ns = row["ended_ns"], row["gone_ns"]
 
 
-def _ends(view: NodeView, pods: _Pods) -> None:
+def _orders(view: NodeView, pods: _Pods) -> None:
+    """The places of containers in their pod's spec: init containers and sidecars first."""
+    for row in view(
+        f"""SELECT {_POD}, any_value(spec -> 'initContainers') AS init,
+            any_value(json_extract_string(spec, '$.containers[*].name')) AS names
+        FROM pods WHERE node = $node AND spec IS NOT NULL GROUP BY ALL ORDER BY pod_uid"""
+    ):
+        init = json.loads(row["init"]) if row["init"] else None
+        order = pods.of(row).order
+        for each in init or ():
+            sidecar = each.get("restartPolicy") == "Always"
+            order[each["name"]] = (len(order), "sidecar" if sidecar else "init")
+        for name in row["names"] or ():
+            order[name] = (len(order), "")
+
+
+def _ends(view: NodeView, pods: _Pods) -> list[Arrow]:
+    """Kills, OOM kills and evictions; with arrows from the attempt to reclaim to the evicted."""
     for row in view.rows("container_kills", f"{_PLACE}, reason, message"):
-        kind = _KILLS.get(row["reason"] or "", "completed")
+        kind = _KILLS.get(row["reason"] or "", "stopped")
         reason = (row["reason"] or "killed").replace("_", " ")
         pods.lane(row).mark(kind, row["ts_ns"], reason, row["seq"])
     for row in view.rows("oom_kills", f"{_PLACE}, process, reason", "pod_uid IS NOT NULL"):
         label = f"{row['process'] or 'a process'}, {row['reason'] or 'out of memory'}"
         pods.lane(row).mark("oom", row["ts_ns"], label.replace("_", " "), row["seq"])
-    for row in view.rows("evictions", "namespace, pod, pod_uid, signal, kind", "evicted"):
-        label = f"{row['signal'] or ''} {row['kind'] or ''}".strip().replace("_", " ")
+    arrows = []
+    for row in view.rows("evictions", f"{_POD}, signal, kind, evicted, cause_seq"):
+        words = [row["kind"] or "", "threshold of" if row["signal"] else "", row["signal"] or ""]
+        failed = " (the kill failed)" if row["evicted"] is False else ""
+        label = " ".join(word for word in words if word).replace("_", " ") + failed
         pods.of(row).own.mark("evicted", row["ts_ns"], label, row["seq"])
+        if row["cause_seq"] is not None:
+            arrows.append(Arrow(from_seq=row["cause_seq"], to_seq=row["seq"], quiet=True))
+    return arrows
 
 
-def _probes(view: NodeView, pods: _Pods) -> None:
-    for row in view.rows("probe_ticks", f"{_PLACE}, probe_type, result"):
-        if row["container"]:
-            ticks = pods.of(row).container(row["container"]).ticks
-            kind = _TICKS.get(row["result"], "tick_other")
-            ticks.mark(kind, row["ts_ns"], row["probe_type"], row["seq"])
+def _transitions(view: NodeView, pods: _Pods) -> None:
     for row in view.rows("probe_transitions", f"{_PLACE}, probe_type, from_result, to_result"):
-        if row["container"] and row["from_result"] == "success":
-            pods.lane(row).mark(
-                "threshold", row["ts_ns"], f"{row['probe_type']} failed", row["seq"]
-            )
+        if row["container"] and row["to_result"] == "failure" and row["from_result"] == "success":
+            label = f"{row['probe_type']} failed"
+            pods.lane(row).mark("threshold", row["ts_ns"], label, row["seq"])
 
 
-def _admissions(view: NodeView, pods: _Pods) -> list[Arrow]:
-    """Outlines until the first start, refusals, and who was preempted for whom."""
-    admitted: dict[str | None, int] = {}
-    for row in view.rows("admissions", "namespace, pod, pod_uid, admitted, reason, message"):
+def _admissions(view: NodeView, pods: _Pods) -> None:
+    """First admissions, and refusals until the pod is gone."""
+    for row in view.rows("admissions", f"{_POD}, admitted, reason"):
         pod = pods.of(row)
         if row["admitted"]:
-            starts = [
-                part.first_start_ns
-                for part in pod.containers.values()
-                if part.first_start_ns is not None
-            ]
-            end_ns = min((ns for ns in starts if ns >= row["ts_ns"]), default=None)
-            if row["pod_uid"] not in admitted and (end_ns is not None or not starts):
-                pod.own.bar("admitted", row["ts_ns"], end_ns or pod.ended_ns, "", row["seq"])
-            admitted.setdefault(row["pod_uid"], row["seq"])
-            pod.own.mark("started", row["ts_ns"], "admitted", row["seq"])
+            if pod.admitted_ns is None:
+                pod.admitted_ns, pod.admitted_seq = row["ts_ns"], row["seq"]
+            pod.own.mark("admission", row["ts_ns"], "admitted", row["seq"])
         else:
-            pod.own.bar("rejected", row["ts_ns"], pod.ended_ns, "", row["seq"])
+            pod.own.bar("rejected", row["ts_ns"], pod.gone_ns, "", row["seq"])
             pod.own.mark("refused", row["ts_ns"], row["reason"] or "", row["seq"])
+
+
+def _preemptions(view: NodeView, pods: _Pods) -> list[Arrow]:
+    """Who was preempted for whom."""
     arrows = []
-    columns = (
-        "preemptor_uid, victim_namespace AS namespace, victim_pod AS pod, victim_uid AS pod_uid"
-    )
-    names = "preemptor_namespace, preemptor_pod"
-    for row in view.rows("preemptions", f"{columns}, {names}"):
-        preemptor = f"{row['preemptor_namespace']}/{row['preemptor_pod']}"
-        pods.of(row).own.mark("preempted", row["ts_ns"], f"for {preemptor}", row["seq"])
-        if row["preemptor_uid"] in admitted:
-            pods.by_key[row["preemptor_uid"]].preempts = True
-            arrows.append(Arrow(from_seq=admitted[row["preemptor_uid"]], to_seq=row["seq"]))
+    victim = "victim_namespace AS namespace, victim_pod AS pod, victim_uid AS pod_uid"
+    preemptor = "preemptor_namespace, preemptor_pod, preemptor_uid"
+    for row in view.rows("preemptions", f"{victim}, {preemptor}"):
+        names = (row["namespace"], row["pod"]), (row["preemptor_namespace"], row["preemptor_pod"])
+        if not any(view.scope.names(*each) for each in names):
+            continue
+        victim_pod = pods.of(row)
+        by = "/".join(part for part in (row["preemptor_namespace"], row["preemptor_pod"]) if part)
+        label = f"for {by or 'an unknown pod'}"
+        victim_pod.own.mark("preempted", row["ts_ns"], label, row["seq"])
+        preempting = pods.by_key.get(row["preemptor_uid"] or by)
+        if preempting is not None:
+            preempting.preempts.append(victim_pod.uid or victim_pod.label)
+            if preempting.admitted_seq:
+                arrows.append(Arrow(from_seq=preempting.admitted_seq, to_seq=row["seq"]))
     return arrows

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from kubeledger.headlines import bytes_text
 from kubeledger.kube.cpuset import cpus_of
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Row, Section
@@ -56,7 +57,7 @@ def _device(resource: str, device: str, holds: list[ViewRow]) -> Row:
         label = f"{hold['pod'] or hold['pod_uid']}/{' → '.join(hold['containers'])}"
         row.bar(kind, hold["ts_ns"], ended_ns if held_on else end_ns, label, hold["seq"])
         if held_on:
-            row.bar("held_ended", ended_ns, end_ns, "pod ended, still held", hold["seq"])
+            row.bar("held_ended", ended_ns, end_ns, "pod ended, still held")
     return row
 
 
@@ -103,7 +104,7 @@ def _cgroups(view: NodeView) -> tuple[int, list[Row]]:
         for index, (_, new, text) in enumerate(steps):
             end_ns = steps[index + 1][1]["ts_ns"] if index + 1 < len(steps) else None
             lane.bar("values", new["ts_ns"], end_ns, text, new["seq"])
-            lane.mark("started", new["ts_ns"], text, new["seq"])
+            lane.mark("changed", new["ts_ns"], text, new["seq"])
         lanes.append(lane)
     return len(updates), lanes
 
@@ -125,26 +126,34 @@ def _amount(name: str, value: int | None) -> str:
 
 
 def _images(view: NodeView) -> list[Row]:
-    """Images that were listed or deleted: present from the first list until a deletion."""
+    """Images that were listed or deleted: there from each first listing until a deletion.
+
+    An image that is listed again after its deletion came back, or the deletion failed.
+    """
     lanes: dict[str, Row] = {}
-    present: dict[str, int | None] = {}
+    listed: dict[str, list[int]] = {}
     for row in view(
-        """SELECT image_id, min(epoch_ns(ts)) AS first_ns, max(size_bytes) AS size_bytes
-        FROM images_detected WHERE node = $node GROUP BY image_id ORDER BY size_bytes DESC"""
+        """SELECT image_id, list(DISTINCT epoch_ns(ts) ORDER BY epoch_ns(ts)) AS passes,
+            max(size_bytes) AS size_bytes
+        FROM images_detected WHERE node = $node GROUP BY image_id
+        ORDER BY size_bytes DESC, image_id"""
     ):
-        present[row["image_id"]] = row["first_ns"]
+        listed[row["image_id"]] = row["passes"]
         lanes[row["image_id"]] = _image(row["image_id"], row["size_bytes"])
     deletions: dict[str, list[ViewRow]] = defaultdict(list)
     for row in view.rows("image_gc_deletions", "image_id, size_bytes, cause"):
         deletions[row["image_id"]].append(row)
         lanes.setdefault(row["image_id"], _image(row["image_id"], row["size_bytes"]))
     for image_id, lane in lanes.items():
-        began_ns = present.get(image_id)
+        passes = listed.get(image_id, [])
+        gone_ns = 0
         for row in deletions[image_id]:
-            if began_ns is not None and began_ns <= row["ts_ns"]:
+            began_ns = next((ns for ns in passes if gone_ns < ns <= row["ts_ns"]), None)
+            if began_ns is not None:
                 lane.bar("image", began_ns, row["ts_ns"])
             lane.mark("deleted", row["ts_ns"], "del", row["seq"])
-            began_ns = None
+            gone_ns = row["ts_ns"]
+        began_ns = next((ns for ns in passes if ns > gone_ns), None)
         if began_ns is not None:
             lane.bar("image", began_ns, None)
     return list(lanes.values())
@@ -152,4 +161,4 @@ def _images(view: NodeView) -> list[Row]:
 
 def _image(image_id: str, size_bytes: int | None) -> Row:
     name = image_id.removeprefix("sha256:")[:12]
-    return Row(label=name, note="" if size_bytes is None else f"{size_bytes / 1e6:.1f} MB")
+    return Row(label=name, note="" if size_bytes is None else bytes_text(size_bytes))

@@ -1,9 +1,13 @@
 // Rows, items, curves and arrows on a surface. What is drawn follows from drawing, view and layout alone.
 
-const GUTTER = 260;
-const HEIGHTS = { section: 20, lane: 20, ticks: 11, curve: 44 };
+let GUTTER = 260;
+const HEIGHTS = { section: 20, lane: 20, ticks: 11, curve: 38 };
 const DENSE_PX = 9;
+const DENSE_VERDICTS_PX = 18;
 const BAR = 13;
+
+/** Room for the names of rows: less where the window is narrow. */
+function fitGutter(width) { GUTTER = width < 760 ? 170 : 260; }
 
 /** The rows that are shown, each with its place from the top; folded sections keep their heading. */
 function layOut(drawing, folded) {
@@ -84,31 +88,61 @@ class Painter {
   lane(line, y) {
     const middle = y + line.height / 2;
     const marks = [];
+    const bars = [];
     let painted = -1;
     this.drawing.inWindow(line.row, this.view.from, this.view.to, (i) => {
       const kind = this.drawing.kindOf(i);
-      if (kind.glyph) marks.push(i);
-      else if (kind.bar) painted = this.bar(i, kind, middle, painted);
+      if (kind.glyph) {
+        if (this.drawing.isSeen(i)) marks.push(i);
+      } else if (kind.bar) {
+        const [from, to] = this.extent(i);
+        if (to <= painted && !this.drawing.verdict[i]) return;
+        painted = Math.max(painted, to);
+        bars.push({ i, kind, from, to });
+        this.bar(i, kind, middle, from, to);
+      }
     });
-    this.marks(marks, middle);
+    const taken = this.marks(marks, middle);
+    bars.forEach((bar, b) => this.barLabel(bar, middle, taken, bars[b + 1]));
+    for (const { i, from } of bars) if (this.drawing.verdict[i]) this.verdict(this.drawing.verdict[i], from, middle);
   }
 
-  bar(i, kind, middle, painted) {
-    const { surface, drawing } = this;
-    const from = Math.max(this.x(drawing.start[i]), GUTTER - 2);
-    const to = Math.min(this.x(drawing.end[i]), surface.width + 2);
-    const width = Math.max(to - from, 1);
-    if (from + width <= painted && !drawing.verdict[i]) return painted;
+  extent(i) {
+    const from = Math.max(this.x(this.drawing.start[i]), GUTTER - 2);
+    return [from, Math.max(Math.min(this.x(this.drawing.end[i]), this.surface.width + 2), from + 1)];
+  }
+
+  /** A bar; without a left edge, and pointed, when it began before the drawing. */
+  bar(i, kind, middle, from, to) {
+    const { surface } = this;
     const top = middle - BAR / 2;
-    this.shape(kind.bar, from, top, width);
-    if (width > 22) {
-      const label = fitted(visible(drawing.labelOf(i)), width - 7);
-      if (label && (kind.bar === "hatched")) surface.rect(from + 2, top + 1, textWidth(label) + 4, BAR - 2, "paper");
-      surface.text(label, from + 4, middle, kind.bar === "rejected" ? "bad" : "text");
+    this.shape(kind.bar, from, top, to - from);
+    if (kind.bar !== "running") return;
+    if (this.drawing.start[i] < 0) surface.area([[from - 1, top - 1], [from + 5, top - 1], [from - 1, middle], [from + 5, top + BAR + 1], [from - 1, top + BAR + 1]], "paper");
+    else if (from > GUTTER) surface.rect(from, top, 1.5, BAR, "edge");
+  }
+
+  /** The bar's text in the first room that no mark takes, or in the widest. */
+  barLabel({ i, kind, from, to }, middle, taken, next) {
+    const { surface, drawing } = this;
+    const text = visible(drawing.labelOf(i));
+    const end = next && next.from > from ? Math.min(to, next.from) : to;
+    if (!text || end - from < 20) return;
+    const width = textWidth(text) + 4;
+    let best = null;
+    let at = from + 3;
+    for (const [left, right] of [...taken, [end - 2, Infinity]]) {
+      if (right < at) continue;
+      const room = Math.min(left, end - 2) - at;
+      if (room >= width) { best = { at, room }; break; }
+      if (!best || room > best.room) best = { at, room };
+      at = Math.max(at, right);
+      if (at >= end) break;
     }
-    if (kind.bar === "running" && from > GUTTER) surface.rect(from, top, 1.5, BAR, "edge");
-    if (drawing.verdict[i]) this.verdict(drawing.verdict[i], from, middle);
-    return from + width;
+    const label = best && best.room >= 18 ? fitted(text, best.room - 3) : "";
+    if (!label || (label.length < 4 && label !== text)) return;
+    if (kind.bar === "hatched") surface.rect(best.at - 1, middle - BAR / 2 + 1, textWidth(label) + 4, BAR - 2, "paper");
+    surface.text(label, best.at + 1, middle, kind.bar === "rejected" ? "bad" : "text");
   }
 
   shape(bar, x, y, width) {
@@ -120,8 +154,6 @@ class Painter {
       surface.rect(x, y, width, BAR, "paper");
       surface.hatch(x, y, width, BAR, "edgeQuiet");
       surface.frame(x, y, width, BAR, "edgeQuiet");
-    } else if (bar === "dotted") {
-      surface.line([[x, y + BAR / 2], [x + width, y + BAR / 2]], "edgeQuiet", 1, [1, 3]);
     } else {
       surface.rect(x, y, width, BAR, `bar_${bar}`);
     }
@@ -129,50 +161,68 @@ class Painter {
 
   /** Marks one by one where there is room; of a few at one place the most telling one, of a crowd a strip that counts. */
   marks(marks, middle) {
+    const { drawing } = this;
+    const taken = [];
     let group = [];
-    const flush = () => {
-      if (group.length) this.group(group, middle);
-      group = [];
-    };
     let previous = -Infinity;
+    const flush = () => { if (group.length) taken.push(this.group(group, middle)); };
     for (const i of marks) {
-      const x = this.x(this.drawing.start[i]);
-      if (x - previous >= DENSE_PX) flush();
+      const x = this.x(drawing.start[i]);
+      const near = drawing.verdict[i] && group.some((j) => drawing.verdict[j]) ? DENSE_VERDICTS_PX : DENSE_PX;
+      if (x - previous >= near) {
+        flush();
+        group = [];
+      }
       group.push(i);
       previous = x;
     }
     flush();
+    for (const [, right, label] of taken) if (label) this.markLabel(label, right, middle, taken);
+    return taken;
   }
 
+  /** Draws a group and gives the room that it takes: left, right, and the mark whose label may follow. */
   group(group, middle) {
     const { drawing } = this;
     const [from, to] = [this.x(drawing.start[group[0]]), this.x(drawing.start[group[group.length - 1]])];
-    if (group.length > 2 && to - from > 1.5 * DENSE_PX) {
-      this.strip(group, middle, from - 3, to + 3);
-      return;
-    }
-    const weight = (i) => (drawing.kindOf(i).weight || 0) + (drawing.isProblem(i) ? 1 : 0);
+    if (group.length > 2 && to - from > 1.5 * DENSE_PX) return this.strip(group, middle, from - 3, to + 3);
+    const weight = (i) => (drawing.kindOf(i).weight || 0) + (drawing.isProblem(i) ? 1 : 0) + (drawing.verdict[i] ? 0.5 : 0);
     const heaviest = Math.max(...group.map(weight));
-    for (const i of group) if (weight(i) === heaviest || group.length === 2) this.glyph(i, this.x(drawing.start[i]), middle);
+    let label = null;
+    for (const i of group) {
+      if (weight(i) !== heaviest && group.length !== 2) continue;
+      this.glyph(i, this.x(drawing.start[i]), middle);
+      if (["stop", "barred"].includes(drawing.kindOf(i).glyph)) label = i;
+    }
+    const reach = group.some((i) => drawing.verdict[i]) ? 9 : drawing.kindOf(group[0]).glyph === "edge" ? 2 : 6;
+    return [from - reach, to + reach, label];
+  }
+
+  /** What a mark says beside it, as far as nothing else begins there. */
+  markLabel(i, from, middle, taken) {
+    const kind = this.drawing.kindOf(i);
+    const next = taken.find(([left]) => left > from);
+    const room = Math.min(next ? next[0] : Infinity, this.surface.width) - from - 4;
+    this.surface.text(fitted(visible(this.drawing.labelOf(i)), room), from + 2, middle, kind.bad ? "bad" : "text");
   }
 
   strip(group, middle, from, to) {
     const { surface, drawing } = this;
     const bad = group.filter((i) => drawing.isProblem(i)).length;
-    const verdict = Math.max(0, ...group.map((i) => [0, 1, 3, 2][drawing.verdict[i]]));
     surface.rect(from, middle - 4, to - from, 8, bad ? "bad" : "edgeQuiet");
     const text = String(bad || group.length);
     if (textWidth(text) + 4 < to - from) surface.text(text, (from + to) / 2, middle, "paper", { align: "center", bold: true });
-    if (verdict) this.verdict([0, 1, 3, 2][verdict], to, middle);
+    const worst = [2, 3, 1].find((verdict) => group.some((i) => drawing.verdict[i] === verdict));
+    if (!worst) return [from, to, null];
+    this.verdict(worst, to + 8, middle);
+    return [from, to + 16, null];
   }
 
   glyph(i, x, y) {
     const { drawing, surface } = this;
     const kind = drawing.kindOf(i);
-    const colour = kind.bad ? "bad" : "edge";
-    GLYPHS[kind.glyph](surface, x, y, colour);
+    GLYPHS[kind.glyph](surface, x, y, kind.bad ? "bad" : "edge");
     if (drawing.verdict[i]) this.verdict(drawing.verdict[i], x, y);
-    if (kind.glyph === "stop" || kind.glyph === "barred") surface.text(visible(drawing.labelOf(i)), x + 7, y, kind.bad ? "bad" : "text");
   }
 
   /** A match costs no ink; the other three have a shape and a colour each. */
@@ -180,62 +230,94 @@ class Painter {
     const { surface } = this;
     if (verdict === 1) {
       surface.circle(x, y, 7.5, "admissible");
-      surface.text("≈", x + 9, y - 6, "admissible", { bold: true });
+      surface.text("≈", x - 8, y - 6, "admissible", { bold: true, align: "right", halo: true });
     } else if (verdict === 2) {
       surface.frame(x - 9, y - 9, 18, 18, "impossible", 2);
-      surface.text("!", x + 12, y - 5, "impossible", { bold: true });
+      surface.text("!", x - 11, y - 5, "impossible", { bold: true, align: "right", halo: true });
     } else {
       surface.circle(x, y, 7.5, "unverifiable", 1.5, [2, 2]);
-      surface.text("?", x + 9, y - 6, "unverifiable", { bold: true });
+      surface.text("?", x - 8, y - 6, "unverifiable", { bold: true, align: "right", halo: true });
     }
   }
 
-  /** Probe ticks: a pixel column each at most, failures taller and of another colour. */
+  /** Probe ticks: a pixel column each at most, failures taller and of another colour; runs by their count. */
   ticks(line, y) {
-    const { drawing, surface } = this;
+    const { drawing, view } = this;
     const last = { good: -1, bad: -1, other: -1 };
-    this.drawing.inWindow(line.row, this.view.from, this.view.to, (i) => {
-      const x = Math.round(this.x(drawing.start[i]));
+    drawing.inWindow(line.row, view.from, view.to, (i) => {
       const { tick } = drawing.kindOf(i);
-      if (!tick || x - last[tick] < (tick === "good" ? 3 : 2)) return;
-      last[tick] = x;
-      if (tick === "good") surface.rect(x, y + 4, 1.5, 3, "good");
-      else surface.rect(x, y, 1.5, 9, tick === "bad" ? "bad" : "unverifiable");
+      const count = drawing.counts.get(i) || 1;
+      const period = count > 1 ? (drawing.end[i] - drawing.start[i]) / (count - 1) : 0;
+      // Of a run no more is visited than there are pixels.
+      const stride = period ? Math.max(1, Math.ceil(2 / (period * this.scale))) : 1;
+      const first = period ? Math.max(0, Math.floor((view.from - drawing.start[i]) / (period * stride)) * stride) : 0;
+      for (let k = first; k < count; k += stride) {
+        const time = drawing.start[i] + k * period;
+        if (time > view.to) break;
+        this.tick(tick, Math.round(this.x(time)), y, last);
+      }
     });
   }
 
+  tick(tick, x, y, last) {
+    if (x - last[tick] < (tick === "good" ? 3 : 2)) return;
+    last[tick] = x;
+    if (tick === "good") this.surface.rect(x, y + 4, 1.5, 3, "good");
+    else this.surface.rect(x, y, 1.5, 9, tick === "bad" ? "bad" : "unverifiable");
+  }
+
   curve(line, y) {
-    const { surface } = this;
+    const { surface, view } = this;
     const curve = this.drawing.curveOfRow.get(line.row);
     const bottom = y + line.height - 5;
-    const height = line.height - 12;
-    const top = Math.max(curve.max || 0, ...curve.value, ...curve.limits.map((limit) => limit.value)) || 1;
+    const height = line.height - 10;
+    const top = curve.top;
     const place = (value) => bottom - (height * value) / top;
     const points = [];
     curve.at.forEach((at, i) => {
       if (i) points.push([this.x(at), place(curve.value[i - 1])]);
       points.push([this.x(at), place(curve.value[i])]);
     });
-    if (points.length) {
-      const end = Math.min(this.x(this.drawing.spanUs), surface.width);
-      points.push([Math.max(end, points[points.length - 1][0]), points[points.length - 1][1]]);
-      surface.area([...points, [points[points.length - 1][0], bottom], [points[0][0], bottom]], "area");
-      surface.line(points, "edge", 1.2);
-      const last = curve.value[curve.value.length - 1];
-      const tip = points[points.length - 1];
-      surface.text(`${formatValue(last)} ${curve.unit}`, Math.min(tip[0], surface.width) - 4, tip[1] + 8, "edge", { align: "right" });
-    }
-    let x = GUTTER + 5;
-    for (const limit of curve.limits) {
-      surface.line([[GUTTER, place(limit.value)], [surface.width, place(limit.value)]], "bad", 1, [4, 3]);
-      const text = visible(limit.label);
-      surface.text(text, x, place(limit.value) - 6 < y + 4 ? place(limit.value) + 7 : place(limit.value) - 6, "bad");
-      x += textWidth(text) + 12;
+    const end = Math.min(this.x(this.drawing.spanUs), surface.width);
+    points.push([Math.max(end, points[points.length - 1][0]), points[points.length - 1][1]]);
+    surface.area([...points, [points[points.length - 1][0], bottom], [points[0][0], bottom]], "area");
+    surface.line(points, "edge", 1.2);
+    const boxes = [];
+    const tip = points.filter(([x]) => x <= surface.width).pop() || points[0];
+    const value = curveAt(curve, view.to);
+    this.curveLabel(value, Math.min(end, surface.width) - 5 - textWidth(value), tip[1], y, line.height, "edge", boxes);
+    for (const limit of curve.limits) this.limit(limit, place(limit.value), y, line.height, boxes);
+  }
+
+  /** A threshold as long as it was in force. */
+  limit(limit, at, y, height, boxes) {
+    const { surface } = this;
+    const from = Math.max(limit.from <= this.view.from ? GUTTER : this.x(limit.from), GUTTER);
+    const to = limit.to === null ? surface.width : Math.min(this.x(limit.to), surface.width);
+    if (to <= from) return;
+    surface.line([[from, at], [to, at]], "bad", 1, [4, 3]);
+    if (limit.from > this.view.from && limit.from > this.drawing.spanUs / 1e3) surface.rect(from, at - 4, 1.5, 8, "bad");
+    this.curveLabel(visible(limit.label), from + 5, at, y, height, "bad", boxes);
+  }
+
+  /** A label above or below a line of a curve, moved to the right until it stands on no other; left out where none fits. */
+  curveLabel(text, x, line, y, height, colour, boxes) {
+    const width = textWidth(text);
+    const inside = (middle) => middle - 6 >= y && middle + 6 <= y + height;
+    const free = (left, middle) => boxes.every((box) => left + width + 4 < box.left || left > box.right + 4 || Math.abs(middle - box.middle) > 10);
+    for (let left = x; left + width <= this.surface.width; left += 20) {
+      const middle = [line - 7, line + 7].find((each) => inside(each) && free(left, each));
+      if (middle === undefined) continue;
+      boxes.push({ left, right: left + width, middle });
+      this.surface.text(text, left, middle, colour, { halo: true });
+      return;
     }
   }
 
   arrows(top, bottom) {
-    for (const { from, to } of this.drawing.arrows) {
+    const chosen = this.view.selected === null ? 0 : this.drawing.seq[this.view.selected];
+    for (const { from, to, quiet } of this.drawing.arrows) {
+      if (quiet && (!chosen || (this.drawing.seq[from] !== chosen && this.drawing.seq[to] !== chosen))) continue;
       const a = this.layout.ofRow.get(this.drawing.row[from]);
       const b = this.layout.ofRow.get(this.drawing.row[to]);
       if (!a || !b || Math.max(a.y, b.y) < top || Math.min(a.y, b.y) > bottom) continue;
@@ -264,11 +346,14 @@ class Painter {
 }
 
 const GLYPHS = {
+  none: () => {},
+  dot: (s, x, y, c) => s.rect(x - 2, y - 2, 4, 4, c),
+  ring: (s, x, y, c) => s.circle(x, y, 3.5, c, 1.5, [2, 2]),
+  full: (s, x, y, c) => s.rect(x - 4, y - 4, 8, 8, c),
   edge: (s, x, y, c) => s.rect(x - 0.75, y - BAR / 2, 1.5, BAR, c),
   cross: (s, x, y, c) => { s.line([[x - 4, y - 4], [x + 4, y + 4]], c, 2.5); s.line([[x - 4, y + 4], [x + 4, y - 4]], c, 2.5); },
   down: (s, x, y, c) => s.area([[x - 5, y - 4], [x + 5, y - 4], [x, y + 5]], c),
   small_down: (s, x, y, c) => s.area([[x - 3.5, y - 7], [x + 3.5, y - 7], [x, y - 1]], c),
-  small_up: (s, x, y) => s.area([[x - 3.5, y - 1], [x + 3.5, y - 1], [x, y - 7]], "good"),
   eject: (s, x, y, c) => { s.area([[x - 5, y + 1], [x + 5, y + 1], [x, y - 6]], c); s.rect(x - 5, y + 3, 10, 2.5, c); },
   barred: (s, x, y, c) => { s.circle(x, y, 5, c, 2); s.line([[x - 3.5, y + 3.5], [x + 3.5, y - 3.5]], c, 2); },
   burst: (s, x, y, c) => {

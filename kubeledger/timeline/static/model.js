@@ -5,36 +5,42 @@ const VERDICTS = ["match", "admissible", "impossible", "unverifiable"];
 /** What a kind of item is: how it is drawn, the state it gives its row, whether it went wrong, and how telling it is. */
 const KINDS = {
   kubelet: { bar: "running", state: "running", legend: "running" },
-  gap: { bar: "hatched", state: "log silent", legend: "log silent or missing" },
+  gap: { bar: "hatched", state: "not known", legend: "not known / back-off / held without use" },
+  pod: { bar: "quiet", state: "admitted" },
   pressure: { bar: "bad", state: "under pressure", legend: "pressure", bad: true },
   admitted: { bar: "outline", state: "admitted", legend: "admitted, not running" },
   running: { bar: "running", state: "running", legend: "running" },
-  backoff: { bar: "hatched", state: "back-off", legend: "back-off / held without use" },
+  backoff: { bar: "hatched", state: "back-off", legend: "not known / back-off / held without use" },
   rejected: { bar: "rejected", state: "rejected" },
-  ended: { bar: "dotted", state: "ended" },
   held: { bar: "held1", state: "held", legend: "held" },
   held0: { bar: "held0", state: "held", legend: "NUMA node 0" },
   held1: { bar: "held1", state: "held", legend: "NUMA node 1" },
-  held_ended: { bar: "hatched", state: "held", legend: "back-off / held without use" },
+  held_ended: { bar: "hatched", state: "held", legend: "not known / back-off / held without use" },
   values: { bar: "quiet", state: "" },
   image: { bar: "running", state: "present" },
-  started: { glyph: "edge" },
+  admission: { glyph: "none" },
+  changed: { glyph: "edge" },
   killed: { weight: 1, glyph: "cross", bad: true, legend: "killed or crashed" },
   died: { glyph: "cross", bad: true, legend: "killed or crashed" },
   completed: { glyph: "edge" },
+  stopped: { glyph: "edge" },
   oom: { weight: 2, glyph: "burst", bad: true, legend: "OOM kill" },
   preempted: { weight: 2, glyph: "down", bad: true, legend: "preempted / threshold reached" },
   evicted: { weight: 2, glyph: "eject", bad: true, legend: "evicted" },
   refused: { weight: 1, glyph: "barred", bad: true, legend: "rejected" },
   threshold: { glyph: "small_down", bad: true, legend: "preempted / threshold reached" },
-  recovered: { glyph: "small_up", legend: "probe recovered" },
   gc_freed: { glyph: "square", legend: "image GC freed" },
   gc_failed: { glyph: "warning", bad: true, legend: "image GC failed" },
-  reclaim: { glyph: "square", legend: "node-level reclaim" },
+  reclaim: { glyph: "square", legend: "reclaimed without a pod" },
+  reclaim_evicts: { glyph: "full", legend: "reclaimed by an eviction" },
   deleted: { glyph: "stop", legend: "image deleted" },
-  kubelet_start: { glyph: "flag", legend: "kubelet started" },
+  kubelet_start: { glyph: "flag" },
+  kubelet_restart: { weight: 1, glyph: "flag", bad: true, legend: "kubelet restarted" },
   kubelet_end: { glyph: "cross", bad: true, legend: "killed or crashed" },
-  clock_step: { glyph: "step", bad: true, legend: "clock set" },
+  clock_step: { glyph: "step", bad: true, legend: "clock set back" },
+  finding: { glyph: "square", legend: "finding about the sources" },
+  decision: { glyph: "dot", legend: "decision without a row" },
+  not_taken: { glyph: "ring", legend: "decision that did not come" },
   tick_success: { tick: "good", legend: "probe ok" },
   tick_failure: { tick: "bad", bad: true, legend: "probe failed" },
   tick_other: { tick: "other", legend: "probe gave no answer" },
@@ -52,8 +58,10 @@ class Drawing {
     this.baseNs = BigInt(payload.base_ns);
     this.spanUs = Math.max(payload.span_us, 1);
     this.decodeItems(payload.items);
+    for (const curve of this.curves) curve.top = Math.max(...[curve.value, curve.limits.map((limit) => limit.value)].map((values) => values.reduce((a, b) => Math.max(a, b), 0))) || 1;
     this.curveOfRow = new Map(this.curves.map((curve) => [curve.row, curve]));
     this.arrows = payload.arrows;
+    this.counts = new Map(Object.entries(payload.counts || {}).map(([i, count]) => [Number(i), count]));
   }
 
   decodeItems({ row, kind, start, length, label, seq, verdict }) {
@@ -115,6 +123,9 @@ class Drawing {
   kindOf(i) { return this.kinds[this.kind[i]]; }
 
   labelOf(i) { return this.strings[this.label[i]]; }
+
+  /** Whether anything of it shows although nothing went wrong: an admission that matches costs no ink. */
+  isSeen(i) { return this.kindOf(i).glyph !== "none" || this.verdict[i] > 0; }
 
   isProblem(i) { return this.kindOf(i).bad === true || this.verdict[i] === 2; }
 

@@ -120,10 +120,16 @@ class CanvasSurface {
     this.pen.stroke();
   }
 
-  text(text, x, y, colour, { align = "left", bold = false } = {}) {
+  text(text, x, y, colour, { align = "left", bold = false, halo = false } = {}) {
     if (!text) return;
     if (bold) this.pen.font = `bold ${FONT}`;
     this.pen.textAlign = align;
+    if (halo) {
+      this.pen.strokeStyle = this.colours.paper;
+      this.pen.lineWidth = 3;
+      this.pen.lineJoin = "round";
+      this.pen.strokeText(text, x, y);
+    }
     this.pen.fillStyle = this.colours[colour];
     this.pen.fillText(text, x, y);
     if (bold) this.pen.font = FONT;
@@ -200,13 +206,14 @@ class SvgSurface {
     this.element("path", { d, fill: "none", stroke: this.colours[colour], "stroke-width": 1.5 });
   }
 
-  text(text, x, y, colour, { align = "left", bold = false } = {}) {
+  text(text, x, y, colour, { align = "left", bold = false, halo = false } = {}) {
     if (!text) return;
     const anchor = { left: "start", right: "end", center: "middle" }[align];
     const node = this.element("text", {
       x, y, fill: this.colours[colour], "text-anchor": anchor, "dominant-baseline": "central",
       "font-size": 11, "font-weight": bold ? "bold" : "normal", "font-family": 'system-ui, "DejaVu Sans", sans-serif',
     });
+    if (halo) for (const [key, value] of Object.entries({ stroke: this.colours.paper, "stroke-width": 3, "paint-order": "stroke" })) node.setAttribute(key, value);
     node.textContent = text;
   }
 

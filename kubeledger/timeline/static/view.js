@@ -119,6 +119,7 @@ class Chart {
     const { view } = this;
     const width = this.scroller.clientWidth;
     const height = this.scroller.clientHeight;
+    fitGutter(width);
     this.spacer.style.height = `${Math.max(view.layout.height - height, 0)}px`;
     this.rows.resize(width, height);
     const top = this.scroller.scrollTop;
@@ -205,6 +206,7 @@ class Chart {
     let best = null;
     let nearest = Infinity;
     drawing.inWindow(line.row, time - reach, time + reach, (i) => {
+      if (!drawing.isSeen(i)) return;
       const instant = !drawing.kindOf(i).bar;
       const distance = instant ? Math.abs(drawing.start[i] - time) / reach : 2;
       if (distance < nearest || (distance === nearest && !instant)) [best, nearest] = [i, distance];

@@ -1,0 +1,147 @@
+"""The lives of containers: a bar for each container ID, and the back-off between two of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import msgspec
+
+from kubeledger.timeline.ask import NodeView, ViewRow
+from kubeledger.timeline.drawing import Item
+from kubeledger.units import parse_api_ts
+
+__all__ = ["Lives", "add_lives"]
+
+_PLACE = "namespace, pod, pod_uid, container"
+
+
+class Lives(msgspec.Struct):
+    """What one container's records tell of its lives.
+
+    Attributes:
+        bars: lives and the marks of their ends.
+        starts: when lives began.
+        back_offs: restarts that were put off.
+    """
+
+    bars: list[Item] = msgspec.field(default_factory=list)
+    starts: list[int] = msgspec.field(default_factory=list)
+    back_offs: list[ViewRow] = msgspec.field(default_factory=list)
+
+    @property
+    def first_start_ns(self) -> int | None:
+        """When the first life began; None where none is told."""
+        return min(self.starts, default=None)
+
+    def items(self, pod_ended_ns: int | None) -> list[Item]:
+        """All of it; a back-off lasts until the next start, or the end of the pod."""
+        return [*self.bars, *self._back_off_bars(pod_ended_ns)]
+
+    def _back_off_bars(self, pod_ended_ns: int | None) -> Iterator[Item]:
+        until_ns: int | None = 0
+        for row in self.back_offs:
+            if until_ns is None or row["ts_ns"] < until_ns:
+                continue
+            until_ns = min((ns for ns in self.starts if ns > row["ts_ns"]), default=pod_ended_ns)
+            if until_ns is not None and until_ns < row["ts_ns"]:
+                until_ns = row["ts_ns"]
+            yield Item(
+                kind="backoff",
+                start_ns=row["ts_ns"],
+                end_ns=until_ns,
+                label=f"back-off {row['back_off_s']} s",
+                seq=row["seq"],
+            )
+
+
+def add_lives(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, Lives]]:
+    """Lives of each container, with a row that names it.
+
+    A kubelet that starts reports all containers that run, so one ID may start twice: one life.
+    A life that began before the records do begins where the pod's status says, or just before
+    ``begin_ns`` where nothing tells; the page draws such bars without a left edge.
+
+    Args:
+        view: the node's views.
+        begin_ns: when the node's records begin.
+    """
+    counts = {
+        row["container_id"]: row["restart_count"]
+        for row in view.rows("container_restarts", "container_id, restart_count")
+    }
+    earlier = _started_before(view, begin_ns)
+    lives: dict[tuple[str | None, str | None], tuple[ViewRow, Lives]] = {}
+
+    def of(row: ViewRow) -> Lives:
+        return lives.setdefault((row["pod_uid"], row["container"]), (row, Lives()))[1]
+
+    states: dict[str, list[ViewRow]] = defaultdict(list)
+    for row in view.rows(
+        "container_states",
+        f"{_PLACE}, container_id, state, exit_code, cause_seq",
+        "NOT coalesce(sandbox, false) AND container IS NOT NULL",
+    ):
+        states[row["container_id"]].append(row)
+    admitted = {row["pod_uid"] for row in view.rows("admissions", "pod_uid", "admitted")}
+    for container_id, rows in states.items():
+        life = of(rows[0])
+        start = next((row for row in rows if row["state"] == "started"), None)
+        end = next((row for row in rows if row["state"] == "died"), None)
+        count = counts.get(container_id)
+        label = f"#{count}" if count else ""
+        start_ns = earlier.get(container_id, start["ts_ns"] if start else None)
+        if start_ns is None and not life.starts and rows[0]["pod_uid"] not in admitted:
+            start_ns = begin_ns - 1
+        if start_ns is not None:
+            life.starts.append(start_ns)
+            seq = (start or rows[0])["seq"]
+            life.bars.append(
+                Item(
+                    kind="running",
+                    start_ns=start_ns,
+                    end_ns=None if end is None else max(end["ts_ns"], start_ns),
+                    label=label,
+                    seq=seq,
+                )
+            )
+        if end is not None:
+            life.bars += _end_of(end)
+    for row in view.rows("restart_backoffs", f"{_PLACE}, back_off_s"):
+        if row["container"]:
+            of(row).back_offs.append(row)
+    yield from lives.values()
+
+
+def _end_of(row: ViewRow) -> Iterator[Item]:
+    code = row["exit_code"]
+    if code == 0 or (code and row["cause_seq"] is None):
+        yield Item(
+            kind="died" if code else "completed",
+            start_ns=row["ts_ns"],
+            end_ns=row["ts_ns"],
+            label=f"exit code {code}",
+            seq=row["seq"],
+        )
+
+
+def _started_before(view: NodeView, begin_ns: int) -> dict[str, int]:
+    """Container ID -> its start as statuses tell, of those that ran before the records begin."""
+    found = {}
+    for row in view(
+        """SELECT DISTINCT split_part(status ->> 'containerID', '://', 2) AS container_id,
+            coalesce(status -> 'state' -> 'running' ->> 'startedAt',
+                status -> 'state' -> 'terminated' ->> 'startedAt') AS started
+        FROM (
+            SELECT unnest((status -> 'containerStatuses')::JSON[]) AS status
+            FROM pods WHERE node = $node AND status IS NOT NULL
+        ) WHERE started IS NOT NULL"""
+    ):
+        try:
+            started_ns = parse_api_ts(row["started"])
+        except ValueError:
+            continue
+        # The API has whole seconds: what began in the first one may have begun in the records.
+        if started_ns < begin_ns - 1_000_000_000:
+            found[row["container_id"]] = started_ns
+    return found
