@@ -50,9 +50,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         begins = self.to_ns is None or start_ns <= self.to_ns
         return begins and (self.from_ns is None or end_ns is None or end_ns >= self.from_ns)
 
-    def names(self, namespace: str | None, pod: str | None) -> bool:
+    def names(self, namespace: str | None, pod: str | None, uid: str | None) -> bool:
         """Whether this pod is asked for."""
-        return not self.pods or pod in self.pods or f"{namespace}/{pod}" in self.pods
+        return not self.pods or not {pod, uid, f"{namespace}/{pod}"}.isdisjoint(self.pods)
 
 
 class NodeView:

@@ -29,6 +29,7 @@ _CLEARED = 1
 """``TracePacket.SequenceFlags``: nothing before this packet is referred to."""
 _PODS = frozenset({"problems", "pods"})
 _KINDS = {
+    "admission": "pod",
     "held0": "held",
     "held1": "held",
     "tick_success": "success",

@@ -159,11 +159,11 @@ def decisions_row(view: NodeView, drawn: set[int]) -> Row:
     row = Row(label="other decisions")
     for each in view(
         """SELECT verdicts.seq, decision_seq, verdicts.kind, subject, verdict,
-            epoch_ns(verdicts.ts) AS ts_ns, namespace, pod
+            epoch_ns(verdicts.ts) AS ts_ns, namespace, pod, pod_uid
         FROM verdicts JOIN events USING (node, seq)
         WHERE node = $node AND verdict <> 'match' ORDER BY verdicts.ts, verdicts.seq"""
     ):
-        if not view.scope.names(each["namespace"], each["pod"]):
+        if not view.scope.names(each["namespace"], each["pod"], each["pod_uid"]):
             continue
         if each["decision_seq"] is None:
             label = f"did not come: {each['kind']}, {each['subject']}"

@@ -316,8 +316,11 @@ def _preemptions(view: NodeView, pods: _Pods) -> list[Arrow]:
     victim = "victim_namespace AS namespace, victim_pod AS pod, victim_uid AS pod_uid"
     preemptor = "preemptor_namespace, preemptor_pod, preemptor_uid"
     for row in view.rows("preemptions", f"{victim}, {preemptor}"):
-        names = (row["namespace"], row["pod"]), (row["preemptor_namespace"], row["preemptor_pod"])
-        if not any(view.scope.names(*each) for each in names):
+        named = (
+            (row[f"{who}namespace"], row[f"{who}pod"], row[uid])
+            for who, uid in (("", "pod_uid"), ("preemptor_", "preemptor_uid"))
+        )
+        if not any(view.scope.names(*each) for each in named):
             continue
         victim_pod = pods.of(row)
         by = "/".join(part for part in (row["preemptor_namespace"], row["preemptor_pod"]) if part)

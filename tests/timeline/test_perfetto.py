@@ -175,7 +175,7 @@ def test_pods_and_containers(traces: dict[str, Trace]) -> None:
     for event in traces["node-a"].events:
         if event.path[:3] == pod:
             names[event.path[3:]].add(event.name)
-    assert names[()] == {"admitted", "started admitted"}
+    assert names[()] == {"admitted", "pod admitted"}
     assert {"running", "running #1", "killed liveness probe", "threshold liveness failed"} <= names[
         ("app",)
     ]
