@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,9 +100,21 @@ def write_timeline(
     from kubeledger.cli.files import new_output, output_errors
     from kubeledger.timeline import write_ledger_page
 
-    with output_errors(out), new_output(out) as file:
+    with output_errors(out), new_output(out) as file, _steps() as tell:
         text = io.TextIOWrapper(file, encoding="utf-8", write_through=True)
-        write_ledger_page(ledger, text, node=node, scope=scope)
+        write_ledger_page(ledger, text, node=node, scope=scope, tell=tell)
         count = text.tell() if file.seekable() else 0
         text.detach()
     return count
+
+
+@contextmanager
+def _steps() -> Iterator[Callable[[str], None]]:
+    """What is being done, on a terminal's stderr; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading") as status:
+        yield status.update

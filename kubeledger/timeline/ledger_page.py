@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.query.api import connect
+from kubeledger.replay.histories import histories_of_ledger
 from kubeledger.timeline.ask import NodeView, Scope
 from kubeledger.timeline.blocks import blocks
 from kubeledger.timeline.build import build_drawing
@@ -17,7 +18,12 @@ __all__ = ["write_ledger_page"]
 
 
 def write_ledger_page(
-    ledger: Path, stream: TextIO, *, node: str | None = None, scope: Scope | None = None
+    ledger: Path,
+    stream: TextIO,
+    *,
+    node: str | None = None,
+    scope: Scope | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Write the page of a ledger's nodes.
 
@@ -26,15 +32,16 @@ def write_ledger_page(
         stream: where to, as UTF-8.
         node: only this one; None: all.
         scope: what part of their histories.
+        tell: called with what is done next; of a long ledger each step takes long.
 
     Raises:
         BadQuestionError: no such node, no record, or a pod that no record is about.
     """
-    nodes = Ledger.open(ledger).nodes()
-    if not nodes:
-        raise BadQuestionError("the ledger holds no record", advice="import a node's files first")
-    if node is not None and node not in nodes:
-        raise BadQuestionError(f"no node {node!r}", advice=f"there are: {', '.join(nodes)}")
+    histories = histories_of_ledger(Ledger.open(ledger), node)
     with connect(ledger) as queryable:
-        views = [NodeView(queryable, each, scope) for each in nodes if node in (None, each)]
-        write_page([build_drawing(view) for view in views], [blocks(v) for v in views], stream)
+        tell("reading and verifying the records")
+        views = [NodeView(queryable, each.node, scope, each) for each in histories]
+        tell("drawing")
+        drawings = [build_drawing(view) for view in views]
+        tell("writing the records")
+        write_page(drawings, [blocks(view) for view in views], stream)
