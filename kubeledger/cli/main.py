@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "why": ("kubeledger.cli.why:why", "Say why, in one sentence with its evidence."),
     "whatif": ("kubeledger.cli.whatif:whatif", "Decide again under other settings or versions."),
     "timeline": ("kubeledger.cli.timeline:timeline", "Draw what happened as one HTML file."),
+    "ui": ("kubeledger.cli.ui:ui", "Show the timeline in a browser, and ask it questions."),
     "simulate": ("kubeledger.cli.simulate:simulate", "Run a node that you do not have."),
     "completeness": (
         "kubeledger.cli.completeness:completeness",

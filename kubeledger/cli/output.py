@@ -20,7 +20,15 @@ from itertools import chain, islice
 from typing import Any, TextIO
 from uuid import UUID
 
-__all__ = ["FORMATS", "counted", "csv_line", "printable", "write_objects", "write_rows"]
+__all__ = [
+    "FORMATS",
+    "cell_text",
+    "counted",
+    "csv_line",
+    "printable",
+    "write_objects",
+    "write_rows",
+]
 
 Row = Sequence[Any]
 
@@ -88,7 +96,7 @@ def write_objects(
 def csv_line(values: Row) -> str:
     """One line of CSV with its end."""
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow([_text(value) for value in values])
+    csv.writer(buffer, lineterminator="\n").writerow([cell_text(value) for value in values])
     return buffer.getvalue()
 
 
@@ -179,7 +187,7 @@ def _table_rows(
 
 
 def _cells(row: Row, width_max: int | None) -> list[str]:
-    cells = [printable(_text(value)) for value in row]
+    cells = [printable(cell_text(value)) for value in row]
     if width_max is None:
         return cells
     return [cell if len(cell) <= width_max else f"{cell[: width_max - 1]}…" for cell in cells]
@@ -208,7 +216,7 @@ def _is_numeric(rows: Sequence[Row], index: int) -> bool:
     )
 
 
-def _text(value: object) -> str:
+def cell_text(value: object) -> str:
     """A cell of a table or of CSV."""
     if value is None:
         return ""
@@ -239,7 +247,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any value that DuckDB returns, 
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {_text(key): _plain(item) for key, item in value.items()}
+        return {cell_text(key): _plain(item) for key, item in value.items()}
     for type_, convert in _CONVERSIONS:
         if isinstance(value, type_):
             return convert(value)

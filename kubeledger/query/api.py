@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import mkdtemp
-from threading import Thread
+from threading import Lock, Thread
 from types import TracebackType
 from typing import TypeVar
 
@@ -37,7 +37,8 @@ class Queryable:
     """A ledger that answers SQL; use it as a context manager.
 
     Only what the queries name is loaded, at the first query that needs it, and again
-    when records were appended since.
+    when records were appended since. Several threads may ask: they wait for one another while
+    something is loaded, and not for one another's queries.
 
     Attributes:
         timeout_s: seconds that one query may take in DuckDB and for what is made of its rows,
@@ -58,6 +59,9 @@ class Queryable:
         # Whoever forgets to close leaves no directory behind, and gets no warning for it.
         self._remove_spill = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
         self._parser = duckdb.connect(":memory:")
+        self._loading = Lock()
+        self._opening = Lock()
+        self._at_work: set[_Run] = set()
         self._database: duckdb.DuckDBPyConnection | None = None
         self._needs = Needs(kinds=frozenset(), evidence=False)
         self._loaded: tuple[Needs, object] | None = None
@@ -77,10 +81,16 @@ class Queryable:
         self.close()
 
     def close(self) -> None:
-        """Let go of memory and of spilled files."""
-        if self._database is not None:
-            self._database.close()
-        self._parser.close()
+        """Let go of memory and of spilled files; what other threads ask is stopped."""
+        at_work = tuple(self._at_work)
+        for query in at_work:
+            query.interrupt()
+        if at_work or self._loading.locked():
+            _left_behind.append(self._database or self._parser)
+        else:
+            if self._database is not None:
+                self._database.close()
+            self._parser.close()
         self._remove_spill()
 
     def sql(self, query: str, params: Mapping[str, object] | None = None) -> Rows:
@@ -94,14 +104,20 @@ class Queryable:
             BadQuestionError: no single reading query, one that DuckDB refuses, or no ledger.
             DamagedLedgerError: the ledger cannot be read.
         """
-        needs = needs_of(check_query(self._parser, query))
-        database = self._ready(needs)
+        with self._loading:
+            needs = needs_of(check_query(self._parser, query))
+            database = self._ready(needs)
         values = {name: in_utc(value) for name, value in params.items()} if params else None
 
         def start() -> _Run:
-            return _Run(database, query, values, self.timeout_s, self._leave_behind)
+            limits = self.timeout_s, self._leave_behind, self._at_work
+            return _Run(lambda: self._cursor(database), query, values, *limits)
 
         return Rows(start)
+
+    def _cursor(self, database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        with self._opening:  # a connection answers one thread at a time
+            return database.cursor()
 
     def _leave_behind(self) -> None:
         """A query cannot be stopped: go on with a connection of our own, and keep its files."""
@@ -151,15 +167,17 @@ class _Run:
 
     def __init__(
         self,
-        database: duckdb.DuckDBPyConnection,
+        new_cursor: Callable[[], duckdb.DuckDBPyConnection],
         query: str,
         params: dict[str, object] | None,
         limit_s: float,
         on_left_behind: Callable[[], None],
+        at_work: set[_Run],
     ) -> None:
-        self._database = database
+        self._new_cursor = new_cursor
         self._query = query
         self._params = params
+        self._at_work = at_work
         self._on_left_behind = on_left_behind
         self._limit_s = limit_s
         self._left_s = limit_s
@@ -168,7 +186,7 @@ class _Run:
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         try:
-            cursor = self._database.cursor()
+            cursor = self._new_cursor()
         except duckdb.ConnectionException as error:
             raise BadQuestionError("the ledger was closed", advice="open it again") from error
         cursor.execute("BEGIN TRANSACTION READ ONLY")
@@ -190,6 +208,7 @@ class _Run:
         answers: SimpleQueue[_T | BaseException] = SimpleQueue()
         thread = Thread(target=_answer, args=(work, answers), name="kubeledger-query", daemon=True)
         started = time.monotonic()
+        self._at_work.add(self)
         try:
             thread.start()
             answer = answers.get(timeout=max(self._left_s, 0.001))
@@ -201,11 +220,16 @@ class _Run:
             raise
         finally:
             self._left_s -= time.monotonic() - started
+            self._at_work.discard(self)
         if isinstance(answer, duckdb.Error):
             raise _refusal(answer) from answer
         if isinstance(answer, BaseException):
             raise answer
         return answer
+
+    def interrupt(self) -> None:
+        """Let what is done now fail, from another thread."""
+        self.cursor.interrupt()
 
     def spend(self, seconds: float) -> None:
         """Count work that was done elsewhere.

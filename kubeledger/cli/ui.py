@@ -1,0 +1,62 @@
+"""``kubeledger ui``: the timeline page, served on loopback, with SQL, why, state and what-if."""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from kubeledger.cli.options import ledger_option, reports_errors
+
+__all__ = ["ui"]
+
+
+@click.command(epilog="Example: kubeledger ui /var/tmp/node-a --port 8080")
+@click.argument("sources", nargs=-1, metavar="[PATH]...")
+@ledger_option
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="Port on 127.0.0.1. Default: a free one.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest time a query may take.",
+)
+@reports_errors
+def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float) -> None:
+    """Look at a node's timeline in a browser, and ask it questions there.
+
+    The page of `kubeledger timeline`, served on 127.0.0.1 to whoever has the URL that is
+    printed: with SQL, why, the state at the cursor, and what-if drawn over what happened. A
+    ledger that grows is followed. PATH is a ledger, a *.ledger.jsonl file, or a node's files,
+    which are imported for the while; without one the ledger is shown. Ctrl-C ends it.
+    """
+    from kubeledger.cli.sources import ledger_for
+    from kubeledger.cli.ui_answers import Answers
+    from kubeledger.timeline.server import Server
+
+    with (
+        ledger_for(sources, ledger) as directory,
+        Answers(directory, timeout_s) as answers,
+        Server(port, answers.routes(), _tell) as server,
+    ):
+        click.echo(f"{', '.join(answers.nodes())}: open this in a browser; Ctrl-C ends it")
+        click.echo(server.url)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+
+
+def _tell(error: Exception) -> None:
+    """The browser hears that there was a bug, the terminal which."""
+    click.echo("bug in kubeledger:", err=True)
+    click.echo("".join(traceback.format_exception(error)).rstrip(), err=True)

@@ -1,0 +1,230 @@
+"""What the page of ``kubeledger ui`` is told: the answers of the commands, as JSON."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+
+import msgspec
+
+from kubeledger.cli.output import cell_text
+from kubeledger.cli.sql import bound
+from kubeledger.cli.whatif_variants import variants_for
+from kubeledger.errors import BadQuestionError
+from kubeledger.explain import explain, explain_node, parse_target
+from kubeledger.explain.why import no_such_target
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.node.document import document
+from kubeledger.query.api import connect
+from kubeledger.query.library import find_query, load_library
+from kubeledger.query.segments import fingerprint
+from kubeledger.replay import state_at
+from kubeledger.replay.histories import History, histories_of_ledger
+from kubeledger.timeline import NodeView, build_drawing
+from kubeledger.timeline.blocks import records_between
+from kubeledger.timeline.overlay import Overlay
+from kubeledger.timeline.page import page_text, payload_of
+from kubeledger.timeline.server import Answer, Asked, Reply, json_reply
+
+__all__ = ["ROWS_MAX", "Answers"]
+
+ROWS_MAX = 1000
+"""Of a result that the page shows; `kubeledger sql` has the rest."""
+_CELL_MAX = 4000
+_NOT_MODIFIED = 304
+
+
+class Answers:
+    """Answers of one ledger, to several requests at a time; use it as a context manager.
+
+    One query engine answers all: what it was verified for stays until the ledger grows.
+    """
+
+    def __init__(self, ledger: Path, timeout_s: float) -> None:
+        self._ledger = ledger
+        self._queryable = connect(ledger, timeout_s=timeout_s)
+        self._drawing_lock = Lock()
+        self._whatif_lock = Lock()
+        self._drawn: tuple[str, bytes] | None = None
+        self._rest_until_s = 0.0
+        self.nodes()
+
+    def __enter__(self) -> Answers:
+        """Nothing is read before the first question."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self._queryable.close()
+
+    def nodes(self) -> list[str]:
+        """Names of the nodes.
+
+        Raises:
+            BadQuestionError: there is none.
+        """
+        nodes = Ledger.open(self._ledger).nodes()
+        if not nodes:
+            raise BadQuestionError(
+                "the ledger holds no record", advice="import a node's files first"
+            )
+        return nodes
+
+    def routes(self) -> Mapping[tuple[str, str], Answer]:
+        """(method, path) -> what answers it; docs/timeline.md has the table."""
+        return {
+            ("GET", "/"): _page,
+            ("GET", "/api/drawing"): self.drawing,
+            ("GET", "/api/records"): self.records,
+            ("GET", "/api/queries"): _queries,
+            ("POST", "/api/sql"): self.sql,
+            ("GET", "/api/why"): self.why,
+            ("GET", "/api/state"): self.state,
+            ("POST", "/api/whatif"): self.whatif,
+        }
+
+    def drawing(self, asked: Asked) -> Reply:
+        """The payload; of a ledger that has not grown, that it has not."""
+        with self._drawing_lock:
+            etag = _etag(self._ledger)
+            if self._drawn is None or (
+                self._drawn[0] != etag and time.monotonic() > self._rest_until_s
+            ):
+                began_s = time.monotonic()
+                views = [NodeView(self._queryable, node) for node in self.nodes()]
+                payload = payload_of([build_drawing(view) for view in views])
+                self._drawn = etag, json_reply(payload).content
+                # A ledger that grows all the time leaves time for other questions.
+                self._rest_until_s = 2 * time.monotonic() - began_s
+            etag, content = self._drawn
+        if asked.etag == etag:
+            return Reply(content=b"", status=_NOT_MODIFIED, etag=etag)
+        return Reply(content=content, etag=etag)
+
+    def records(self, asked: Asked) -> Reply:
+        """A record as the side pane shows it, in a list; an empty one where there is none."""
+        seq = asked.whole("seq") or 0
+        return json_reply(records_between(NodeView(self._queryable, self._node(asked)), seq, seq))
+
+    def sql(self, asked: Asked) -> Reply:
+        """Rows of a query, no more than ``ROWS_MAX``."""
+        query = asked.text("query")
+        if not query.strip():
+            raise BadQuestionError(
+                "the query is empty", advice="write one, or choose a shipped one"
+            )
+        given = asked.values.get("params") or {}
+        if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
+            raise BadQuestionError("params is no object of texts")
+        params: Mapping[str, str | None] = given
+        if name := asked.text("name"):
+            params = {key: value for key, value in given.items() if value}
+            params = bound(find_query(name), dict(params))
+        began_s = time.monotonic()
+        rows = self._queryable.sql(query, {k: v for k, v in params.items() if f"${k}" in query})
+        shown = [[_cell(value) for value in row] for row in islice(rows, ROWS_MAX + 1)]
+        return json_reply(
+            {
+                "columns": rows.columns,
+                "types": rows.types,
+                "rows": shown[:ROWS_MAX],
+                "truncated": len(shown) > ROWS_MAX,
+                "ms": round((time.monotonic() - began_s) * 1000),
+            }
+        )
+
+    def why(self, asked: Asked) -> Reply:
+        """The explanation, as `why -o json` has it."""
+        history = self._history(asked)
+        target = parse_target(asked.text("target"))
+        ask = explain_node if target.kind == "node" else explain
+        answer = ask(history, target, upto_ts_ns=asked.whole("at"))
+        if answer is None:
+            raise no_such_target(target, [history])
+        return json_reply(msgspec.to_builtins(answer))
+
+    def state(self, asked: Asked) -> Reply:
+        """The state, as `state -o json` has it."""
+        rebuilt = state_at(Ledger.open(self._ledger), self._node(asked), ts_ns=asked.whole("at"))
+        return json_reply(document(rebuilt))
+
+    def whatif(self, asked: Asked) -> Reply:
+        """What would have been decided otherwise, to be drawn over what was recorded."""
+        settings, versions = _options(asked.text("set"))
+        history = self._history(asked)
+        variants = variants_for(history, settings, versions, ())
+        if len(variants) > 1:
+            raise BadQuestionError(
+                "several variants cannot be drawn over one another", advice="ask for one"
+            )
+        with self._whatif_lock:  # each decides everything twice: one after the other
+            overlay = Overlay.of(history, variants[0], NodeView(self._queryable, history.node))
+        return json_reply(overlay.payload())
+
+    def _node(self, asked: Asked) -> str:
+        node = asked.text("node")
+        if node not in self.nodes():
+            raise BadQuestionError(f"no node {node!r}")
+        return node
+
+    def _history(self, asked: Asked) -> History:
+        (history,) = histories_of_ledger(Ledger.open(self._ledger), self._node(asked))
+        return history
+
+
+def _page(asked: Asked) -> Reply:
+    live = {"token": asked.text("token"), "api": "/api/"}
+    return Reply(content=page_text(None, live).encode(), media="text/html; charset=utf-8")
+
+
+def _queries(_: Asked) -> Reply:
+    return json_reply([msgspec.to_builtins(query) for query in load_library().values()])
+
+
+def _etag(ledger: Path) -> str:
+    return sha256(repr(fingerprint(ledger)).encode()).hexdigest()[:20]
+
+
+def _cell(value: object) -> str | None:
+    """Text of a value; None of NULL."""
+    if value is None:
+        return None
+    text = cell_text(value)
+    return text if len(text) <= _CELL_MAX else f"{text[:_CELL_MAX]}…"
+
+
+def _options(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Settings and kubelet versions in words as the command line takes them.
+
+    ``--set`` may be left out; ``--kubelet-version 1.31.0`` is another kubelet.
+
+    Raises:
+        BadQuestionError: a quotation mark stands alone, or an option has no value.
+    """
+    try:
+        words = iter(shlex.split(text))
+    except ValueError as error:
+        raise BadQuestionError(f"{text!r} cannot be split into words: {error}") from error
+    settings: list[str] = []
+    versions: list[str] = []
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option in {"--set", "--kubelet-version"}:
+            into = settings if option == "--set" else versions
+            if not equals and not (value := next(words, "")):
+                raise BadQuestionError(f"{option} has no value")
+            into.append(value)
+        else:
+            settings.append(word)
+    return tuple(settings), tuple(versions)

@@ -1,0 +1,190 @@
+"""What-if over the recorded history: what would not have been, what else would, what is open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from kubeledger.replay.histories import History
+from kubeledger.timeline.ask import NodeView
+from kubeledger.verify import Variant
+from kubeledger.verify.finding import Fields
+from kubeledger.whatif import Change, Outlook, outlook
+
+__all__ = ["CHANGES_MAX", "Overlay"]
+
+CHANGES_MAX = 10_000
+"""More marks are counted, and not drawn."""
+
+_DRAWN_AS = {
+    "images.GarbageCollected": "gc_freed",
+    "images.ImageDeleted": "deleted",
+    "lifecycle.ContainerKilled": "killed",
+    "lifecycle.PodEvicted": "evicted",
+    "lifecycle.PodRejected": "refused",
+    "oom.ProcessKilled": "oom",
+    "preemption.PodPreempted": "preempted",
+    "prober.ProbeTransitioned": "threshold",
+    "eviction.ReclaimAttempted": "reclaim",
+}
+"""Kind of a decision that none recorded -> the kind of mark that it would have been."""
+
+_FOLLOWING = """
+WITH RECURSIVE following AS (
+    SELECT unnest($gone::BIGINT[]) AS seq
+    UNION
+    SELECT event.seq FROM events AS event JOIN following ON event.cause_seq = following.seq
+    WHERE event.node = $node AND event.kind IN (
+        'lifecycle.ContainerDied', 'lifecycle.ContainerKilled', 'lifecycle.ContainerRestarted',
+        'lifecycle.PodTerminated', 'lifecycle.PodTerminating', 'lifecycle.RestartBackedOff')
+)
+SELECT event.seq, event.ts_ns, event.kind FROM events AS event JOIN following USING (seq)
+WHERE event.node = $node AND NOT list_contains($gone::BIGINT[], event.seq)
+ORDER BY event.seq"""
+"""Ends, and what comes after them, that only came because of what would not have been."""
+
+
+class Overlay(msgspec.Struct, frozen=True, kw_only=True):
+    """A variant's differences from what was recorded.
+
+    Attributes:
+        result: counts of decisions.
+        changes: decisions that would have been others, the first ``CHANGES_MAX``.
+        counts: (what became of it, whether that is trusted, kind) -> decisions.
+        following: (seq, nanoseconds, kind) of what only followed from decisions that would not
+            have been taken.
+    """
+
+    result: Outlook
+    changes: Sequence[Change]
+    counts: Counter[tuple[str, bool, str]]
+    following: Sequence[tuple[int, int, str]]
+
+    @classmethod
+    def of(cls, history: History, variant: Variant, view: NodeView) -> Overlay:
+        """Decide everything under the variant.
+
+        Args:
+            history: the node's records.
+            variant: settings, or a version.
+            view: of the same node.
+        """
+        result = Outlook(variant=variant.name)
+        changes: list[Change] = []
+        counts: Counter[tuple[str, bool, str]] = Counter()
+        for change in outlook(history.read, variant, result):
+            counts[_becomes(change), change.untrusted_since is None, change.kind] += 1
+            if len(changes) < CHANGES_MAX:
+                changes.append(change)
+        gone = [change.seq for change in changes if _becomes(change) == "gone"]
+        rows = view(_FOLLOWING, {"gone": gone}) if gone else []
+        return cls(
+            result=result,
+            changes=changes,
+            counts=counts,
+            following=[(row["seq"], row["ts_ns"], row["kind"]) for row in rows],
+        )
+
+    def payload(self) -> dict[str, Any]:
+        """Summary and marks, for the page; docs/timeline.md describes them."""
+        return {
+            **{name: getattr(self.result, name) for name in _COUNTS},
+            "summary": list(self._sentences()),
+            "marks": [
+                *map(_mark, self.changes),
+                *(
+                    {
+                        "seq": seq,
+                        "ts_ns": str(ts_ns),
+                        "kind": kind,
+                        "change": "follows",
+                        "why": "it only followed from what would not have been",
+                    }
+                    for seq, ts_ns, kind in self.following
+                ),
+            ],
+        }
+
+    def _sentences(self) -> Iterator[str]:
+        for becomes, words in _WORDS.items():
+            for trusted, doubt in ((True, ""), (False, ", if all had gone on as recorded")):
+                found = {
+                    kind: count
+                    for (what, sure, kind), count in self.counts.items()
+                    if what == becomes and sure == trusted
+                }
+                if found:
+                    yield f"{words}{doubt}: {_listed(found)}."
+        if self.following:
+            yield f"So would not have followed: {_listed(Counter(k for *_, k in self.following))}."
+        if not self.counts:
+            yield "No decision would have been another one."
+        untrusted = self.result.untrusted
+        if untrusted:
+            yield (
+                f"{untrusted:,} of {self.result.decisions:,} decisions stand behind the first"
+                " change: the node would have observed something else."
+            )
+        for what, count in sorted(self.result.missing.items()):
+            yield f"Not decided, because it is not known: {what} ({count:,} decisions)."
+        unknown = self.result.unknown - sum(self.result.missing.values())
+        if unknown > 0:
+            yield f"Not decided, as they are not verified as recorded either: {unknown:,}."
+
+
+_COUNTS = ("variant", "decisions", "same", "changed", "untrusted", "unknown")
+_WORDS = {
+    "gone": "Would not have been",
+    "added": "Would have been besides",
+    "other": "Would have been decided otherwise",
+}
+
+
+def _becomes(change: Change) -> str:
+    """``added``, ``gone`` or ``other``."""
+    if change.recorded is None:
+        return "added"
+    return "gone" if _is_nothing(change.recorded, change.instead) else "other"
+
+
+def _is_nothing(recorded: Fields, instead: Fields | None) -> bool:
+    """Whether what would be decided instead is that nothing happens, or that all is well."""
+    if instead is None or (instead.get("admit") is True and "admit" not in recorded):
+        return True
+    different = [value for name, value in instead.items() if value != recorded.get(name)]
+    return bool(different) and all(value in (None, "", []) for value in different)
+
+
+def _mark(change: Change) -> dict[str, Any]:
+    return {
+        "seq": change.seq,
+        "ts_ns": str(change.ts_ns),
+        "kind": change.kind,
+        "drawn_as": _DRAWN_AS.get(change.kind, "other"),
+        "subject": change.subject,
+        "change": _becomes(change),
+        "untrusted_since": change.untrusted_since,
+        "why": change.why,
+        "recorded": _text(change.recorded),
+        "instead": _text(change.instead),
+    }
+
+
+def _text(fields: Fields | None) -> str | None:
+    """As JSON: numbers may exceed what JavaScript holds exactly."""
+    return None if fields is None else msgspec.json.encode(fields, order="sorted").decode()
+
+
+def _listed(counts: dict[str, int]) -> str:
+    """``17 pod evicted, 2 container killed``, most first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,}× {_words(kind)}" for kind, count in ordered)
+
+
+def _words(kind: str) -> str:
+    """``lifecycle.PodEvicted`` as ``pod evicted``."""
+    name = kind.partition(".")[2]
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
