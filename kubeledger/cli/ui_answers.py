@@ -129,8 +129,7 @@ class Answers:
             raise BadQuestionError("params is no object of texts")
         params: Mapping[str, str | None] = given
         if name := asked.text("name"):
-            params = {key: value for key, value in given.items() if value}
-            params = bound(find_query(name), dict(params))
+            params = bound(find_query(name), {key: each for key, each in given.items() if each})
         began_s = time.monotonic()
         rows = self._queryable.sql(query, {k: v for k, v in params.items() if f"${k}" in query})
         shown = [[_cell(value) for value in row] for row in islice(rows, ROWS_MAX + 1)]

@@ -1,0 +1,382 @@
+"""The served page: who is let in, and what it tells of SQL, why, state, what-if and growth."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from kubeledger.cli.ui_answers import ROWS_MAX, Answers
+from kubeledger.importers.api import import_sources
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.query.api import connect
+from kubeledger.timeline.server import HOST, Answer, Asked, Reply, Server
+from tests.recordings import extract
+from tests.timeline.browser import Browser
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+READY = "return Boolean(window.kubeledger && window.kubeledger.overlay)"
+
+
+@contextmanager
+def served(ledger: Path, more: dict[tuple[str, str], Answer] | None = None) -> Iterator[Server]:
+    """A server of this process, until it is let go."""
+    bugs: list[Exception] = []
+    with (
+        Answers(ledger, timeout_s=20) as answers,
+        Server(0, {**answers.routes(), **(more or {})}, bugs.append) as server,
+    ):
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join(10)
+    assert all(isinstance(bug, ZeroDivisionError) for bug in bugs)
+
+
+@pytest.fixture(scope="module")
+def node_a(ledgers: dict[str, Path]) -> Iterator[Server]:
+    """node-a, served."""
+    with served(ledgers["node-a"], {("GET", "/api/bug"): broken}) as server:
+        yield server
+
+
+def broken(_: Asked) -> Reply:
+    """An answer with a bug."""
+    raise ZeroDivisionError("a secret of the program")
+
+
+def ask(
+    server: Server,
+    path: str,
+    body: object = None,
+    headers: dict[str, str] | None = None,
+    method: str | None = None,
+) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and content of one request, with the token unless ``headers`` say else."""
+    connection = http.client.HTTPConnection(HOST, server.server_port, timeout=30)
+    try:
+        connection.request(
+            method or ("GET" if body is None else "POST"),
+            path,
+            None if body is None else json.dumps(body),
+            {"X-Kubeledger-Token": server.token, **(headers or {})},
+        )
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+    finally:
+        connection.close()
+
+
+def answer(server: Server, path: str, body: object = None) -> Any:  # noqa: ANN401 # JSON
+    """What a request is answered; it must succeed."""
+    status, _, content = ask(server, path, body)
+    assert status == 200, content
+    return json.loads(content)
+
+
+def test_only_who_has_the_token_is_let_in(node_a: Server) -> None:
+    """No token, another one, another host or page: refused before anything is read."""
+    assert node_a.server_address[0] == "127.0.0.1"
+    refused: list[tuple[str, dict[str, str]]] = [
+        ("/", {"X-Kubeledger-Token": ""}),
+        ("/?token=guessed", {"X-Kubeledger-Token": ""}),
+        ("/api/drawing", {"X-Kubeledger-Token": ""}),
+        (f"/api/drawing?token={node_a.token}", {"X-Kubeledger-Token": ""}),
+        ("/api/drawing", {"X-Kubeledger-Token": "é"}),
+        ("/api/drawing", {"Host": "node-a.example.com"}),
+        ("/api/drawing", {"Host": f"evil.example.com:{node_a.server_port}"}),
+        ("/api/drawing", {"Origin": "http://evil.example.com"}),
+        ("/api/drawing", {"Origin": "null"}),
+    ]
+    for path, headers in refused:
+        status, _, content = ask(node_a, path, headers=headers)
+        assert status == 403, (path, headers)
+        assert node_a.token.encode() not in content
+    assert ask(node_a, f"/?token={node_a.token}", headers={"X-Kubeledger-Token": ""})[0] == 200
+
+
+def test_only_known_paths_and_methods_are_answered(node_a: Server) -> None:
+    """No directory, no file, no method but the one of the table, no body without end."""
+    for path in ("/etc/passwd", "/../README.md", "/api/", "/api", "//x", "/static/page.css"):
+        assert ask(node_a, path)[0] == 404, path
+    assert ask(node_a, "/api/sql")[0] == 405
+    assert ask(node_a, "/api/drawing", {})[0] == 405
+    assert ask(node_a, "/api/drawing", method="DELETE")[0] == 501
+    assert ask(node_a, "/?" + "a=1&" * 99)[0] == 400
+    assert ask(node_a, "/api/sql", {}, {"Content-Length": "99999999999"})[0] in {411, 413}
+    assert ask(node_a, "/api/sql", ["no object"])[0] == 400
+
+
+def test_what_is_sent_may_not_be_framed_guessed_or_kept(node_a: Server) -> None:
+    """Headers for every answer, and the page's own policy: it may ask its server only."""
+    for path in (f"/?token={node_a.token}", "/api/queries", "/nothing"):
+        _, headers, _ = ask(node_a, path)
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+    page = ask(node_a, f"/?token={node_a.token}")[2].decode()
+    policy = page.split('http-equiv="Content-Security-Policy" content="')[1].split('"')[0]
+    assert "default-src 'none'" in policy
+    assert "connect-src 'self'" in policy
+    assert "unsafe" not in policy
+
+
+def test_errors_are_sentences(node_a: Server) -> None:
+    """A bad question is told as on the command line; of a bug the browser learns no more."""
+    questions: list[tuple[str, object, str]] = [
+        ("/api/sql", {"query": "DROP TABLE events"}, "only queries that read are allowed"),
+        ("/api/sql", {"query": "SELECT * FROM read_csv('/etc/passwd')"}, "is not allowed"),
+        ("/api/sql", {"query": " "}, "the query is empty"),
+        ("/api/sql", {"query": 1}, "query is no text"),
+        ("/api/why?node=node-a&target=pod/default/none", None, "none"),
+        ("/api/why?node=elsewhere&target=node", None, "no node 'elsewhere'"),
+        ("/api/state?node=node-a&at=noon", None, "at is no whole number"),
+        ("/api/whatif", {"node": "node-a", "set": "maxPods=1|2"}, "several variants"),
+        ("/api/whatif", {"node": "node-a", "set": "'"}, "cannot be split into words"),
+        ("/api/whatif", {"node": "node-a", "set": "mxPods=1"}, "maxPods"),
+        ("/api/whatif", {"node": "node-a", "set": "--set"}, "--set has no value"),
+    ]
+    for path, body, words in questions:
+        status, _, content = ask(node_a, path, body)
+        told = json.loads(content)
+        assert status == 400, path
+        assert words in f"{told['error']} {told['advice']}"
+    status, _, content = ask(node_a, "/api/bug")
+    assert status == 500
+    assert json.loads(content)["error"] == "bug in kubeledger"
+    assert b"secret" not in content
+
+
+def test_rows_are_limited_and_exact(node_a: Server) -> None:
+    """A long result is cut, and says so; a large number is no float; NULL is no text."""
+    rows = answer(node_a, "/api/sql", {"query": "SELECT 9007199254740993, NULL, 'x' FROM range(2)"})
+    assert rows["rows"] == [["9007199254740993", None, "x"]] * 2
+    assert not rows["truncated"]
+    long = answer(node_a, "/api/sql", {"query": "FROM range(100000)"})
+    assert len(long["rows"]) == ROWS_MAX
+    assert long["truncated"]
+    around = answer(
+        node_a,
+        "/api/sql",
+        {
+            "query": next(q for q in answer(node_a, "/api/queries") if q["name"] == "around")[
+                "sql"
+            ],
+            "name": "around",
+            "params": {"at": "2026-11-21T03:00:32Z", "seconds": ""},
+        },
+    )
+    assert around["rows"]
+
+
+def open_page(browser: Browser, server: Server, fragment: str = "") -> None:
+    """Open the served page and wait until it is drawn."""
+    browser.driver.get("about:blank")
+    browser.driver.get(server.url + fragment)
+    browser.wait(READY, 60)
+
+
+def test_the_page_is_the_timelines_and_asks_its_server_only(
+    browser: Browser, node_a: Server, pages: dict[str, Path]
+) -> None:
+    """The same picture as the file's; every request goes to the server, without complaints."""
+    browser.open(pages["node-a"])
+    drawn, headlines = browser.ask("kubeledger.drawn()"), browser.ask("kubeledger.headlines()")
+    open_page(browser, node_a)
+    assert browser.ask("kubeledger.headlines()") == headlines
+    assert browser.complaints() == []
+    assert all(
+        name.startswith(f"http://{HOST}:{node_a.server_port}/") for name in browser.requests()
+    )
+    seen = {(each["kind"], each["seq"]) for each in browser.ask("kubeledger.drawn()")}
+    assert seen <= {(each["kind"], each["seq"]) for each in drawn}
+    assert len(seen) > len(drawn) / 4  # the dock's line makes the chart lower
+
+
+def test_a_record_is_fetched_when_it_is_asked_for(
+    browser: Browser, node_a: Server, ledgers: dict[str, Path]
+) -> None:
+    """A link to a record opens it; one click more explains it, as of the cursor."""
+    with connect(ledgers["node-a"]) as queryable:
+        ((seq,),) = queryable.sql(
+            "SELECT seq FROM preemptions WHERE victim_pod = 'gpu-a'"
+        ).fetchall()
+    open_page(browser, node_a, f"#seq={seq}")
+    browser.wait("return document.querySelector('#pane h2 button') !== null")
+    assert f"#{seq} preemption.PodPreempted" in browser.driver.find_element(By.ID, "pane").text
+    assert browser.ask("kubeledger.goto(arguments[0])", 10**6) is False
+    browser.ask("kubeledger.goto(arguments[0])", seq)
+    browser.driver.find_element(By.CSS_SELECTOR, "#pane h2 button").click()
+    browser.wait("return document.querySelector('#panel-why .evidence') !== null", 60)
+    text = browser.driver.find_element(By.ID, "panel-why").text
+    assert "as of 2026-11-21 03:00:32" in text
+    assert "critical-1" in text
+    assert "kubelet.log:" in text
+
+
+def test_the_state_is_that_of_the_cursor(
+    browser: Browser, node_a: Server, ledgers: dict[str, Path]
+) -> None:
+    """Before the preemption gpu-a runs and holds its devices; the table follows the cursor."""
+    with connect(ledgers["node-a"]) as queryable:
+        ((before, after),) = queryable.sql(
+            "SELECT (SELECT max(seq) FROM admissions WHERE pod = 'gpu-a'), max(seq)"
+            " FROM preemptions"
+        ).fetchall()
+    open_page(browser, node_a)
+    browser.ask("kubeledger.goto(arguments[0])", before)
+    browser.driver.find_element(By.ID, "tab-state").click()
+    browser.wait("return document.querySelector('#panel-state table') !== null", 30)
+    first = browser.driver.find_element(By.ID, "panel-state").text
+    assert "critical-1" not in first
+    browser.ask("kubeledger.goto(arguments[0])", after)
+    browser.wait(
+        "return document.querySelector('#panel-state').textContent.includes('critical-1')", 30
+    )
+
+
+def test_sql_is_run_and_refused_in_the_page(browser: Browser, node_a: Server) -> None:
+    """A shipped query by a choice, a row's record by its link, a refusal in its own words."""
+    open_page(browser, node_a)
+    browser.driver.find_element(By.ID, "tab-sql").click()
+    browser.wait("return document.querySelectorAll('#panel-sql option').length > 10")
+    browser.driver.find_element(By.CSS_SELECTOR, "#panel-sql option[value=preemptions]").click()
+    browser.wait("return document.querySelectorAll('#panel-sql tbody tr').length === 2")
+    browser.driver.find_element(By.CSS_SELECTOR, "#panel-sql tbody a").click()
+    browser.wait("return document.querySelector('#pane h2')?.textContent.includes('PodPreempted')")
+    box = browser.driver.find_element(By.CSS_SELECTOR, "#panel-sql textarea")
+    box.clear()
+    box.send_keys("DELETE FROM events", Keys.CONTROL, Keys.ENTER)
+    browser.wait("return document.querySelector('#panel-sql [role=alert]') !== null")
+    told = browser.driver.find_element(By.CSS_SELECTOR, "#panel-sql [role=alert]").text
+    assert "only queries that read are allowed" in told
+    assert "write one SELECT" in told
+
+
+def test_what_would_not_have_been_is_crossed_out(browser: Browser, node_a: Server) -> None:
+    """Under a higher threshold no image would have been deleted: each deletion's mark says so."""
+    open_page(browser, node_a)
+    browser.driver.find_element(By.ID, "tab-whatif").click()
+    box = browser.driver.find_element(By.CSS_SELECTOR, "#panel-whatif input")
+    box.send_keys("imageGCHighThresholdPercent=95", Keys.ENTER)
+    browser.wait("return kubeledger.overlay().length > 0", 60)
+    gone = [each for each in browser.ask("kubeledger.overlay()") if each["change"] == "gone"]
+    deleted = [each for each in gone if each["kind"] == "images.ImageDeleted"]
+    assert len(deleted) == 8
+    assert sum(each["untrusted"] for each in deleted) == 2
+    rows = {each["seq"]: each["row"] for each in browser.ask("kubeledger.find('del')")}
+    assert {each["seq"]: each["row"] for each in deleted} == {
+        each["seq"]: rows[each["seq"]] for each in deleted
+    }
+    text = browser.driver.find_element(By.ID, "panel-whatif").text
+    assert "Would not have been: 6× image deleted" in text
+    legend = browser.driver.find_element(By.ID, "legend").text
+    assert "what if: would not have been" in legend
+    browser.driver.find_element(By.XPATH, "//button[text()='Clear']").click()
+    assert browser.ask("kubeledger.overlay()") == []
+
+
+def test_what_would_not_have_followed_is_crossed_out_too(
+    browser: Browser, ledgers: dict[str, Path]
+) -> None:
+    """An eviction that would not have been ends no container; what cannot be told is named."""
+    with served(ledgers["node-e-evictions"]) as server:
+        told = answer(
+            server, "/api/whatif", {"node": "node-e", "set": "evictionHard.memory.available=5%"}
+        )
+        changes = {each["seq"]: each for each in told["marks"]}
+        evicted = [
+            seq
+            for seq, each in changes.items()
+            if (each["kind"], each["change"]) == ("lifecycle.PodEvicted", "gone")
+        ]
+        killed = answer(
+            server,
+            "/api/sql",
+            {
+                "query": "SELECT seq FROM events WHERE kind = 'lifecycle.ContainerKilled'"
+                " AND list_contains($evicted::BIGINT[], cause_seq)",
+                "params": {"evicted": str(evicted)},
+            },
+        )["rows"]
+        assert evicted
+        assert killed
+        assert {changes[int(seq)]["change"] for (seq,) in killed} == {"follows"}
+        assert sum(each["change"] == "follows" for each in told["marks"]) >= len(killed)
+        open_page(browser, server)
+        browser.driver.find_element(By.ID, "tab-whatif").click()
+        box = browser.driver.find_element(By.CSS_SELECTOR, "#panel-whatif input")
+        box.send_keys("evictionHard.memory.available=5%", Keys.ENTER)
+        browser.wait("return kubeledger.overlay().length > 0", 60)
+        drawn = {
+            (each["seq"], each["change"]): each["row"]
+            for each in browser.ask("kubeledger.overlay()")
+        }
+        rows = [drawn[seq, changes[seq]["change"]] for seq in evicted]
+        assert all(rows)
+
+
+def test_a_ledger_that_grows_is_followed(browser: Browser, tmp_path: Path) -> None:
+    """What is imported while the page is open is drawn; where one looks and the record stay."""
+    whole = extract("node-a", tmp_path / "whole")
+    early = tmp_path / "early"
+    shutil.copytree(whole, early)
+    log = next(early.rglob("kubelet.log"))
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[: len(lines) // 2]))
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(early)], ledger)
+    with served(ledger.path) as server:
+        open_page(browser, server)
+        etag = ask(server, "/api/drawing")[1]["ETag"]
+        assert ask(server, "/api/drawing", headers={"If-None-Match": etag})[::2] == (304, b"")
+        browser.press("+", "+")
+        browser.ask("kubeledger.goto(5)")
+        browser.wait("return document.querySelector('#pane h2') !== null")
+        shown = browser.driver.find_element(By.CSS_SELECTOR, "#pane h2").text
+        count = len(browser.ask("kubeledger.find('liveness')"))
+        import_sources([str(whole)], ledger)
+        browser.wait(
+            "return document.getElementById('following').textContent.includes('has grown')", 60
+        )
+        browser.frame()
+        assert len(browser.ask("kubeledger.find('liveness')")) > count
+        assert browser.driver.find_element(By.CSS_SELECTOR, "#pane h2").text == shown
+        assert ask(server, "/api/drawing", headers={"If-None-Match": etag})[0] == 200
+
+
+def test_the_command_ends_cleanly(ledgers: dict[str, Path]) -> None:
+    """It says where it listens; Ctrl-C ends it, also while a query runs."""
+    command = [sys.executable, "-m", "kubeledger", "ui", str(ledgers["node-a"])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first, url = process.stdout.readline().decode(), process.stdout.readline().decode().strip()
+        assert first.startswith("node-a: ")
+        port, token = int(url.split(":")[2].split("/")[0]), url.partition("token=")[2]
+        connection = http.client.HTTPConnection(HOST, port, timeout=30)
+        query = json.dumps({"query": "SELECT count(*) FROM range(1000000000000)"})
+        connection.request("POST", "/api/sql", query, {"X-Kubeledger-Token": token})
+        connection.sock.settimeout(2)
+        with pytest.raises(TimeoutError):  # it runs
+            connection.sock.recv(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert process.stderr.read() == b""
+        connection.close()
