@@ -129,7 +129,8 @@ class Answers:
             raise BadQuestionError("params is no object of texts")
         params: Mapping[str, str | None] = given
         if name := asked.text("name"):
-            params = bound(find_query(name), {key: each for key, each in given.items() if each})
+            filled = {key: each for key, each in given.items() if each}
+            params = bound(find_query(name), filled, Ledger.open(self._ledger).span)
         began_s = time.monotonic()
         rows = self._queryable.sql(query, {k: v for k, v in params.items() if f"${k}" in query})
         shown = [[_cell(value) for value in row] for row in islice(rows, ROWS_MAX + 1)]
