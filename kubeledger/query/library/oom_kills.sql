@@ -10,8 +10,7 @@ SELECT
     list_sort(list(DISTINCT process)) AS processes,
     max(rss_bytes) AS most_rss_bytes,
     min(ts) AS first,
-    max(ts) AS last,
-    list(seq ORDER BY seq) AS seqs
+    max(ts) AS last
 FROM oom_kills
 GROUP BY node, namespace, pod, container, reason, limit_bytes
 ORDER BY node, kills DESC, pod, container, reason, limit_bytes;

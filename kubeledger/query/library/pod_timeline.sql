@@ -12,10 +12,8 @@ SELECT
     ts,
     kind,
     container,
-    cause_seq,
-    source_file,
-    source_line,
     seq,
+    source_file || coalesce(':' || source_line, '') AS source,
     body
 FROM events
 WHERE
