@@ -8,6 +8,7 @@ __all__ = ["bytes_text", "missing_text", "names_text", "shortened"]
 
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _NAMES_MAX = 3
+_NAMES_SHOWN = 2
 _TEXT_MAX = 80
 
 
@@ -36,10 +37,11 @@ def _missing(resource: str, amount: str) -> str:
 
 
 def names_text(names: Sequence[str]) -> str:
-    """The first three, and how many more; each once, as often as it comes first."""
+    """Up to three names, of more the first two and how many more; each once."""
     once = list(dict.fromkeys(names))
-    more = f" and {len(once) - _NAMES_MAX} more" if len(once) > _NAMES_MAX else ""
-    return ", ".join(once[:_NAMES_MAX]) + more
+    if len(once) <= _NAMES_MAX:
+        return ", ".join(once)
+    return f"{', '.join(once[:_NAMES_SHOWN])} and {len(once) - _NAMES_SHOWN} more"
 
 
 def shortened(message: str) -> str:

@@ -75,16 +75,17 @@ def _preempted(row: Row) -> str:
 
 def _evicted(row: Row) -> str:
     cause = "its storage limit" if row["kind"] == "local_storage" else row["subject"]
-    kind = f" ({row['kind']} threshold)" if row["kind"] in {"hard", "soft", "allocatable"} else ""
+    kind = f" ({row['kind']})" if row["kind"] in {"hard", "soft", "allocatable"} else ""
     return f"{_pods(row['pods'])} evicted for {cause}{kind}"
 
 
 def _pods(names: Sequence[str]) -> str:
     """The pod's whole name, or how many and the first ones' bare names."""
-    if len(names) == 1:
-        return names[0]
-    bare = names_text([name.rpartition("/")[2] for name in names])
-    return bare if len(names) == 2 else f"{len(names)} pods ({bare})"
+    once = list(dict.fromkeys(names))
+    if len(once) == 1:
+        return once[0]
+    bare = names_text([name.rpartition("/")[2] for name in once])
+    return bare if len(once) == 2 else f"{len(once)} pods ({bare})"
 
 
 def _gc_failed(row: Row) -> str:

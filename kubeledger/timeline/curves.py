@@ -31,7 +31,7 @@ _UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"))
 def curve_rows(view: NodeView) -> Iterator[Row]:
     """How full the image disk is, and what is left of the other resources.
 
-    A disk that always has the numbers of one before it is the same disk, and drawn once.
+    The containers' disk is mostly one of the other two, with the same numbers, and not drawn again.
     """
     samples: dict[str, list[ViewRow]] = {}
     for row in view.rows("eviction_signals", "signal, available, capacity", "capacity > 0"):
@@ -39,16 +39,13 @@ def curve_rows(view: NodeView) -> Iterator[Row]:
     settings = view.rows("settings", "setting, value")
     yield _image_disk(view, samples.get(_IMAGE_DISK, []), settings)
     short = {row["signal"] for row in view.rows("reclaims", "signal")}
-    seen: list[list[tuple[int, int]]] = []
+    values = {signal: [row["available"] for row in rows] for signal, rows in samples.items()}
+    same = [values.get(signal) for signal in (_IMAGE_DISK, "nodefs.available")]
     for signal, label in _SIGNALS.items():
-        rows = samples.get(signal, [])
-        readings = [(row["ts_ns"], row["available"]) for row in rows]
-        if not rows or (signal not in _ALWAYS and signal not in short):
+        if signal not in samples or (signal not in _ALWAYS and signal not in short):
             continue
-        if signal != _IMAGE_DISK and readings in seen:
-            continue
-        seen.append(readings)
-        yield _signal(signal, label, rows, settings)
+        if signal != "containerfs.available" or values[signal] not in same:
+            yield _signal(signal, label, samples[signal], settings)
 
 
 def _image_disk(view: NodeView, rows: list[ViewRow], settings: list[ViewRow]) -> Row:

@@ -286,18 +286,19 @@ class Painter {
     const tip = points.filter(([x]) => x <= surface.width).pop() || points[0];
     const value = curveAt(curve, view.to);
     this.curveLabel(value, Math.min(end, surface.width) - 5 - textWidth(value), tip[1], y, line.height, "edge", boxes);
-    for (const limit of curve.limits) this.limit(limit, place(limit.value), y, line.height, boxes);
+    const limits = curve.limits.flatMap((limit) => this.limit(limit, place(limit.value)));
+    for (const { text, x, at } of limits) this.curveLabel(text, x, at, y, line.height, "bad", boxes);
   }
 
-  /** A threshold as long as it was in force. */
-  limit(limit, at, y, height, boxes) {
+  /** A threshold as long as it was in force, with a tick where it began meanwhile; gives its label's place. */
+  limit(limit, at) {
     const { surface } = this;
-    const from = Math.max(limit.from <= this.view.from ? GUTTER : this.x(limit.from), GUTTER);
+    const from = Math.max(this.x(limit.from), GUTTER);
     const to = limit.to === null ? surface.width : Math.min(this.x(limit.to), surface.width);
-    if (to <= from) return;
+    if (to <= from) return [];
     surface.line([[from, at], [to, at]], "bad", 1, [4, 3]);
-    if (limit.from > this.view.from && limit.from > this.drawing.spanUs / 1e3) surface.rect(from, at - 4, 1.5, 8, "bad");
-    this.curveLabel(visible(limit.label), from + 5, at, y, height, "bad", boxes);
+    if (from > GUTTER && limit.from > this.drawing.spanUs / 1e3) surface.rect(from, at - 4, 1.5, 8, "bad");
+    return [{ text: visible(limit.label), x: from + 5, at }];
   }
 
   /** A label above or below a line of a curve, moved to the right until it stands on no other; left out where none fits. */

@@ -83,8 +83,8 @@ class Page {
   // Selection ------------------------------------------------------------------------------
 
   /** Show a record: select its item where one is drawn, and open it in the side pane. */
-  async goTo(seq) {
-    const i = this.drawing.bySeq.get(seq);
+  async goTo(seq, at) {
+    const i = at === undefined ? this.drawing.bySeq.get(seq) : at;
     this.view.selected = i === undefined ? null : i;
     if (i !== undefined) {
       this.view.cursor = this.drawing.start[i];
@@ -119,6 +119,25 @@ class Page {
     if (best >= 0) this.goTo(drawing.seq[best]);
   }
 
+  /** Select the next (or previous) record on the row of the selected one. */
+  along(direction) {
+    const { drawing, view } = this;
+    if (view.selected === null) return this.step(direction);
+    const row = drawing.row[view.selected];
+    for (let i = view.selected + direction; drawing.row[i] === row; i += direction) {
+      if (drawing.seq[i] && drawing.isSeen(i) && drawing.seq[i] !== drawing.seq[view.selected]) return this.goTo(drawing.seq[i], i);
+    }
+    return null;
+  }
+
+  /** Fold or unfold the section of the selected record; without one, the folded ones. */
+  foldHere() {
+    const { drawing, view } = this;
+    const ids = view.selected === null ? drawing.sections.filter((section) => section.folded).map((section) => section.id)
+      : [drawing.sections[drawing.rows[drawing.row[view.selected]].section].id];
+    for (const id of ids) view.fold(id);
+  }
+
   /** Rows, items and headlines whose text holds `text`, without regard to case. */
   find(text) {
     const wanted = text.trim().toLowerCase();
@@ -151,8 +170,8 @@ class Page {
 
   openFound({ seq, at }) {
     document.getElementById("found").hidden = true;
-    if (seq) this.goTo(seq);
-    if (at !== null) {
+    if (seq) this.goTo(seq, at === null ? undefined : at);
+    else if (at !== null) {
       this.view.selected = at;
       this.chart.reveal(at);
       this.chart.redraw();
@@ -203,6 +222,7 @@ class Page {
     const search = document.getElementById("search");
     search.addEventListener("input", () => this.search(search.value));
     search.addEventListener("keydown", (event) => {
+      if (event.key === "ArrowDown") document.querySelector("#found button")?.focus();
       if (event.key === "Enter") document.querySelector("#found button")?.click();
       if (event.key === "Escape") { search.value = ""; this.search(""); rows.focus(); }
     });
@@ -229,6 +249,7 @@ class Page {
       ArrowUp: () => { this.chart.scroller.scrollTop -= 40; }, ArrowDown: () => { this.chart.scroller.scrollTop += 40; },
       "+": () => this.view.zoom(0.6), "=": () => this.view.zoom(0.6), "-": () => this.view.zoom(1 / 0.6), 0: () => this.view.whole(),
       n: () => this.step(1), p: () => this.step(-1), "/": () => document.getElementById("search").focus(),
+      "[": () => this.along(-1), "]": () => this.along(1), f: () => this.foldHere(),
       Escape: () => { this.view.cursor = null; this.view.selected = null; },
     }[event.key];
     if (!act || (event.target.tagName === "PRE" && event.key.startsWith("Arrow"))) return;
@@ -290,8 +311,8 @@ class Page {
       const i = this.chart.itemAt(x, y);
       this.view.cursor = this.chart.timeAt(x);
       if (i !== null && this.drawing.seq[i]) {
-        this.goTo(this.drawing.seq[i]);
-        this.view.selected = i;
+        this.goTo(this.drawing.seq[i], i);
+        this.view.cursor = this.chart.timeAt(x);
       }
     }
     this.chart.redraw();
@@ -304,9 +325,11 @@ class Page {
     tip.hidden = i === null;
     if (i === null) return;
     const { drawing, view } = this;
-    const lasting = drawing.kindOf(i).bar ? ` · ${duration(drawing.end[i] - drawing.start[i])}` : "";
+    const lasting = drawing.end[i] > drawing.start[i] && drawing.start[i] >= 0 ? ` · ${duration(drawing.end[i] - drawing.start[i])}` : "";
     const verdict = drawing.verdict[i] ? ` · ${VERDICTS[drawing.verdict[i]]}` : "";
-    tip.textContent = visible(`${view.clock.time(drawing.start[i])}${lasting} · ${drawing.kindOf(i).name.replaceAll("_", " ")} ${drawing.labelOf(i)}${verdict}`);
+    const count = drawing.counts.has(i) ? ` · ${drawing.counts.get(i).toLocaleString("en")} ticks` : "";
+    const since = drawing.start[i] < 0 ? "since before the log" : view.clock.time(drawing.start[i]);
+    tip.textContent = visible(`${since}${lasting}${count} · ${drawing.kindOf(i).name.replaceAll("_", " ")} ${drawing.labelOf(i)}${verdict}`);
     const box = document.getElementById("rows").getBoundingClientRect();
     tip.style.left = `${Math.min(box.left + x + 14, window.innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${box.top + y + 16}px`;
@@ -342,20 +365,46 @@ class Page {
 
   // Paper ----------------------------------------------------------------------------------
 
-  /** All rows of the window as SVG, in the light colours: a canvas would be cropped. */
+  /** All rows of the window as SVG in the light colours, a page after the other: a canvas would be cropped. */
   print() {
-    const paper = document.getElementById("paper");
     const { drawing, view } = this;
     document.documentElement.classList.add("on-paper");
-    const surface = new SvgSurface(1100, view.layout.height + 24, colours());
+    const light = colours();
     document.documentElement.classList.remove("on-paper");
-    const painter = new Painter(surface, drawing, view, view.layout);
-    const { ticks, step } = view.clock.ticks(view.from, view.to, 95 / painter.scale);
-    for (const tick of ticks) surface.text(view.clock.time(tick, step), painter.x(tick) + 3, view.layout.height + 12, "faint");
-    painter.paint(0, view.layout.height);
-    surface.root.setAttribute("aria-label", visible(`Timeline of ${drawing.node}`));
-    paper.replaceChildren(surface.root);
+    fitGutter(PAPER.width);
+    const pages = paged(view.layout.lines, PAPER.height - PAPER.axis, PAPER.first);
+    document.getElementById("paper").replaceChildren(...pages.map(([top, bottom], i) => {
+      const surface = new SvgSurface(PAPER.width, bottom - top + PAPER.axis, light);
+      const painter = new Painter(surface, drawing, view, view.layout);
+      const { ticks, step } = view.clock.ticks(view.from, view.to, 95 / painter.scale);
+      surface.text(`${view.clock.date(view.from)} ${view.clock.zone()}`, 8, 10, "faint");
+      for (const tick of ticks) surface.text(view.clock.time(tick, step), painter.x(tick) + 3, 10, "faint");
+      surface.shifted(PAPER.axis, () => surface.clipped(0, 0, PAPER.width, bottom - top, () => painter.paint(top, bottom)));
+      surface.root.setAttribute("aria-label", visible(`Timeline of ${drawing.node}, page ${i + 1} of ${pages.length}`));
+      return surface.root;
+    }));
+    this.chart.redraw();
   }
+}
+
+const PAPER = { width: 1100, height: 740, axis: 20, first: 200 };
+
+/** Where the pages break: between rows, and never between a heading or a lane and what belongs to it. */
+function paged(lines, height, taken) {
+  const pages = [];
+  let top = 0;
+  let room = height - taken;
+  lines.forEach((line, i) => {
+    const next = lines[i + 1];
+    const kept = next && ("section" in line || next.height === HEIGHTS.ticks) ? next.height : 0;
+    if (line.y + line.height + kept - top > room && line.y > top) {
+      pages.push([top, line.y]);
+      top = line.y;
+      room = height;
+    }
+  });
+  const last = lines[lines.length - 1];
+  return [...pages, [top, last ? last.y + last.height : 20]];
 }
 
 const SIGNS = {
@@ -383,7 +432,7 @@ function legendSign(kind, of) {
 function verdictSign(verdict, of) {
   return smallCanvas(of, (surface) => {
     const painter = Object.assign(Object.create(Painter.prototype), { surface });
-    painter.verdict(VERDICTS.indexOf(verdict), 10, 8);
+    painter.verdict(VERDICTS.indexOf(verdict), 15, 8);
   });
 }
 

@@ -146,8 +146,10 @@ class CanvasSurface {
 }
 
 class SvgSurface {
+  static ids = 0;
+
   constructor(width, height, colours) {
-    Object.assign(this, { width, height, colours, clips: 0 });
+    Object.assign(this, { width, height, colours });
     this.root = this.element("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img" }, null);
     this.into = this.root;
     const defs = this.element("defs", {});
@@ -175,7 +177,7 @@ class SvgSurface {
 
   hatch(x, y, w, h, colour) {
     if (!this.hatches.has(colour)) {
-      const id = `hatch-${this.hatches.size}`;
+      const id = `hatch-${SvgSurface.ids++}`;
       const pattern = this.element("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, this.defs);
       this.element("path", { d: "M0 6L6 0", stroke: this.colours[colour], "stroke-width": 1 }, pattern);
       this.hatches.set(colour, id);
@@ -218,10 +220,17 @@ class SvgSurface {
   }
 
   clipped(x, y, w, h, draw) {
-    const id = `clip-${this.clips++}`;
+    const id = `clip-${SvgSurface.ids++}`;
     this.element("rect", { x, y, width: w, height: h }, this.element("clipPath", { id }, this.defs));
+    this.within({ "clip-path": `url(#${id})` }, draw);
+  }
+
+  /** What is drawn so much lower. */
+  shifted(y, draw) { this.within({ transform: `translate(0 ${y})` }, draw); }
+
+  within(attributes, draw) {
     const outer = this.into;
-    this.into = this.element("g", { "clip-path": `url(#${id})` });
+    this.into = this.element("g", attributes);
     draw();
     this.into = outer;
   }

@@ -155,7 +155,7 @@ class Chart {
     if (x < GUTTER || x > width) return;
     const left = Math.min(Math.max(x - 2, GUTTER), width - textWidth(text) - 8);
     axis.rect(left, 2, textWidth(text) + 8, 18, "cursor");
-    axis.text(text, left + 4, 11, "paper", { bold: true });
+    axis.text(text, left + 4, 11, "paper");
   }
 
   drawOverview(width) {
