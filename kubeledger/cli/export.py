@@ -89,8 +89,9 @@ def export(
 
     Without a filter these are the ledger's own lines. With one, records are numbered anew, and
     what every reader needs is kept: starts of the kubelet, its settings, the node, and the
-    lists of pods (of the pod asked for). An excerpt is less evidence: what `verify` misses in
-    it may stand in the rest of the ledger. What is left of a ledger whose first records were
+    lists of pods. With --pod also what the pod's decisions rest on, so that `verify` says the
+    same of them. An excerpt by time or kind alone is less evidence: what `verify` misses in it
+    may stand in the rest of the ledger. What is left of a ledger whose first records were
     dropped is an excerpt, too.
 
     As cloudevents, each record that passes the filter is an event (CloudEvents 1.0, JSON, one a

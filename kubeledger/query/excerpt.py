@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
@@ -18,8 +18,10 @@ from kubeledger.node.records import (
     NodeObserved,
     SettingsObserved,
 )
+from kubeledger.query.inputs import with_inputs
 from kubeledger.query.listing import Filter, selection
 from kubeledger.replay.excerpts import renumbered
+from kubeledger.verify import Reader
 from kubeledger.wire.codec import decode_line
 
 __all__ = ["excerpt", "lines_of_excerpt", "records_of_excerpt"]
@@ -32,6 +34,8 @@ def excerpt(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
 
     Besides these, up to the end of the time asked for: starts of the kubelet, its settings, the
     node, the lists of pods (of the pod asked for, if there is one), and what is known to be lost.
+    Of one pod also what its decisions rest on, so that they verify as in the ledger
+    (:func:`kubeledger.query.inputs.with_inputs`).
 
     Raises:
         BadQuestionError: the ledger has no such node.
@@ -43,14 +47,31 @@ def excerpt(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
     of_pod = selection(ledger, msgspec.structs.replace(until, container=None))
     for node in ledger.nodes() if wanted.node is None else [wanted.node]:
         missing = {loss.seq for loss in ledger.info(node).missing}
+
+        def is_needed(record: Record, missing: Collection[int] = missing) -> bool:
+            always = isinstance(record.body, _ALWAYS) or record.seq in missing
+            return (always and in_time(record)) or (
+                isinstance(record.body, PodListed) and of_pod(record)
+            )
+
+        if wanted.pod is None:
+            yield from (r for r in ledger.replay(node) if wants(r) or is_needed(r))
+            continue
+        read = _reader(ledger, node, in_time)
+        kept = {record.seq for record in read(None) if wants(record) or is_needed(record)}
+        mine = {record.seq for record in read(None) if record.role == "decision" and wants(record)}
+        if mine:
+            kept = with_inputs(read, kept, mine)
+        yield from (record for record in read(None) if record.seq in kept)
+
+
+def _reader(ledger: Ledger, node: str, in_time: Callable[[Record], bool]) -> Reader:
+    def read(kinds: Collection[str] | None) -> Iterator[Record]:
         for record in ledger.replay(node):
-            body = record.body
-            if (
-                wants(record)
-                or ((isinstance(body, _ALWAYS) or record.seq in missing) and in_time(record))
-                or (isinstance(body, PodListed) and of_pod(record))
-            ):
+            if in_time(record) and (kinds is None or record.kind in kinds):
                 yield record
+
+    return read
 
 
 def lines_of_excerpt(ledger: Ledger, wanted: Filter) -> Iterator[bytes]:

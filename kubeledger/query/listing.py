@@ -15,9 +15,9 @@ import msgspec
 
 from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.machine import Record
+from kubeledger.machine import Body, Record
 
-__all__ = ["Filter", "Shown", "body_of", "list_records", "selection", "show_record"]
+__all__ = ["Filter", "Shown", "body_of", "list_records", "pods_of", "selection", "show_record"]
 
 _CAUSE = re.compile(rb'"cause":(\d+),"evidence":')
 _POD_FIELDS = (
@@ -77,6 +77,16 @@ def list_records(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
     """
     wants = selection(ledger, wanted)
     return (record for record in ledger.records(wanted.node) if wants(record))
+
+
+def pods_of(body: Body) -> Iterator[str]:
+    """UIDs and ``NAMESPACE/NAME`` of the pods that a body is about."""
+    for fields in _POD_FIELDS:
+        namespace, name, uid = (getattr(body, field, None) for field in fields)
+        if uid is not None:
+            yield uid
+        if name is not None:
+            yield f"{namespace}/{name}"
 
 
 def selection(ledger: Ledger, wanted: Filter) -> Callable[[Record], bool]:

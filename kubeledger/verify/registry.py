@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from kubeledger.verify.admission.verifier import AdmissionVerifier
 from kubeledger.verify.assignments.cpus import CpuAssignmentVerifier
 from kubeledger.verify.assignments.memory import MemoryAssignmentVerifier
+from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from kubeledger.verify.devices.verifier import DeviceVerifier
 from kubeledger.verify.evictions.verifier import EvictionVerifier
@@ -13,7 +16,7 @@ from kubeledger.verify.lives.verifier import LivesVerifier
 from kubeledger.verify.oom_kills import OomVerifier
 from kubeledger.verify.verifier import Verifier
 
-__all__ = ["VERIFIERS"]
+__all__ = ["VERIFIERS", "kinds_seen_for"]
 
 VERIFIERS: tuple[type[Verifier], ...] = (
     AdmissionVerifier,
@@ -26,3 +29,17 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     MemoryAssignmentVerifier,
     OomVerifier,
 )
+
+
+@cache
+def kinds_seen_for(decision: str) -> frozenset[str]:
+    """Kinds of records that the verifier of a kind of decision looks at; none for another kind.
+
+    What it reads in the node's state besides is not among them.
+    """
+    for each in VERIFIERS:
+        if decision in {kind.kind for kind in each.decides}:
+            verifier = each(Bench())
+            looked_at = (*verifier.sees(), *verifier.foresees(), *each.decides)
+            return frozenset(kind.kind for kind in looked_at)
+    return frozenset()
