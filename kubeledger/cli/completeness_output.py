@@ -9,6 +9,7 @@ from typing import TextIO
 import click
 
 from kubeledger.cli.output import counted, printable, write_rows
+from kubeledger.cli.screen import screen_width
 from kubeledger.completeness import Completeness
 from kubeledger.completeness.beats import Gap
 from kubeledger.completeness.counters import WorkerCount
@@ -57,7 +58,7 @@ def _sources(part: SourcesReport, stream: TextIO) -> None:
         )
         for group in part.groups
     ]
-    write_rows(columns, rows, "table", stream, cell_width_max=60)
+    write_rows(columns, rows, "table", stream, width_max=screen_width())
     begins = {"start": "with its start", "middle": "in the middle: what was before is not there"}
     ends = {
         "restart": "where the next process begins",
@@ -115,7 +116,7 @@ def _verbosity(part: VerbosityReport, stream: TextIO) -> None:
     _say(f"{there} of {len(part.lines)} kinds of lines are there" + (", not there:" * bool(rows)))
     if rows:
         columns = ("lines", "level", "records", "status", "what they would tell")
-        write_rows(columns, rows, "table", stream)
+        write_rows(columns, rows, "table", stream, width_max=screen_width())
 
 
 def _gaps(part: GapReport, stream: TextIO) -> None:
@@ -125,7 +126,13 @@ def _gaps(part: GapReport, stream: TextIO) -> None:
             (beat.name, _seconds(beat.period_ns), beat.seen, _seconds(beat.longest_ns))
             for beat in part.beats
         ]
-        write_rows(("beat", "period s", "seen", "longest s"), rows, "table", stream)
+        write_rows(
+            ("beat", "period s", "seen", "longest s"),
+            rows,
+            "table",
+            stream,
+            width_max=screen_width(),
+        )
     else:
         _say("nothing that a kubelet does regularly is in the records: gaps cannot be told")
     _say(counted(part.probe_workers, "probe worker"))
@@ -211,7 +218,7 @@ def _events(part: EventReport, stream: TextIO) -> None:
     if told:
         columns = ("decision", "taken", "event", "counted later", "never an event", "not told")
         rows = [(k.kind, k.decisions, k.event, k.counted, k.never, k.not_told) for k in told]
-        write_rows(columns, rows, "table", stream)
+        write_rows(columns, rows, "table", stream, width_max=screen_width())
     silent = [kind for kind in part.kinds if kind.why]
     if silent:
         total = sum(kind.decisions for kind in silent)
@@ -240,7 +247,7 @@ def _reports(part: EventReport, stream: TextIO) -> None:
         others = [reason for reason in part.reasons if reason not in lossy]
         whole = sum(reason.reported for reason in others)
         rows.append((counted(len(others), "other reason"), whole, whole, 0, 0))
-    write_rows(columns, rows, "table", stream)
+    write_rows(columns, rows, "table", stream, width_max=screen_width())
     for lost in part.lost:
         _say(f"{lost.reports} never became an event: {lost.why}")
 

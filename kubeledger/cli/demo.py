@@ -186,11 +186,12 @@ def _questions(ledger: Path) -> None:
 
 def _answer(queryable: Queryable, question: str, query: str) -> None:
     from kubeledger.cli.output import write_rows
+    from kubeledger.cli.screen import screen_width
 
     click.secho(f"\n{question}", fg="cyan")
     click.echo(query)
     rows = queryable.sql(query)
-    write_rows(rows.columns, rows, "table", sys.stdout, types=rows.types, cell_width_max=60)
+    write_rows(rows.columns, rows, "table", sys.stdout, types=rows.types, width_max=screen_width())
 
 
 def _next_steps(ledger: Path, page: Path, *, kept: bool) -> None:

@@ -278,6 +278,7 @@ def _counts(bundle: NodeReport, account: SourceAccount) -> tuple[int, ...]:
 
 def _table(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     from kubeledger.cli.output import write_rows
+    from kubeledger.cli.screen import screen_width
 
-    write_rows(columns, rows, "table", sys.stdout, cell_width_max=60)
+    write_rows(columns, rows, "table", sys.stdout, width_max=screen_width())
     click.echo()

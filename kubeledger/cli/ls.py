@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +20,7 @@ from kubeledger.cli.options import (
     time_option,
 )
 from kubeledger.cli.output import printable
+from kubeledger.units import NS_PER_S, format_ts
 
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["ls", "no_record_words"]
 
 _COLUMNS = ("node", "seq", "ts", "role", "kind", "subject", "summary")
+_NS_PER_DAY = 24 * 3600 * NS_PER_S
 
 
 @click.command(
@@ -46,7 +49,7 @@ _COLUMNS = ("node", "seq", "ts", "role", "kind", "subject", "summary")
 @time_option("--since", "First time")
 @click.option("--until", metavar="TIME", help="Last time.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="No more than N records.")
-@output_option("table", "json", "jsonl", "csv")
+@output_option("table", "wide", "json", "jsonl", "csv")
 @reports_errors
 def ls(
     ledger: Path,
@@ -59,13 +62,16 @@ def ls(
     limit: int | None,
     output: str,
 ) -> None:
-    """List records."""
+    """List records.
+
+    A table has what fits the screen, with the last part of each kind; `-o wide` has it all.
+    """
     from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.output import write_rows
+    from kubeledger.cli.screen import paged, screen_width
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.query.listing import Filter, body_of, list_records
     from kubeledger.query.summaries import subject_of, summary_of
-    from kubeledger.units import format_ts
 
     opened = Ledger.open(ledger)
     span = partial(opened.span, node)
@@ -77,7 +83,7 @@ def ls(
         since_ns=parse_time(since, span) if since is not None else None,
         until_ns=parse_time(until, span) if until is not None else None,
     )
-    rows = (
+    rows: Iterator[tuple[Any, ...]] = (
         (
             record.node,
             record.seq,
@@ -92,20 +98,47 @@ def ls(
     _tell_of_drops(opened, wanted)
     warn_of_losses(opened, node)
     first = next(rows, None)
-    write_rows(_COLUMNS, () if first is None else chain((first,), rows), output, sys.stdout)
+    rows = iter(()) if first is None else chain((first,), rows)
+    columns: tuple[str, ...] = _COLUMNS
+    if output == "table" and first is not None:
+        columns, rows = _narrow(rows, opened, node)
+    with paged(wanted=output in ("table", "wide")):
+        write_rows(columns, rows, output, sys.stdout, width_max=screen_width())
     if first is None:
         click.echo(printable(no_record_words(opened, wanted)), err=True)
+
+
+def _narrow(
+    rows: Iterator[tuple[Any, ...]], ledger: Ledger, node: str | None
+) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
+    """What a screen has room for: the day only where there are several, and the node likewise."""
+    first_ns, last_ns = ledger.span(node)
+    one_day = first_ns // _NS_PER_DAY == last_ns // _NS_PER_DAY
+    several = node is None and len(ledger.nodes()) > 1
+    when = slice(11, 23) if one_day else slice(5, 23)
+    day = f"{format_ts(first_ns)[:10]} UTC" if one_day else "time (UTC)"
+    columns = (*(("node",) if several else ()), "seq", day, "kind", "subject", "summary")
+    return columns, (
+        (
+            *((row[0],) if several else ()),
+            row[1],
+            row[2].removesuffix("Z")[when].replace("T", " "),
+            row[4].rpartition(".")[2],
+            *row[5:],
+        )
+        for row in rows
+    )
 
 
 def no_record_words(ledger: Ledger, wanted: Filter) -> str:
     """What to say where no record passes the filter."""
     from kubeledger.query.names import POD_KINDS, similar_pods
 
-    advice = "`kubeledger ls` lists them all"
+    advice = "`kubeledger ls` lists all"
     if wanted.pod is not None:
         similar = similar_pods(ledger.records(wanted.node, kinds=POD_KINDS), wanted.pod)
         advice = f"is it pod {' or '.join(similar)}?" if similar else advice
-    return f"no record is like that; {advice}"
+    return f"no matching records; {advice}"
 
 
 def _tell_of_drops(ledger: Ledger, wanted: Filter) -> None:

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("kubeledger.cli.ls:ls", "List records."),
     "show": ("kubeledger.cli.show:show", "Show one record with its evidence, causes and effects."),
     "state": ("kubeledger.cli.state:state", "Rebuild the node's state at any instant."),
+    "get": ("kubeledger.cli.get:get", "Show pods, devices, images or probes, as kubectl would."),
     "sql": ("kubeledger.cli.sql:sql", "Ask read-only SQL over the ledger, or run a shipped query."),
     "index": ("kubeledger.cli.index:index", "Write records as Parquet, for SQL over long ledgers."),
     "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
@@ -73,8 +74,10 @@ class LazyGroup(click.Group):
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:  # noqa: ANN401 # click's
         """As click; its help may go into a closed pipe."""
+        from kubeledger.cli.screen import color_wanted
+
         with _closed_pipes():
-            return super().make_context(*args, **kwargs)
+            return super().make_context(*args, color=color_wanted(), **kwargs)
 
     def invoke(self, ctx: click.Context) -> object:
         """As click; what a command writes may go into a closed pipe."""
@@ -164,13 +167,15 @@ def _ended() -> int:
 def _show(error: click.ClickException) -> None:
     """As errors of kubeledger are shown, and not as click has it."""
     from kubeledger.cli.output import printable
+    from kubeledger.cli.screen import color_wanted
 
     if isinstance(error, NoArgsIsHelpError):
         error.show()  # the whole help
         return
     context = error.ctx if isinstance(error, click.UsageError) else None
     message = error.format_message().removesuffix(".")
-    click.echo(printable(f"error: {message[:1].lower()}{message[1:]}"), err=True)
+    click.secho("error: ", err=True, fg="red", bold=True, nl=False, color=color_wanted())
+    click.echo(printable(f"{message[:1].lower()}{message[1:]}"), err=True)
     if context is not None:
         click.echo(f"hint: {context.command_path} --help", err=True)
 

@@ -138,7 +138,8 @@ def _show(error: KubeledgerError, *, debug: bool) -> None:
     if debug:
         traceback.print_exc()
     place = f"{error.place}: " if error.place else ""
-    click.echo(printable(f"error: {place}{error.message}"), err=True)
+    click.secho("error: ", err=True, fg="red", bold=True, nl=False)
+    click.echo(printable(f"{place}{error.message}"), err=True)
     if error.advice:
         click.echo(printable(f"hint: {error.advice}"), err=True)
 

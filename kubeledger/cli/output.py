@@ -1,6 +1,6 @@
-"""Rows to text: table for people, JSON, JSON Lines and CSV for programs.
+"""Rows to text: tables for people, JSON, JSON Lines and CSV for programs.
 
-The formats for programs keep every value as it is; the table is safe to show in a
+The formats for programs keep every value as it is; tables are safe to show in a
 terminal, whatever bytes a log line brought along. NULL is an empty cell, or ``null`` in
 JSON. Rows are written as they come: a result need not fit into memory.
 """
@@ -12,13 +12,14 @@ import io
 import json
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TextIO
 from uuid import UUID
+
+from kubeledger.cli.table import table_lines
 
 __all__ = [
     "FORMATS",
@@ -32,7 +33,6 @@ __all__ = [
 
 Row = Sequence[Any]
 
-_WIDTH_SAMPLE_ROWS = 1000
 _MIN_FLUSH_CHARS = 1 << 16
 
 # C0 and C1 controls, line separators, and marks that turn or hide the text around them.
@@ -49,7 +49,7 @@ def write_rows(
     stream: TextIO,
     *,
     types: Sequence[str] = (),
-    cell_width_max: int | None = None,
+    width_max: int | None = None,
 ) -> None:
     """Write a header and rows.
 
@@ -59,12 +59,12 @@ def write_rows(
         format_: one of ``FORMATS``.
         stream: where to.
         types: (n,) DuckDB types, if known: a ``JSON`` column is JSON in JSON.
-        cell_width_max: cells of a table are cut at this many characters; None does not cut.
+        width_max: columns of the screen that a ``table`` must fit; None: nothing is cut.
     """
     writer = _WRITERS[format_]
     buffer: list[str] = []
     size = 0
-    for text in writer(columns, rows, tuple(types) or ("",) * len(columns), cell_width_max):
+    for text in writer(columns, rows, tuple(types) or ("",) * len(columns), width_max):
         buffer.append(text)
         size += len(text)
         if size >= _MIN_FLUSH_CHARS:
@@ -168,52 +168,14 @@ def _csv_rows(
 def _table_rows(
     columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], width_max: int | None
 ) -> Iterator[str]:
-    # Widths come from the first rows; a later, wider cell pushes its row to the right.
-    left = iter(rows)
-    sample = list(islice(left, _WIDTH_SAMPLE_ROWS))
-    numeric = [_is_numeric(sample, index) for index in range(len(columns))]
-    cells = [_cells(row, width_max) for row in sample]
     heads = [printable(name) for name in columns]
-    widths = [
-        max(chain([_width(head)], (_width(row[index]) for row in cells)))
-        for index, head in enumerate(heads)
-    ]
-    yield _aligned(heads, widths, numeric)
-    yield _aligned(["-" * width for width in widths], widths, numeric)
-    for row in cells:
-        yield _aligned(row, widths, numeric)
-    for late in left:
-        yield _aligned(_cells(late, width_max), widths, numeric)
+    return table_lines(heads, rows, lambda value: printable(cell_text(value)), width_max)
 
 
-def _cells(row: Row, width_max: int | None) -> list[str]:
-    cells = [printable(cell_text(value)) for value in row]
-    if width_max is None:
-        return cells
-    return [cell if len(cell) <= width_max else f"{cell[: width_max - 1]}…" for cell in cells]
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    padded = []
-    for cell, width, right in zip(cells, widths, numeric, strict=True):
-        space = " " * (width - _width(cell))
-        padded.append(space + cell if right else cell + space)
-    return "  ".join(padded).rstrip() + "\n"
-
-
-def _width(text: str) -> int:
-    """Columns of a terminal that the text takes."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
-
-
-def _is_numeric(rows: Sequence[Row], index: int) -> bool:
-    values = [row[index] for row in rows if row[index] is not None]
-    return bool(values) and all(
-        isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in values
-    )
+def _wide_rows(
+    columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], _: int | None
+) -> Iterator[str]:
+    return _table_rows(columns, rows, types, None)
 
 
 def cell_text(value: object) -> str:
@@ -272,7 +234,13 @@ _CONVERSIONS: tuple[tuple[type, Callable[[Any], object]], ...] = (
 
 _WRITERS: dict[
     str, Callable[[Sequence[str], Iterable[Row], Sequence[str], int | None], Iterator[str]]
-] = {"table": _table_rows, "json": _json_rows, "jsonl": _jsonl_rows, "csv": _csv_rows}
+] = {
+    "table": _table_rows,
+    "wide": _wide_rows,
+    "json": _json_rows,
+    "jsonl": _jsonl_rows,
+    "csv": _csv_rows,
+}
 
 FORMATS = tuple(_WRITERS)
 """What ``-o`` may be where rows come out."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["bound", "named", "sql"]
 
-_CELL_WIDTH_MIN = 20
 _QUERY_BYTES_MAX = 16 << 20
 
 
@@ -28,7 +26,7 @@ _QUERY_BYTES_MAX = 16 << 20
 )
 @click.argument("query", required=False)
 @ledger_option
-@output_option("table", "json", "jsonl", "csv")
+@output_option("table", "wide", "json", "jsonl", "csv")
 @click.option("--list", "list_", is_flag=True, help="List the shipped queries.")
 @click.option("--run", "run_", metavar="NAME", help="Run a shipped query.")
 @click.option(
@@ -151,24 +149,26 @@ def _show(
     database: Queryable, query: str, params: dict[str, str] | dict[str, str | None], output: str
 ) -> None:
     from kubeledger.cli.output import write_rows
+    from kubeledger.cli.screen import paged, terminal_width
 
     if not query.strip():
         raise BadQuestionError("the query is empty", advice="see `kubeledger sql --help`")
     rows = database.sql(query, params)
-    width = None
-    if output == "table" and sys.stdout.isatty():
-        width = max(_CELL_WIDTH_MIN, shutil.get_terminal_size().columns // 2)
-    write_rows(rows.columns, rows, output, sys.stdout, types=rows.types, cell_width_max=width)
+    with paged(wanted=output in ("table", "wide")):
+        width = terminal_width()
+        write_rows(rows.columns, rows, output, sys.stdout, types=rows.types, width_max=width)
 
 
 def _show_library(output: str) -> None:
     from kubeledger.cli.output import write_rows
+    from kubeledger.cli.screen import terminal_width
     from kubeledger.query.library import load_library
 
     rows = [
         (query.name, query.title, " ".join(_signature(query))) for query in load_library().values()
     ]
-    write_rows(("name", "question", "parameters"), rows, output, sys.stdout)
+    columns = ("name", "question", "parameters")
+    write_rows(columns, rows, output, sys.stdout, width_max=terminal_width())
 
 
 def _signature(query: ShippedQuery) -> list[str]:

@@ -29,7 +29,7 @@ __all__ = ["state"]
     help="Parts to show: kubelet, machine, pods, devices, topology, probes, images, cgroups, "
     "preemptions, settings, counts.",
 )
-@output_option("table", "json")
+@output_option("table", "wide", "json")
 @reports_errors
 def state(
     ledger: Path, node: str | None, at: str | None, seq: int | None, only: str | None, output: str
@@ -37,12 +37,14 @@ def state(
     """Rebuild the node's state at any instant.
 
     Pods with their containers, devices by holder, probe workers, images, cgroups and settings, as
-    the records up to that instant tell. With `-o json` the same records give the same bytes.
+    the records up to that instant tell. Tables fit the screen;
+    `-o wide` has all columns. With `-o json` the same records give the same bytes.
     """
     import sys
     from functools import partial
 
     from kubeledger.cli.losses import warn_of_losses
+    from kubeledger.cli.screen import paged, screen_width
     from kubeledger.cli.state_tables import write_tables
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.node.document import canonical_json
@@ -61,7 +63,8 @@ def state(
     if output == "json":
         sys.stdout.buffer.write(canonical_json(rebuilt, parts))
     else:
-        write_tables(rebuilt, parts, sys.stdout)
+        with paged():
+            write_tables(rebuilt, parts, sys.stdout, screen_width() if output == "table" else None)
 
 
 def _parts(only: str | None) -> list[str]:

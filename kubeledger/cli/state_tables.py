@@ -1,4 +1,7 @@
-"""The node's state as tables for people; times in UTC, long IDs cut."""
+"""The node's state as tables for people; times in UTC, long IDs cut.
+
+The narrow form leaves columns out, and cuts what does not fit the screen.
+"""
 
 from __future__ import annotations
 
@@ -12,35 +15,67 @@ from kubeledger.lifecycle.state import ContainerState, PodState
 from kubeledger.memorymanager.state import HeldMemory
 from kubeledger.node.document import PARTS
 from kubeledger.node.state import NodeState
-from kubeledger.units import format_ts
+from kubeledger.units import NS_PER_S, format_ts
 
 __all__ = ["write_tables"]
 
 Rows = Iterable[Sequence[Any]]
 
 _ID_WIDTH = 19  # sha256: and twelve digits, as the runtimes' own tools show them
+_NS_PER_DAY = 24 * 3600 * NS_PER_S
 _NO_LIMIT = (9223372036854771712, -1)  # of memory, in cgroup v1 and in v2
 
 
-def write_tables(state: NodeState, parts: Collection[str], stream: TextIO) -> None:
-    """Write the parts one after the other, each under its name."""
+def write_tables(
+    state: NodeState, parts: Collection[str], stream: TextIO, width_max: int | None = None
+) -> None:
+    """Write the parts one after the other, each under its name.
+
+    Args:
+        state: what is shown.
+        parts: names of ``PARTS``.
+        stream: where to.
+        width_max: columns of the screen, for the narrow form; None is the wide form.
+    """
     at = "nothing recorded" if state.ts_ns is None else format_ts(state.ts_ns)
     stream.write(f"{printable(state.node)}  after record {state.seq}  {at}\n")
+    page = _Page(stream, width_max, state.ts_ns)
     for part, write in _PARTS.items():
         if part in parts:
-            write(state, stream)
+            write(state, page)
 
 
-def _table(title: str, columns: Sequence[str], rows: Rows, stream: TextIO) -> None:
-    rows = list(rows)
-    stream.write(f"\n{title.upper()} ({len(rows)})\n")
-    if rows:
-        write_rows(columns, rows, "table", stream)
+class _Page:
+    """Takes tables; see ``write_tables``."""
 
+    def __init__(self, stream: TextIO, width_max: int | None, now_ns: int | None) -> None:
+        self.stream = stream
+        self._width_max = width_max
+        self._day = None if now_ns is None else now_ns // _NS_PER_DAY
 
-def _time(ts_ns: int | None) -> str:
-    """To the millisecond: more does not help the eye."""
-    return "" if ts_ns is None else format_ts(ts_ns - ts_ns % 1_000_000)
+    def table(
+        self, title: str, columns: Sequence[str], rows: Rows, *, wide_only: Collection[str] = ()
+    ) -> None:
+        """A table under its name, without the columns that only the wide form has."""
+        rows = list(rows)
+        self.stream.write(f"\n{title.upper()} ({len(rows)})\n")
+        left_out = wide_only if self._width_max is not None else ()
+        kept = [at for at, column in enumerate(columns) if column not in left_out]
+        if rows:
+            self.rows([columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
+
+    def rows(self, columns: Sequence[str], rows: Rows) -> None:
+        """A table without a name."""
+        write_rows(columns, rows, "table", self.stream, width_max=self._width_max)
+
+    def time(self, ts_ns: int | None) -> str:
+        """To the millisecond; in the narrow form to the second, of another day with the day."""
+        if ts_ns is None:
+            return ""
+        if self._width_max is None:
+            return format_ts(ts_ns - ts_ns % 1_000_000)
+        text = format_ts(ts_ns - ts_ns % NS_PER_S)
+        return text[11:19] if ts_ns // _NS_PER_DAY == self._day else text[5:19].replace("T", " ")
 
 
 def _short(identifier: str | None) -> str:
@@ -57,16 +92,16 @@ def _name(state: NodeState, key: str) -> str:
     return f"{pod.namespace}/{pod.name}" if pod is not None and pod.name else key
 
 
-def _kubelet(state: NodeState, stream: TextIO) -> None:
+def _kubelet(state: NodeState, page: _Page) -> None:
     kubelet = state.kubelet
-    row = (kubelet.version, kubelet.pid, _time(kubelet.started_ts_ns), kubelet.restarts)
+    row = (kubelet.version, kubelet.pid, page.time(kubelet.started_ts_ns), kubelet.restarts)
     columns = ("version", "pid", "started", "restarts")
-    _table("kubelet", columns, [row] if kubelet.started_ts_ns is not None else [], stream)
+    page.table("kubelet", columns, [row] if kubelet.started_ts_ns is not None else [])
     for conflict in state.conflicts:
-        stream.write(f"conflict: {printable(conflict)}\n")
+        page.stream.write(f"conflict: {printable(conflict)}\n")
 
 
-def _machine(state: NodeState, stream: TextIO) -> None:
+def _machine(state: NodeState, page: _Page) -> None:
     machine = state.machine
     capacity, allocatable = machine.capacity or {}, machine.allocatable or {}
     rows = [
@@ -79,18 +114,18 @@ def _machine(state: NodeState, stream: TextIO) -> None:
         "memory in bytes": machine.memory_capacity_bytes,
         "NUMA nodes by number": None if numa_nodes is None else ", ".join(map(str, numa_nodes)),
         "pressure conditions": ", ".join(
-            f"{name} since {_time(since)}" for name, since in sorted(machine.pressure.items())
+            f"{name} since {page.time(since)}" for name, since in sorted(machine.pressure.items())
         )
         or "none",
     }
-    stream.write("\nMACHINE\n")
+    page.stream.write("\nMACHINE\n")
     for name, value in facts.items():
-        stream.write(f"{name}: {'not known' if value is None else value}\n")
+        page.stream.write(f"{name}: {'not known' if value is None else value}\n")
     if rows:
-        write_rows(("resource", "capacity", "allocatable"), rows, "table", stream)
+        page.rows(("resource", "capacity", "allocatable"), rows)
 
 
-def _pods(state: NodeState, stream: TextIO) -> None:
+def _pods(state: NodeState, page: _Page) -> None:
     pods = sorted(state.lifecycle.pods.items(), key=lambda item: (_name(state, item[0]), item[0]))
     rows = [
         (
@@ -98,14 +133,14 @@ def _pods(state: NodeState, stream: TextIO) -> None:
             pod.phase,
             _admission(pod),
             pod.qos_class,
-            _time(pod.decided_ts_ns or pod.since_ts_ns),
+            page.time(pod.decided_ts_ns or pod.since_ts_ns),
             _containers(pod),
             pod.uid,
         )
         for key, pod in pods
     ]
     columns = ("pod", "phase", "admitted", "qos", "since", "containers", "uid")
-    _table("pods", columns, rows, stream)
+    page.table("pods", columns, rows, wide_only=("qos", "uid"))
 
 
 def _admission(pod: PodState) -> str:
@@ -144,109 +179,111 @@ def _holder(state: NodeState, key: str, held: HeldCpus | HeldDevices | HeldMemor
     return f"{held.namespace}/{held.pod}" if held.pod else _name(state, key)
 
 
-def _devices(state: NodeState, stream: TextIO) -> None:
+def _devices(state: NodeState, page: _Page) -> None:
     manager = state.devicemanager
     rows = sorted(
         (resource, _holder(state, key, held), container, " ".join(held.device_ids),
-         " ".join(sorted(held.numa or ())), _time(held.since_ts_ns))
+         " ".join(sorted(held.numa or ())), page.time(held.since_ts_ns))
         for key, containers in manager.pods.items()
         for container, resources in containers.items()
         for resource, held in resources.items()
     )  # fmt: skip
-    _table("devices", ("resource", "pod", "container", "devices", "numa", "since"), rows, stream)
+    page.table("devices", ("resource", "pod", "container", "devices", "numa", "since"), rows)
     in_use = {
         name: {d for row in rows if row[0] == name for d in row[3].split(" ")}
         for name in manager.resources
     }
     plugins = [
-        (name, r.total, r.healthy, len(in_use[name]), _time(r.registered_ts_ns),
-         _time(r.stopped_ts_ns))
+        (name, r.total, r.healthy, len(in_use[name]), page.time(r.registered_ts_ns),
+         page.time(r.stopped_ts_ns))
         for name, r in sorted(manager.resources.items())
     ]  # fmt: skip
     columns = ("resource", "total", "healthy", "in use", "registered", "stopped")
-    _table("device plugins", columns, plugins, stream)
+    page.table("device plugins", columns, plugins)
 
 
-def _cpus(state: NodeState, stream: TextIO) -> None:
+def _cpus(state: NodeState, page: _Page) -> None:
     manager = state.cpumanager
     rows = sorted(
-        (_holder(state, key, held), container, held.cpu_set, _time(held.since_ts_ns))
+        (_holder(state, key, held), container, held.cpu_set, page.time(held.since_ts_ns))
         for key, containers in manager.pods.items()
         for container, held in containers.items()
     )
-    _table("cpus", ("pod", "container", "cpus", "since"), rows, stream)
+    page.table("cpus", ("pod", "container", "cpus", "since"), rows)
     told = {
         "policy": manager.policy,
         "reserved": manager.reserved_cpu_set,
         "shared pool": manager.default_cpu_set,
     }
     if text := ", ".join(f"{name} {value}" for name, value in told.items() if value):
-        stream.write(f"{printable(text)}\n")
+        page.stream.write(f"{printable(text)}\n")
 
 
-def _memory(state: NodeState, stream: TextIO) -> None:
+def _memory(state: NodeState, page: _Page) -> None:
     rows = sorted(
         (_holder(state, key, held), container, block.type if block else "",
          str(block.size_bytes) if block else "",
-         ",".join(map(str, block.numa_nodes)) if block else "", _time(held.since_ts_ns))
+         ",".join(map(str, block.numa_nodes)) if block else "", page.time(held.since_ts_ns))
         for key, containers in state.memorymanager.pods.items()
         for container, held in containers.items()
         for block in held.blocks or (None,)
     )  # fmt: skip
-    _table("memory", ("pod", "container", "type", "bytes", "numa", "since"), rows, stream)
+    page.table("memory", ("pod", "container", "type", "bytes", "numa", "since"), rows)
 
 
-def _topology(state: NodeState, stream: TextIO) -> None:
+def _topology(state: NodeState, page: _Page) -> None:
     rows = sorted(
         (_name(state, key), container or "(pod)",
          "any" if a.numa_nodes is None else ",".join(map(str, a.numa_nodes)),
-         _yes(a.preferred), _yes(a.admit), a.policy or "", _time(a.since_ts_ns))
+         _yes(a.preferred), _yes(a.admit), a.policy or "", page.time(a.since_ts_ns))
         for key, containers in state.topologymanager.pods.items()
         for container, a in containers.items()
     )  # fmt: skip
     columns = ("pod", "container", "numa", "preferred", "admitted", "policy", "since")
-    _table("topology", columns, rows, stream)
+    page.table("topology", columns, rows)
 
 
-def _probes(state: NodeState, stream: TextIO) -> None:
+def _probes(state: NodeState, page: _Page) -> None:
     rows = sorted(
         (_name(state, key), container, probe_type, worker.cached_result,
          worker.last_result or "", worker.run, "on hold" if worker.on_hold else "",
-         _time(worker.last_tick_ts_ns),
+         page.time(worker.last_tick_ts_ns),
          " ".join(f"{result} {count}" for result, count in sorted(worker.ticks.items())))
         for key, containers in state.prober.pods.items()
         for container, workers in containers.items()
         for probe_type, worker in workers.items()
     )  # fmt: skip
     columns = ("pod", "container", "type", "result", "last", "run", "hold", "last tick", "ticks")
-    _table("probes", columns, rows, stream)
+    page.table("probes", columns, rows, wide_only=("last", "ticks"))
 
 
-def _images(state: NodeState, stream: TextIO) -> None:
+def _images(state: NodeState, page: _Page) -> None:
     rows = [
         (_short(image_id), image.size_bytes, _yes(image.in_use), _yes(image.pinned),
-         _time(image.first_detected_ts_ns), _time(image.last_used_ts_ns))
+         page.time(image.first_detected_ts_ns), page.time(image.last_used_ts_ns))
         for image_id, image in sorted(state.images.images.items())
     ]  # fmt: skip
     columns = ("image", "bytes", "in use", "pinned", "first detected", "last used")
-    _table("images", columns, rows, stream)
+    page.table("images", columns, rows, wide_only=("first detected",))
     fs, run = state.images.image_fs, state.images.last_run
     if fs is not None:
-        stream.write(f"image filesystem: {fs.available_bytes} of {fs.capacity_bytes} bytes free\n")
+        page.stream.write(
+            f"image filesystem: {fs.available_bytes} of {fs.capacity_bytes} bytes free\n"
+        )
     if run is not None:
-        when = _time(run.finished_ts_ns or run.started_ts_ns)
+        when = page.time(run.finished_ts_ns or run.started_ts_ns)
         outcome = f"{run.outcome or 'running'}, {counted(run.images_removed, 'image')} removed"
-        stream.write(f"last garbage collection: {when} {outcome}\n")
+        page.stream.write(f"last garbage collection: {when} {outcome}\n")
         if run.error:
-            stream.write(f"  {printable(run.error)}\n")
+            page.stream.write(f"  {printable(run.error)}\n")
     signals = [
-        (name, signal.available, signal.capacity, _time(signal.read_ts_ns))
+        (name, signal.available, signal.capacity, page.time(signal.read_ts_ns))
         for name, signal in sorted(state.images.signals.items())
     ]
-    _table("eviction signals", ("signal", "available", "capacity", "read"), signals, stream)
+    page.table("eviction signals", ("signal", "available", "capacity", "read"), signals)
 
 
-def _cgroups(state: NodeState, stream: TextIO) -> None:
+def _cgroups(state: NodeState, page: _Page) -> None:
     rows = [
         (path, _name(state, c.pod_uid or ""), c.qos_class, c.cpu_shares,
          c.cpu_quota_us, c.cpu_period_us,
@@ -264,35 +301,35 @@ def _cgroups(state: NodeState, stream: TextIO) -> None:
         "memory limit",
         "v2 files",
     )
-    _table("cgroups", columns, rows, stream)
+    page.table("cgroups", columns, rows, wide_only=("qos", "period us", "v2 files"))
 
 
-def _preemptions(state: NodeState, stream: TextIO) -> None:
+def _preemptions(state: NodeState, page: _Page) -> None:
     rows = sorted(
         (f"{v.namespace}/{v.pod}", v.preemptor or "",
          " ".join(f"{i.resource}:{i.quantity}" for i in v.insufficient),
-         _yes(v.evicted), _yes(v.awaiting), _time(v.since_ts_ns))
+         _yes(v.evicted), _yes(v.awaiting), page.time(v.since_ts_ns))
         for v in state.preemption.victims.values()
     )  # fmt: skip
     columns = ("victim", "preemptor", "insufficient", "evicted", "awaited", "since")
-    _table("preemption victims on the node", columns, rows, stream)
+    page.table("preemption victims on the node", columns, rows)
 
 
-def _settings(state: NodeState, stream: TextIO) -> None:
+def _settings(state: NodeState, page: _Page) -> None:
     given = {n: s for n, s in state.settings.items() if s.source != "default"}
     rows = [(name, setting.value, setting.source) for name, setting in sorted(given.items())]
-    _table("settings", ("setting", "value", "source"), rows, stream)
+    page.table("settings", ("setting", "value", "source"), rows)
     defaults = len(state.settings) - len(given)
     if defaults:
-        stream.write(f"and {defaults} left at their default (see -o json)\n")
+        page.stream.write(f"and {defaults} left at their default (see -o json)\n")
 
 
-def _counts(state: NodeState, stream: TextIO) -> None:
+def _counts(state: NodeState, page: _Page) -> None:
     rows = list(PARTS["counts"](state).items())
-    _table("counts", ("what", "how often"), rows, stream)
+    page.table("counts", ("what", "how often"), rows)
 
 
-_PARTS: dict[str, Callable[[NodeState, TextIO], None]] = {
+_PARTS: dict[str, Callable[[NodeState, _Page], None]] = {
     "kubelet": _kubelet,
     "machine": _machine,
     "pods": _pods,

@@ -42,7 +42,7 @@ _UNVERIFIED = 5
 @click.option(
     "--all", "all_", is_flag=True, help="List every decision in the table, not only what is wrong."
 )
-@output_option("table", "json", "jsonl", "csv")
+@output_option("table", "wide", "json", "jsonl", "csv")
 @reports_errors
 def verify(
     sources: tuple[str, ...],
@@ -64,6 +64,7 @@ def verify(
     line for each.
     """
     from kubeledger.cli.files import is_standard
+    from kubeledger.cli.screen import paged
     from kubeledger.cli.verify_output import junit_writer, writer_of
     from kubeledger.verify.tally import Tally
 
@@ -72,6 +73,7 @@ def verify(
         histories = stack.enter_context(histories_for(sources, ledger, node))
         writers = []
         if not is_standard(junit):
+            stack.enter_context(paged(wanted=output in ("table", "wide")))
             writers.append(stack.enter_context(writer_of(output, all_)))
         if junit is not None:
             writers.append(stack.enter_context(junit_writer(junit)))

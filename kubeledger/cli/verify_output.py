@@ -17,6 +17,7 @@ import msgspec
 
 from kubeledger.cli.files import new_output, output_errors
 from kubeledger.cli.output import counted, csv_line, printable, write_rows
+from kubeledger.cli.screen import screen_width
 from kubeledger.verify import Contradiction, Finding, Outcome, Verdict
 from kubeledger.verify.tally import VERDICTS, Tally
 
@@ -55,8 +56,8 @@ def writer_of(output: str, all_: bool) -> Iterator[Writer]:
     if output == "csv":
         yield _Csv()
         return
-    if output == "table":
-        yield _Table(all_)
+    if output in ("table", "wide"):
+        yield _Table(all_, output)
         return
     with _spool() as items, _spool() as contradictions:
         yield _Json(items, contradictions)
@@ -127,8 +128,9 @@ class _Json(Writer):
 
 
 class _Table(Writer):
-    def __init__(self, all_: bool) -> None:
+    def __init__(self, all_: bool, form: str) -> None:
         self._all = all_
+        self._form = form
 
     def begin(self, node: str) -> None:
         super().begin(node)
@@ -152,12 +154,18 @@ class _Table(Writer):
                 click.echo(f"    recorded {_shown(outcome.recorded)}")
 
     def end(self, tally: Tally) -> None:
+        short = self._form == "table"
         rows = [
-            (kind, counts.total(), *(counts[verdict] for verdict in VERDICTS))
+            (
+                kind.rpartition(".")[2] if short else kind,
+                counts.total(),
+                *(counts[verdict] for verdict in VERDICTS),
+            )
             for kind, counts in sorted(tally.by_kind.items())
         ]
         rows.append(("all", tally.decisions, *(tally.count(verdict) for verdict in VERDICTS)))
-        write_rows(("kind", "decisions", *VERDICTS), rows, "table", sys.stdout)
+        columns = ("kind", "decisions", *VERDICTS)
+        write_rows(columns, rows, self._form, sys.stdout, width_max=screen_width())
         for missing, count in sorted(tally.missing.items(), key=lambda item: (-item[1], item[0])):
             click.echo(f"missing for {count}: {printable(missing)}")
         if tally.contradictions:

@@ -110,6 +110,7 @@ def _print_lines(found: list[tuple[str, Outlook, list[Change]]], output: str) ->
 
 def _print_table(found: list[tuple[str, Outlook, list[Change]]]) -> None:
     from kubeledger.cli.output import counted, printable, write_rows
+    from kubeledger.cli.screen import screen_width
 
     columns = ("node", "variant", "decisions", "same", "changed", "untrusted", "unknown")
     rows = [
@@ -124,7 +125,7 @@ def _print_table(found: list[tuple[str, Outlook, list[Change]]]) -> None:
         )
         for node, result, _ in found
     ]
-    write_rows(columns, rows, "table", sys.stdout)
+    write_rows(columns, rows, "table", sys.stdout, width_max=screen_width())
     for node, result, changes in found:
         if changes:
             click.secho(f"\n{printable(node)}, {printable(result.variant)}", bold=True)

@@ -83,11 +83,11 @@ def test_a_filter_that_nothing_passes(ask: Run) -> None:
     assert result.exit_code == 0
     assert 0 < len(result.stdout.splitlines()) < 10
     assert result.stderr == (
-        "warning: no record is like that; is it pod default/train? (what was written is what every "
+        "warning: no matching records; is it pod default/train? (what was written is what every "
         "reader needs)\n"
     )
     assert ask("export", "--pod", "default/train").stderr == ""
-    assert ask("export", "--kind", "Nope*").stderr.startswith("warning: no record is like that")
+    assert ask("export", "--kind", "Nope*").stderr.startswith("warning: no matching records")
 
 
 def test_a_pod_and_a_time(ask: Run, tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ NODE_B = str(RECORDINGS / "node-b.tar.zst")
 
 
 def run(*arguments: str | Path) -> Result:
-    """One command."""
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    """One command, on a screen that has room."""
+    wide = {"COLUMNS": "200"}
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments], env=wide)
 
 
 @pytest.fixture(scope="module")

@@ -57,19 +57,28 @@ def test_line(ask: Run) -> None:
 
 def test_table_is_safe_to_show(ask: Run) -> None:
     """A probe's output holds an escape sequence."""
-    result = ask("ls", "--kind", "ProbeExecuted")
+    result = ask("ls", "--kind", "ProbeExecuted", "-o", "wide")
     assert "\x1b" not in result.stdout
     assert r"liveness failure: \x1b[31mcat: no such file" in result.stdout
+
+
+def test_the_narrow_form_fits_a_screen(ask: Run) -> None:
+    """Without what all records share: the node, and the day, which is the head of the times."""
+    lines = ask("ls").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["seq", "2026-11-21", "UTC", "kind", "subject", "summary"]
+    assert lines[2].split()[:3] == ["1", "03:00:01.123", "KubeletStarted"]
+    assert ask("ls", "-o", "wide").stdout.splitlines()[2].startswith("node-a    1  2026-11-21T03")
 
 
 def test_a_pod_that_is_not_there(ask: Run) -> None:
     """Exit code 0, and pods that may have been meant."""
     result = ask("ls", "--pod", "trai")
     assert (result.exit_code, result.stderr) == (
-        0, "no record is like that; is it pod default/train?\n"
+        0, "no matching records; is it pod default/train?\n"
     )  # fmt: skip
     result = ask("ls", "--pod", "zebra-crossing")
-    assert result.stderr == "no record is like that; `kubeledger ls` lists them all\n"
+    assert result.stderr == "no matching records; `kubeledger ls` lists all\n"
 
 
 @pytest.mark.parametrize(

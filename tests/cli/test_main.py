@@ -136,7 +136,6 @@ def test_other_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
         (["ls", "--limit", "x"], ["error: invalid value for '--limit': ", "hint: kubeledger ls"]),
         (["import"], ["error: missing argument 'SOURCE...'", "hint: kubeledger import --help"]),
         (["verify", "-o", "\x1b"], ["error: invalid value for '-o' ", "hint: kubeledger verify"]),
-        (["completeness", "--since", "now", "--until", "-2h"], ["error: --since is", "hint: "]),
     ],
 )
 def test_a_wrong_call_is_told_like_other_errors(

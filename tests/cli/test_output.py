@@ -21,11 +21,11 @@ def written(
     rows: Sequence[Sequence[Any]],
     format_: str,
     types: Sequence[str] = (),
-    cell_width_max: int | None = None,
+    width_max: int | None = None,
 ) -> str:
     """The output as one text."""
     out = io.StringIO()
-    write_rows(columns, rows, format_, out, types=types, cell_width_max=cell_width_max)
+    write_rows(columns, rows, format_, out, types=types, width_max=width_max)
     return out.getvalue()
 
 
@@ -104,11 +104,47 @@ def test_table_aligns_numbers_right_and_wide_characters() -> None:
     assert text.splitlines() == ["name    n", "----  ---", "日本    5", "abc   123"]
 
 
-def test_table_cuts_cells_only_when_told() -> None:
-    """A pipe gets the whole text, a terminal what fits."""
-    row = ["x" * 50]
-    assert "x" * 50 in written(["a"], [row], "table")
-    assert written(["a"], [row], "table", cell_width_max=10).splitlines()[2] == "x" * 9 + "…"
+WIDE: tuple[list[str], list[list[object]]] = (
+    ["seq", "pod", "image", "what it says", "bytes"],
+    [
+        [
+            7,
+            "kube-system/node-agent-node-e",
+            f"sha256:{'0123456789abcdef' * 4}",
+            "so " * 20,
+            10**12,
+        ],
+        [123456, "default/日本日本", "busybox", "no", None],
+    ],
+)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_tables_fit_the_screen(width: int) -> None:
+    """Numbers are whole, names keep both ends, sentences their beginning; all room is used."""
+    lines = written(*WIDE, "table", width_max=width).splitlines()
+    assert max(map(_columns, lines)) <= width
+    assert max(map(_columns, lines)) > width - 20
+    assert "123456" in lines[3]
+    assert ("1000000000000" in lines[2]) == (width > 40)
+    if width == 80:
+        assert lines[2].split()[:3] == ["7", "kube-system…gent-node-e", "sha256:…9abcdef"]
+        assert "  so so so so so…  1000000000000" in lines[2]
+    if width == 200:
+        assert "…" not in "".join(lines)
+    assert len(lines) == 4 + (width == 40)
+    if width == 40:
+        assert lines[4] == "(1 of 5 columns left out; -o wide has t…"
+
+
+def test_nothing_is_cut_without_a_screen() -> None:
+    """Nor in the wide form."""
+    assert "…" not in written(*WIDE, "table")
+    assert written(*WIDE, "wide", width_max=40) == written(*WIDE, "table")
+
+
+def _columns(line: str) -> int:
+    return len(line) + sum(character in "日本" for character in line)
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,11 @@ def test_json_is_canonical(ledger: Path) -> None:
 
 def test_table_of_everything(ledger: Path) -> None:
     """Each part with its rows."""
-    text = shown(ledger)
+    narrow = shown(ledger)
+    assert row(narrow, "1.36.2") == ["1.36.2", "7", "03:00:00", "0"]
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert "uid-big" not in narrow
+    text = shown(ledger, "-o", "wide")
     assert text.startswith(f"node-a  after record {len(HISTORY)}  2025-11-21T03:00:17Z\n")
     assert row(text, "1.36.2") == ["1.36.2", "7", "2025-11-21T03:00:00Z", "0"]
     assert row(text, "cpu ") == ["cpu", "4", "3800m"]

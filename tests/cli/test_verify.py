@@ -113,7 +113,11 @@ def test_the_table(nodes: Nodes) -> None:
     """Counts by kind; ``--all`` lists every decision."""
     result = run("verify", nodes.ledger("node-a"))
     assert result.exit_code == 0
-    assert "preemption.PodPreempted" in result.stdout
+    assert "\nPodPreempted " in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert (
+        "\npreemption.PodPreempted " in run("verify", nodes.ledger("node-a"), "-o", "wide").stdout
+    )
     assert "match: preemption.PodPreempted" not in result.stdout
     assert "match: preemption.PodPreempted pod/default/gpu-a" in run(
         "verify", nodes.ledger("node-a"), "--all"

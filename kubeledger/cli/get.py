@@ -1,0 +1,111 @@
+"""``kubeledger get``: pods, devices, images and probes of a node, in kubectl's way."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+
+from kubeledger.cli.options import (
+    ledger_option,
+    node_option,
+    output_option,
+    parse_time,
+    reports_errors,
+    time_option,
+)
+
+__all__ = ["get"]
+
+_RESOURCES = {
+    alias: name
+    for name, aliases in {
+        "pods": ("pods", "pod", "po"),
+        "devices": ("devices", "device", "dev"),
+        "images": ("images", "image"),
+        "probes": ("probes", "probe"),
+    }.items()
+    for alias in aliases
+}
+
+
+@click.command(epilog="Example: kubeledger get pods -n default --at +10m -o wide")
+@click.argument("resource", metavar="pods|devices|images|probes")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@ledger_option
+@node_option
+@click.option("-n", "--namespace", metavar="NS", help="Only this namespace. Default: all.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, as without -n.")
+@time_option("--at", "As of then", default="Default: the last record.")
+@output_option("table", "wide", "yaml", "json")
+@reports_errors
+def get(
+    resource: str,
+    names: tuple[str, ...],
+    ledger: Path,
+    node: str | None,
+    namespace: str | None,
+    all_namespaces: bool,
+    at: str | None,
+    output: str,
+) -> None:
+    """Show a node's pods, devices, images or probes at any instant, as kubectl would.
+
+    NAME is the name of a pod (of probes: of their pod), a device, or an image ID or its
+    beginning; `pod/NAME` and `NAMESPACE/NAME` will do, too. All is taken from the state that
+    `kubeledger state` shows. Ages count up to --at, or the last record; that of a pod from the
+    first record about it.
+    """
+    from kubeledger.cli.get_rows import TABLES, matches
+    from kubeledger.cli.losses import warn_of_losses
+    from kubeledger.cli.output import printable
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.ledger.ledger import Ledger
+    from kubeledger.replay import state_at
+
+    word, slash, name = resource.partition("/")
+    asked = _RESOURCES.get(word.lower())
+    if asked is None:
+        raise BadQuestionError(
+            f"the node has no {resource!r}", advice="ask for pods, devices, images or probes"
+        )
+    names = (name, *names) if slash else names
+    opened = Ledger.open(ledger)
+    ts_ns = None if at is None else parse_time(at, partial(opened.span, node))
+    warn_of_losses(opened, node)
+    state = state_at(opened, node, ts_ns=ts_ns)
+    now_ns = ts_ns if ts_ns is not None else state.latest_ts_ns or 0
+    table = TABLES[asked]
+    items = table.items(state, now_ns)
+    if namespace is not None and not all_namespaces:
+        items = [item for item in items if item.get("namespace", namespace) == namespace]
+    found = [item for item in items if not names or any(matches(item, each) for each in names)]
+    for each in names:
+        if not any(matches(item, each) for item in found):
+            known = ", ".join(list(dict.fromkeys(str(item["name"]) for item in items))[:8])
+            raise BadQuestionError(
+                f"{asked} {each!r} not found", advice=f"there are: {known}" if known else ""
+            )
+    if output in ("yaml", "json"):
+        _write_objects(found if len(names) != 1 or len(found) != 1 else found[0], output)
+    elif found:
+        table.write(found, now_ns, wide=output == "wide")
+    else:
+        where = f" in {namespace} namespace" if namespace and not all_namespaces else ""
+        click.echo(printable(f"No resources found{where}."), err=True)
+
+
+def _write_objects(found: dict[str, object] | list[dict[str, object]], output: str) -> None:
+    document = {"apiVersion": "v1", "kind": "List", "items": found}
+    shown = document if isinstance(found, list) else found
+    if output == "json":
+        import msgspec
+
+        data = msgspec.json.format(msgspec.json.encode(shown), indent=4)
+        sys.stdout.buffer.write(data + b"\n")
+        return
+    import yaml
+
+    yaml.safe_dump(shown, sys.stdout, sort_keys=False, allow_unicode=False)

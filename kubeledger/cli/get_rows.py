@@ -1,0 +1,322 @@
+"""What ``get`` shows: the state's pods, devices, images and probes with kubectl's columns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from kubeledger.cli.output import write_rows
+from kubeledger.cli.screen import paged, screen_width
+from kubeledger.lifecycle.state import ContainerState, PodState
+from kubeledger.node.document import document
+from kubeledger.node.state import NodeState
+from kubeledger.units import NS_PER_S
+
+__all__ = ["TABLES", "Table", "human_duration", "matches", "pod_status"]
+
+Item = dict[str, Any]
+
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 24 * 3600
+_UNKNOWN = "<unknown>"
+_NONE = "<none>"
+_SIGKILL_EXIT = 137
+
+
+class Table(msgspec.Struct, frozen=True):
+    """One resource of the node.
+
+    Attributes:
+        items: objects as ``-o json`` shows them, from a state and the time of asking, ns; each
+            has a ``name``, most a ``namespace``.
+        columns: (n,) heads.
+        wide: (m,) heads that only the wide form has.
+        row: (n + m,) cells of an object, given the time of asking.
+    """
+
+    items: Callable[[NodeState, int], list[Item]]
+    columns: tuple[str, ...]
+    wide: tuple[str, ...]
+    row: Callable[[Item, int], Sequence[Any]]
+
+    def write(self, items: Sequence[Item], now_ns: int, *, wide: bool) -> None:
+        """A table of the objects."""
+        columns = self.columns + (self.wide if wide else ())
+        rows = [self.row(item, now_ns)[: len(columns)] for item in items]
+        with paged():
+            form = "wide" if wide else "table"
+            write_rows(columns, rows, form, sys.stdout, width_max=screen_width())
+
+
+def matches(item: Item, name: str) -> bool:
+    """Whether a name as people write it means this object."""
+    if name in (item["name"], f"{item.get('namespace')}/{item['name']}", item.get("uid")):
+        return True
+    image = item.get("image_id", "")
+    return bool(name) and (image.startswith(name) or image.partition(":")[2].startswith(name))
+
+
+def human_duration(seconds: int) -> str:
+    """As kubectl writes an age (``HumanDuration``): two units where the first is small."""
+    if seconds < 2 * _MINUTE_S:
+        return f"{max(seconds, 0)}s"
+    for below_s, unit_s, unit, part_s, part in (
+        (10 * _MINUTE_S, _MINUTE_S, "m", 1, "s"),
+        (3 * _HOUR_S, _MINUTE_S, "m", 0, ""),
+        (8 * _HOUR_S, _HOUR_S, "h", _MINUTE_S, "m"),
+        (2 * _DAY_S, _HOUR_S, "h", 0, ""),
+        (8 * _DAY_S, _DAY_S, "d", _HOUR_S, "h"),
+    ):
+        if seconds < below_s:
+            rest = seconds % unit_s // part_s if part_s else 0
+            return f"{seconds // unit_s}{unit}" + (f"{rest}{part}" if rest else "")
+    return f"{seconds // _DAY_S}d"
+
+
+def _age(since_ns: int | None, now_ns: int) -> str:
+    return _UNKNOWN if since_ns is None else human_duration((now_ns - since_ns) // NS_PER_S)
+
+
+def _pods(state: NodeState, _: int) -> list[Item]:
+    plain = document(state, ["pods"])["pods"]
+    found = []
+    for key, pod in state.lifecycle.pods.items():
+        ready, total = _readiness(state, key, pod)
+        shown = {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "ready": f"{ready}/{total}",
+            "status": pod_status(pod),
+            "restarts": _restarts(pod),
+        }
+        found.append({**shown, "node": state.node, **plain[key]})
+    return sorted(found, key=lambda item: (item["namespace"], item["name"], item["uid"] or ""))
+
+
+def _pod_row(item: Item, now_ns: int) -> Sequence[Any]:
+    age = _age(item["since_ts_ns"], now_ns)
+    shown = [item[name] for name in ("namespace", "name", "ready", "status", "restarts")]
+    return *shown, age, item["node"], item["qos_class"] or _UNKNOWN, item["uid"] or _UNKNOWN
+
+
+def _readiness(state: NodeState, key: str, pod: PodState) -> tuple[int, int]:
+    """How many containers are ready, and how many count.
+
+    A container is ready when it runs, its startup probe has succeeded and its readiness probe
+    says so (``UpdatePodStatus`` in pkg/kubelet/prober/prober_manager.go).
+    """
+    workers = state.prober.pods.get(key, {})
+    counted = _counted(pod)
+    ready = [
+        name
+        for name in counted
+        if pod.containers[name].running
+        and all(
+            worker.cached_result == "success"
+            for probe_type, worker in workers.get(name, {}).items()
+            if probe_type != "liveness"
+        )
+    ]
+    return len(ready), len(counted)
+
+
+def _counted(pod: PodState) -> list[str]:
+    """Names of the containers, and of init containers that run beside them (sidecars)."""
+    started = any(c.container_id for c in pod.containers.values() if not c.init)
+    return [n for n, c in pod.containers.items() if not c.init or (started and c.running)]
+
+
+def _restarts(pod: PodState) -> int:
+    """Of the containers that count; of all as long as init containers are at work."""
+    begun = any(c.container_id or c.restart_count for c in pod.containers.values() if not c.init)
+    names = _counted(pod) if begun else list(pod.containers)
+    return sum(pod.containers[name].restart_count for name in names)
+
+
+def pod_status(pod: PodState) -> str:
+    """The STATUS that kubectl's printer would show (``printPod``, pkg/printers/internalversion)."""
+    if pod.deleting and not pod.ended:
+        return "Terminating"
+    if pod.reason:
+        return pod.reason
+    inits = [c for c in pod.containers.values() if c.init]
+    main = [c for c in pod.containers.values() if not c.init]
+    if inits and not any(c.container_id for c in main) and pod.phase in (None, "Pending"):
+        done = sum(c.exit_code == 0 for c in inits)
+        words = next((_waiting_words(c) for c in inits if _has_failed(c)), f"{done}/{len(inits)}")
+        return f"Init:{words}" if done < len(inits) else "PodInitializing"
+    phase = pod.phase or "Unknown"
+    words = next((_waiting_words(c) for c in main if not c.running), phase)
+    completed_beside = words == "Completed" and any(c.running for c in main)
+    return "NotReady" if completed_beside else words
+
+
+def _has_failed(container: ContainerState) -> bool:
+    return not container.running and (
+        container.back_off_s is not None or container.exit_code not in (None, 0)
+    )
+
+
+def _waiting_words(container: ContainerState) -> str:
+    """Why a container does not run."""
+    never = container.container_id is None and container.finished_ts_ns is None
+    killed_at = container.oom_killed_ts_ns
+    if container.back_off_s is not None and container.exit_code != 0:
+        words = "CrashLoopBackOff"
+    elif never:
+        words = "ContainerCreating"
+    elif container.exit_code == 0:
+        words = "Completed"
+    elif (
+        container.exit_code == _SIGKILL_EXIT
+        and killed_at is not None
+        and killed_at >= (container.started_ts_ns or 0)
+    ):
+        words = "OOMKilled"
+    else:
+        words = "Error" if container.exit_code is not None else _UNKNOWN
+    return words
+
+
+def _devices(state: NodeState, _: int) -> list[Item]:
+    manager = state.devicemanager
+    found = [
+        {
+            "name": device, "resource": resource, "numa": _numa_of(held.numa, device),
+            "namespace": held.namespace, "pod": held.pod, "pod_key": key,
+            "container": container, "since_ts_ns": held.since_ts_ns,
+        }
+        for key, containers in manager.pods.items()
+        for container, resources in containers.items()
+        for resource, held in resources.items()
+        for device in held.device_ids
+    ]  # fmt: skip
+    held_ids = {(item["resource"], item["name"]) for item in found}
+    found += [
+        {"name": device, "resource": name, "numa": None}
+        for name, resource in manager.resources.items()
+        for device in resource.device_ids or ()
+        if (name, device) not in held_ids
+    ]
+    return sorted(found, key=lambda item: (item["resource"], item["name"], item.get("pod") or ""))
+
+
+def _numa_of(numa: dict[str, tuple[str, ...]] | None, device: str) -> str | None:
+    found = next((node for node, devices in (numa or {}).items() if device in devices), None)
+    return _NONE if found == "-1" else found
+
+
+def _device_row(item: Item, now_ns: int) -> Sequence[Any]:
+    held = "pod_key" in item
+    return (
+        item["resource"], item["name"], item["numa"] or _UNKNOWN if held else "",
+        (item["namespace"] or _UNKNOWN) if held else _NONE,
+        (item["pod"] or item["pod_key"]) if held else _NONE,
+        item["container"] if held else _NONE,
+        _age(item["since_ts_ns"], now_ns) if held else "",
+        item["pod_key"] if held else "",
+    )  # fmt: skip
+
+
+def _images(state: NodeState, _: int) -> list[Item]:
+    plain = document(state, ["images"])["images"]["images"]
+    return [
+        {"name": image_id.partition(":")[2][:12] or image_id, "image_id": image_id, **image}
+        for image_id, image in sorted(plain.items())
+    ]
+
+
+def _image_row(item: Item, now_ns: int) -> Sequence[Any]:
+    last = item["last_used_ts_ns"]
+    last_used = _NONE if last is None else f"{_age(last, now_ns)} ago"
+    shown = (item["name"], _size(item["size_bytes"]), _word(item["in_use"]), last_used)
+    return (
+        *shown,
+        _age(item["first_detected_ts_ns"], now_ns),
+        _word(item["pinned"]),
+        item["image_id"],
+    )
+
+
+def _size(size_bytes: int | None) -> str:
+    """In decimal units, as crictl has it."""
+    if size_bytes is None:
+        return _UNKNOWN
+    value, unit = float(size_bytes), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.3g}{unit}" if value < 1000 else f"{value:.0f}{unit}"
+
+
+def _word(value: bool | None) -> str:
+    return _UNKNOWN if value is None else str(value).lower()
+
+
+def _probes(state: NodeState, _: int) -> list[Item]:
+    plain = document(state, ["probes"])["probes"]
+    pods = state.lifecycle.pods
+    return sorted(
+        (
+            {
+                "namespace": pods[key].namespace if key in pods else _UNKNOWN,
+                "name": pods[key].name if key in pods else key,
+                "container": container, "type": probe_type, **worker,
+            }
+            for key, containers in plain.items()
+            for container, workers in containers.items()
+            for probe_type, worker in workers.items()
+        ),
+        key=lambda item: (item["namespace"], item["name"], item["container"], item["type"]),
+    )  # fmt: skip
+
+
+def _last(item: Item) -> str:
+    if item["last_result"] is None:
+        return _NONE
+    return f"{item['last_result']} x{item['run']}" if item["run"] else str(item["last_result"])
+
+
+def _probe_row(item: Item, now_ns: int) -> Sequence[Any]:
+    last = item["last_tick_ts_ns"]
+    ticks = item["ticks"]
+    failed = sum(count for result, count in ticks.items() if result not in ("success", "warning"))
+    return (
+        item["namespace"], item["name"], item["container"], item["type"],
+        "on hold" if item["on_hold"] else item["cached_result"],
+        _last(item),
+        _NONE if last is None else f"{_age(last, now_ns)} ago",
+        sum(ticks.values()), failed, item["container_id"] or _UNKNOWN,
+    )  # fmt: skip
+
+
+TABLES: dict[str, Table] = {
+    "pods": Table(
+        _pods,
+        ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"),
+        ("NODE", "QOS", "UID"),
+        _pod_row,
+    ),
+    "devices": Table(
+        _devices,
+        ("RESOURCE", "DEVICE", "NUMA", "NAMESPACE", "POD", "CONTAINER", "AGE"),
+        ("POD UID",),
+        _device_row,
+    ),
+    "images": Table(
+        _images,
+        ("IMAGE ID", "SIZE", "IN USE", "LAST USED", "AGE"),
+        ("PINNED", "FULL ID"),
+        _image_row,
+    ),
+    "probes": Table(
+        _probes,
+        ("NAMESPACE", "POD", "CONTAINER", "PROBE", "RESULT", "LAST", "SEEN"),
+        ("TICKS", "FAILED", "CONTAINER ID"),
+        _probe_row,
+    ),
+}
+"""Name of a resource -> how it is shown."""

@@ -1,0 +1,110 @@
+"""``get``: kubectl's columns over the state, and its habits."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from kubeledger.cli.get_rows import human_duration, pod_status
+from kubeledger.lifecycle.state import ContainerState, PodState
+from tests.cli.conftest import Run
+
+PODS = """\
+NAMESPACE  NAME   READY  STATUS    RESTARTS  AGE
+---------  -----  -----  --------  --------  ---
+default    big    0/0    OutOfcpu         0  17s
+default    serve  0/0    Pending          0  47s
+default    train  0/0    Pending          0  49s
+default    web    1/1    Running          1  39s
+"""
+
+
+def test_pods_as_kubectl_lists_them(ask: Run) -> None:
+    """Every namespace, by name; ages up to the last record, or the time asked for."""
+    assert ask("get", "pods").stdout == ask("get", "po", "-A", "-n", "x").stdout == PODS
+    later = ask("get", "pods/web", "--at", "2026-11-21T03:05").stdout.split()
+    assert later[-6:] == ["default", "web", "1/1", "Running", "1", "4m44s"]
+    assert ask("get", "pods", "--at", "+0").stderr == "No resources found.\n"
+
+
+def test_each_resource(ask: Run) -> None:
+    """Who holds a device, whether an image is used, what a probe says."""
+    rows = {name: ask("get", name).stdout.splitlines() for name in ("devices", "images", "probes")}
+    assert rows["devices"][2].split() == [
+        "example.com/gpu", "gpu-2", "<unknown>", "default", "serve", "main", "47s",
+    ]  # fmt: skip
+    assert rows["images"][2].split() == ["aa", "500B", "true", "54s", "ago", "24s"]
+    assert rows["probes"][2].split()[:6] == [
+        "default", "web", "app", "liveness", "success", "failure",
+    ]  # fmt: skip
+    wide = ask("get", "images", "aa", "-o", "wide").stdout
+    assert wide.split()[-2:] == ["<unknown>", "sha256:aa"]
+
+
+def test_objects(ask: Run) -> None:
+    """One that is named stands alone, several are a List; YAML and JSON hold the same."""
+    alone = json.loads(ask("get", "pod", "web", "-o", "json").stdout)
+    assert (alone["name"], alone["status"], alone["ready"]) == ("web", "Running", "1/1")
+    assert alone["containers"]["app"]["running"]
+    listed = yaml.safe_load(ask("get", "pods", "-o", "yaml").stdout)
+    assert listed == json.loads(ask("get", "pods", "-o", "json").stdout)
+    assert listed["kind"] == "List"
+    assert alone in listed["items"]
+
+
+def test_what_is_not_there(ask: Run) -> None:
+    """An unknown name is an error that names others; an empty list is none."""
+    missing = ask("get", "pods", "nope")
+    assert missing.exit_code == 2
+    assert missing.stderr.splitlines()[0] == "error: pods 'nope' not found"
+    assert "web" in missing.stderr
+    nothing = ask("get", "pods", "-n", "other")
+    assert nothing.exit_code == 0
+    assert nothing.stderr == "No resources found in other namespace.\n"
+    assert ask("get", "nodes").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (119, "119s"), (120, "2m"), (150, "2m30s"), (600, "10m"), (10799, "179m"),
+     (10800, "3h"), (12000, "3h20m"), (28800, "8h"), (172800, "2d"), (180000, "2d2h"),
+     (691200, "8d")],
+)  # fmt: skip
+def test_ages(seconds: int, text: str) -> None:
+    """As in HumanDuration of apimachinery's util/duration."""
+    assert human_duration(seconds) == text
+
+
+def _container(**fields: object) -> ContainerState:
+    return ContainerState(**{"container_id": "c", "init": False, **fields})  # type: ignore[arg-type] # by name
+
+
+@pytest.mark.parametrize(
+    ("status", "containers", "fields"),
+    [
+        ("Running", [_container(running=True)], {}),
+        ("ContainerCreating", [ContainerState(init=False)], {"phase": "Pending"}),
+        ("CrashLoopBackOff", [_container(exit_code=1, back_off_s=20)], {}),
+        ("Error", [_container(exit_code=2)], {}),
+        ("OOMKilled", [_container(exit_code=137, oom_killed_ts_ns=5, started_ts_ns=4)], {}),
+        ("Error", [_container(exit_code=137, oom_killed_ts_ns=3, started_ts_ns=4)], {}),
+        ("Completed", [_container(exit_code=0)], {"phase": "Succeeded"}),
+        ("NotReady", [_container(exit_code=0), _container(running=True)], {}),
+        ("Terminating", [_container(running=True)], {"deleting": True}),
+        ("Evicted", [_container(exit_code=137)], {"reason": "Evicted", "phase": "Failed"}),
+        ("Init:0/1", [_container(init=True, running=True), ContainerState(init=False)],
+         {"phase": "Pending"}),
+        ("Init:CrashLoopBackOff", [_container(init=True, exit_code=1, back_off_s=10),
+                                   ContainerState(init=False)], {"phase": "Pending"}),
+        ("PodInitializing", [_container(init=True, exit_code=0), ContainerState(init=False)],
+         {"phase": "Pending"}),
+    ],
+)  # fmt: skip
+def test_status(status: str, containers: list[ContainerState], fields: dict[str, object]) -> None:
+    """The word that kubectl would show."""
+    named = {f"c{number}": container for number, container in enumerate(containers)}
+    shown: dict[str, object] = {"phase": "Running", **fields}
+    pod = PodState(namespace="d", name="p", uid="u", since_ts_ns=0, containers=named, **shown)  # type: ignore[arg-type] # by name
+    assert pod_status(pod) == status
