@@ -82,6 +82,11 @@ class Overlay {
     }
   }
 
+  /** Where in the whole span it would have gone another way. */
+  overview(surface, scale) {
+    for (const { at, change } of this.marks) if (change !== "follows") surface.rect(GUTTER + at * scale - 1, 30, 2.5, 6, BECOMES[change].colour);
+  }
+
   legend(of) {
     const used = Object.keys(BECOMES).filter((change) => this.marks.some((mark) => mark.change === change));
     const doubted = this.marks.some((mark) => mark.untrusted_since);
@@ -156,6 +161,7 @@ class Dock {
 
   toggle(id) {
     this.opened = this.opened === id ? null : id;
+    document.body.classList.toggle("asking", this.opened !== null);
     for (const { id: each, tab, button } of this.tabs) {
       tab.root.hidden = each !== this.opened;
       button.setAttribute("aria-selected", String(each === this.opened));
@@ -220,9 +226,10 @@ function targetOf({ kind, about, body }) {
 }
 
 /** Shows what a promise gives, or why it gave nothing; an answer that was overtaken is dropped. */
-async function answerInto(place, promise, show) {
+async function answerInto(place, promise, show, meanwhile = "") {
   const turn = (place.turn = (place.turn || 0) + 1);
-  place.classList.add("waiting");
+  if (meanwhile) place.replaceChildren(element("p", { class: "hint" }, meanwhile));
+  else place.classList.add("waiting");
   try {
     const answer = await promise;
     if (turn === place.turn) place.replaceChildren(...show(answer));
@@ -244,7 +251,7 @@ function table(columns, rows, { right = [] } = {}) {
       ? element("td", { class: "null" }, "null") : element("td", { class: right[c] ? "right" : null }, cell)))))));
 }
 
-const NUMBERS = /^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL)/;
+const NUMBERS = /^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL(\(.*\))?)$/;
 
 class SqlTab {
   constructor(dock) {
@@ -325,7 +332,7 @@ class WhyTab {
 
   ask() {
     const query = { node: this.dock.node, target: this.target.value.trim(), at: this.dock.cursorNs };
-    answerInto(this.result, this.dock.server.get("why", query), (answer) => this.shown(answer));
+    answerInto(this.result, this.dock.server.get("why", query), (answer) => this.shown(answer), "Deciding again what was decided about it …");
   }
 
   shown({ sentence, evidence, finding, ranking, history }) {
@@ -426,8 +433,9 @@ class WhatIfTab {
     answerInto(this.result, this.dock.server.post("whatif", { node, set: this.set.value }), (answer) => {
       this.answer = { ...answer, node };
       this.draw();
+      this.reveal();
       return this.shown(answer);
-    });
+    }, "Deciding everything again …");
   }
 
   /** Draw the answer over its node, also over a newer drawing of it. */
@@ -437,6 +445,16 @@ class WhatIfTab {
     this.clear.hidden = !this.answer;
     page.fillLegend();
     page.chart.redraw();
+  }
+
+  /** Scroll to the first mark, unless one is in sight. */
+  reveal() {
+    const { chart, view } = this.dock.page;
+    const drawn = (view.overlay?.marks || []).filter(({ row }) => row !== null && view.layout.ofRow.has(row));
+    const top = chart.scroller.scrollTop;
+    const line = ({ row }) => view.layout.ofRow.get(row);
+    if (drawn.some((mark) => line(mark).y >= top && line(mark).y < top + chart.scroller.clientHeight) || !drawn.length) return;
+    chart.scroller.scrollTop = Math.min(...drawn.map((mark) => line(mark).y)) - 2 * HEIGHTS.lane;
   }
 
   forget() {

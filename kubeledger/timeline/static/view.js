@@ -173,6 +173,7 @@ class Chart {
       overview.rect(GUTTER + b * 4, bottom - height, 3, height, "overview");
     });
     for (const headline of view.drawing.headlines) overview.rect(GUTTER + headline.at * scale - 1, 2, 2.5, bottom - 2, "bad");
+    view.overlay?.overview(overview, scale);
   }
 
   histogram(count) {
