@@ -335,14 +335,18 @@ class WhyTab {
     answerInto(this.result, this.dock.server.get("why", query), (answer) => this.shown(answer), "Deciding again what was decided about it …");
   }
 
-  shown({ sentence, evidence, finding, ranking, history }) {
+  shown({ headline, steps, sentence, evidence, finding, ranking, history }) {
     const { clock } = this.dock.page.view;
     const time = (ts) => clock.full((Number(ts) - Number(this.dock.page.drawing.baseNs)) / 1e3);
     return [
-      element("p", { class: "sentence" }, sentence),
+      element("p", { class: "sentence" }, headline || sentence),
+      ...(steps && steps.length ? [table(["when", "what", "record"], steps.map((step) => [
+        step.count > 1 ? `${time(step.ts_ns)} – ${time(step.last_ts_ns).slice(11)}` : time(step.ts_ns), `${step.text}${step.count > 1 ? ` (${step.count}×)` : ""}`, this.dock.link(step.seq),
+      ]))] : []),
+      ...(headline && headline !== sentence ? [element("details", {}, element("summary", {}, "All reasons"), element("p", {}, sentence))] : []),
       ...(finding ? [element("p", {}, element("strong", { class: finding.verdict }, finding.verdict), " ", this.dock.link(finding.seq, `#${finding.seq} ${finding.kind}`),
         ...(finding.rule ? [element("span", { class: "hint" }, `  ${finding.rule}`)] : []))] : []),
-      ...(ranking && ranking.length ? [element("h3", {}, `Ranking of ${ranking.length} pods, the first to go first`), element("ol", {}, ...ranking.slice(0, 12).map((line) => element("li", {}, line)))] : []),
+      ...(ranking && ranking.length ? [element("details", {}, element("summary", {}, `Ranking of ${ranking.length} pods, the first to go first`), element("ol", {}, ...ranking.map((line) => element("li", {}, line))))] : []),
       element("h3", {}, "Evidence"),
       element("ol", { class: "evidence" }, ...evidence.map((piece) => element("li", {}, element("span", { class: "hint" }, `${time(piece.ts_ns)} `),
         this.dock.link(piece.seq), ` ${[piece.subject, piece.summary].filter(Boolean).join(": ")}${piece.inferred ? " (inferred)" : ""}`,
