@@ -47,6 +47,10 @@ docs:
     {{python}} -m kubeledger.profile.parity > docs/parity.md
     {{python}} -m kubeledger.query.docs > docs/sql.md
 
+# run docs/analysis.ipynb and store what its cells give
+notebook:
+    {{python}} -m tests.notebook docs/analysis.ipynb
+
 # rewrite recordings/golden from tests/testing/goldens
 golden:
     {{python}} -m tests.testing.goldens

@@ -95,19 +95,25 @@ def test_state_and_sql(tmp_path: Path) -> None:
     assert Ledger.open(tmp_path / "a").nodes() == [NODE]
 
 
-def test_the_example_of_the_docs(tmp_path: Path) -> None:
-    """It runs as it stands, and answers."""
+def test_the_examples_of_the_docs(tmp_path: Path) -> None:
+    """They run as they stand, one after the other, and answer."""
     root = Path(__file__).parent.parent
     (tmp_path / "recordings").symlink_to(root / "recordings")
     page = (root / "docs" / "python.md").read_text(encoding="utf-8")
-    code = page.split("```python\n")[1].split("```")[0]
+    blocks = [block.split("```")[0] for block in page.split("```python\n")[1:]]
+    code = "print('----')\n".join(blocks)
     ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
-    first, *_, pods, preemptions = ran.stdout.splitlines()
-    assert first.split()[0].isdigit()
-    assert int(pods) > 0
-    assert "victim_pod" in preemptions
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    answers, rows, records = (part.splitlines() for part in ran.stdout.split("----\n"))
+    assert answers[0].endswith("records added")
+    assert any(", 0 impossible" in line for line in answers)
+    assert "live-fail" in rows[0]
+    assert "[(8,)]" in rows
+    assert int(rows[-1]) > 0
+    assert "victim_pod" in records[-1]
+    assert (tmp_path / "node-a.html").stat().st_size > 10_000
 
 
 def _opened(path: Path, *recordings: str) -> kubeledger.api.OpenLedger:

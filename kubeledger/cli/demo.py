@@ -201,7 +201,7 @@ def _next_steps(ledger: Path, page: Path, *, kept: bool) -> None:
         click.echo("kubeledger demo --keep ./demo-ledger        keep this ledger")
     for command, meaning in (
         ("sql --list", "the questions that come with kubeledger"),
-        ("sql --run probe_kills", "each kill with the ticks that led to it"),
+        ("sql --run probe_kills", "each kill by a probe, and when it ran again"),
         ("ls --pod gpu-a", "all records about one pod"),
         ("state --at 2026-11-21T03:02:00Z", "the node a minute and a half later"),
         ("why container/default/live-fail/app", "the sentence, and the lines it rests on"),
