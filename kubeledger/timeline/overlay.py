@@ -10,7 +10,7 @@ import msgspec
 
 from kubeledger.replay.histories import History
 from kubeledger.timeline.ask import NodeView
-from kubeledger.verify import Variant
+from kubeledger.verify import Finding, Variant
 from kubeledger.verify.finding import Fields
 from kubeledger.whatif import Change, Outlook, outlook
 
@@ -18,19 +18,6 @@ __all__ = ["CHANGES_MAX", "Overlay"]
 
 CHANGES_MAX = 10_000
 """More marks are counted, and not drawn."""
-
-_DRAWN_AS = {
-    "images.GarbageCollected": "gc_freed",
-    "images.ImageDeleted": "deleted",
-    "lifecycle.ContainerKilled": "killed",
-    "lifecycle.PodEvicted": "evicted",
-    "lifecycle.PodRejected": "refused",
-    "oom.ProcessKilled": "oom",
-    "preemption.PodPreempted": "preempted",
-    "prober.ProbeTransitioned": "threshold",
-    "eviction.ReclaimAttempted": "reclaim",
-}
-"""Kind of a decision that none recorded -> the kind of mark that it would have been."""
 
 _FOLLOWING = """
 WITH RECURSIVE following AS (
@@ -54,6 +41,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
         result: counts of decisions.
         changes: decisions that would have been others, the first ``CHANGES_MAX``.
         counts: (what became of it, whether that is trusted, kind) -> decisions.
+        undecided: decisions for which an input is missing.
         following: (seq, nanoseconds, kind) of what only followed from decisions that would not
             have been taken.
     """
@@ -61,6 +49,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
     result: Outlook
     changes: Sequence[Change]
     counts: Counter[tuple[str, bool, str]]
+    undecided: Sequence[Finding]
     following: Sequence[tuple[int, int, str]]
 
     @classmethod
@@ -75,7 +64,8 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
         result = Outlook(variant=variant.name)
         changes: list[Change] = []
         counts: Counter[tuple[str, bool, str]] = Counter()
-        for change in outlook(history.read, variant, result):
+        undecided: list[Finding] = []
+        for change in outlook(history.read, variant, result, undecided.append):
             counts[_becomes(change), change.untrusted_since is None, change.kind] += 1
             if len(changes) < CHANGES_MAX:
                 changes.append(change)
@@ -85,6 +75,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
             result=result,
             changes=changes,
             counts=counts,
+            undecided=undecided,
             following=[(row["seq"], row["ts_ns"], row["kind"]) for row in rows],
         )
 
@@ -95,6 +86,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
             "summary": list(self._sentences()),
             "marks": [
                 *map(_mark, self.changes),
+                *map(_open_mark, self.undecided[:CHANGES_MAX]),
                 *(
                     {
                         "seq": seq,
@@ -129,8 +121,8 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
                 " change: the node would have observed something else."
             )
         for what, count in sorted(self.result.missing.items()):
-            yield f"Not decided, because it is not known: {what} ({count:,} decisions)."
-        unknown = self.result.unknown - sum(self.result.missing.values())
+            yield f"Not decided, because it is not known: {what} ({count:,}×)."
+        unknown = self.result.unknown - len(self.undecided)
         if unknown > 0:
             yield f"Not decided, as they are not verified as recorded either: {unknown:,}."
 
@@ -163,13 +155,23 @@ def _mark(change: Change) -> dict[str, Any]:
         "seq": change.seq,
         "ts_ns": str(change.ts_ns),
         "kind": change.kind,
-        "drawn_as": _DRAWN_AS.get(change.kind, "other"),
         "subject": change.subject,
         "change": _becomes(change),
         "untrusted_since": change.untrusted_since,
         "why": change.why,
         "recorded": _text(change.recorded),
         "instead": _text(change.instead),
+    }
+
+
+def _open_mark(finding: Finding) -> dict[str, Any]:
+    return {
+        "seq": finding.seq,
+        "ts_ns": str(finding.ts_ns),
+        "kind": finding.kind,
+        "subject": finding.subject,
+        "change": "undecided",
+        "why": f"not known: {', '.join(finding.missing)}" if finding.missing else finding.why,
     }
 
 

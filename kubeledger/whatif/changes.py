@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -63,7 +63,12 @@ class Outlook(msgspec.Struct, kw_only=True):
     missing: dict[str, int] = {}
 
 
-def outlook(read: Reader, variant: Variant, result: Outlook) -> Iterator[Change]:
+def outlook(
+    read: Reader,
+    variant: Variant,
+    result: Outlook,
+    on_undecided: Callable[[Finding], None] = lambda _: None,
+) -> Iterator[Change]:
     """Decide everything again under a variant.
 
     A decision that cannot be verified, or is impossible, under the recorded settings says
@@ -74,6 +79,7 @@ def outlook(read: Reader, variant: Variant, result: Outlook) -> Iterator[Change]
         read: opens the records of a node.
         variant: settings and version that replace the recorded ones.
         result: is counted up while changes are taken.
+        on_undecided: is told of decisions for which an input is missing under the variant.
 
     Yields:
         changes in the order of replay, the untrusted ones marked.
@@ -95,6 +101,7 @@ def outlook(read: Reader, variant: Variant, result: Outlook) -> Iterator[Change]
             result.unknown += 1
             for what in finding.missing:
                 result.missing[what] = result.missing.get(what, 0) + 1
+            on_undecided(finding)
         elif finding.verdict != "impossible":
             result.untrusted += doubt is not None
             result.same += doubt is None

@@ -292,6 +292,18 @@ def test_what_would_not_have_been_is_crossed_out(browser: Browser, node_a: Serve
     assert browser.ask("kubeledger.overlay()") == []
 
 
+def test_what_cannot_be_decided_is_marked_and_named(node_a: Server) -> None:
+    """Another version needs inputs that a log of this one does not hold: told mark by mark."""
+    told = answer(node_a, "/api/whatif", {"node": "node-a", "set": "--kubelet-version 1.34.1"})
+    marks = [each for each in told["marks"] if each["change"] == "undecided"]
+    assert marks
+    assert len(marks) == told["unknown"]
+    named = " ".join(told["summary"])
+    assert "Not decided, because it is not known: " in named
+    for each in marks:
+        assert any(what in named for what in each["why"].removeprefix("not known: ").split(", "))
+
+
 def test_what_would_not_have_followed_is_crossed_out_too(
     browser: Browser, ledgers: dict[str, Path]
 ) -> None:

@@ -43,6 +43,7 @@ const BECOMES = {
   follows: { legend: "nor what followed from it", colour: "good" },
   other: { legend: "would have been otherwise", colour: "admissible" },
   added: { legend: "would have been besides", colour: "bad" },
+  undecided: { legend: "cannot be decided", colour: "unverifiable" },
 };
 
 /** A what-if answer on one drawing: each mark at its row and time, where the drawing has such a row. */
@@ -120,6 +121,10 @@ function overlayGlyph(surface, { change, untrusted_since: doubted }, x, y) {
   } else if (change === "follows") {
     surface.line([[x - 6, y + 6], [x + 6, y - 6]], "paper", 4);
     surface.line([[x - 6, y + 6], [x + 6, y - 6]], colour, 2);
+  } else if (change === "undecided") {
+    surface.circle(x, y, 6, "paper", 4);
+    surface.circle(x, y, 6, colour, 1.5, [2, 2]);
+    surface.text("?", x, y, colour, { align: "center", bold: true });
   } else {
     const points = change === "other" ? [[x, y - 8], [x + 8, y + 6], [x - 8, y + 6]] : [[x, y - 8], [x + 8, y], [x, y + 8], [x - 8, y]];
     surface.line([...points, points[0]], "paper", 4);
@@ -476,7 +481,7 @@ class WhatIfTab {
       element("ul", { class: "summary" }, ...summary.map((sentence) => element("li", {}, sentence))),
       ...(decided.length ? [element("div", { class: "rows", tabindex: "0" }, table(["when", "record", "about", "becomes", "why", "instead"], decided.slice(0, 500).map((mark) => [
         clock.full(Number(BigInt(mark.ts_ns) - baseNs) / 1e3), this.dock.link(mark.seq, `#${mark.seq} ${mark.kind}`), mark.subject,
-        `${BECOMES[mark.change].legend}${mark.untrusted_since ? " (if all had gone on as recorded)" : ""}`, mark.why, mark.instead || "nothing",
+        `${BECOMES[mark.change].legend}${mark.untrusted_since ? " (if all had gone on as recorded)" : ""}`, mark.why, mark.change === "undecided" ? "not known" : mark.instead || "nothing",
       ])))] : []),
     ];
   }
