@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
@@ -15,6 +16,8 @@ Row = Sequence[Any]
 _SAMPLE_ROWS = 1000
 _GAP = "  "
 _TEXT_WIDTH_MIN = 8
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z")
+_TIME_WIDTH = len("2026-11-21T03:00:00Z")
 
 
 def table_lines(
@@ -30,7 +33,8 @@ def table_lines(
         rows: each of n values; taken one after the other, after the first ones were measured.
         text_of: a value as text that can be printed.
         width_max: cells are cut until a row fits; the first column of texts, which mostly names
-            what the row is about, keeps more than the others. Numbers are never cut. Columns
+            what the row is about, keeps more than the others. Numbers are never cut, and times
+            lose at most the fraction of their second. Columns
             at the right that have no room are left out, and a last line says so. None: nothing is
             cut, and a cell wider than those of the first rows pushes its row to the right.
     """
@@ -42,7 +46,11 @@ def table_lines(
         max(chain([_width(head)], (_width(row[index]) for row in cells)))
         for index, head in enumerate(columns)
     ]
-    widths = natural if width_max is None else _fitted(natural, columns, numeric, width_max)
+    least = [
+        width if numeric[index] else min(width, _least(columns[index], (r[index] for r in cells)))
+        for index, width in enumerate(natural)
+    ]
+    widths = natural if width_max is None else _fitted(natural, least, numeric, width_max)
     shown = len(widths)
 
     def line(row: Sequence[str]) -> str:
@@ -68,8 +76,10 @@ def cut(text: str, width_max: int) -> str:
     """The text in so many columns of a terminal.
 
     What has no space is a name or an ID, of which the end tells as much as the beginning: it
-    loses its middle. Other texts lose their end.
+    loses its middle. Other texts lose their end, times the fraction of the second.
     """
+    if _width(text) > width_max and (time := _TIME.fullmatch(text)):
+        text = f"{time[1]}Z"
     if _width(text) <= width_max:
         return text
     room = max(width_max - 1, 0)
@@ -91,14 +101,16 @@ def _last(text: str, width: int) -> str:
     return kept
 
 
+def _least(head: str, cells: Iterable[str]) -> int:
+    """What a column of texts needs."""
+    is_time = any(map(_TIME.fullmatch, cells))
+    return max(_width(head), _TIME_WIDTH if is_time else _TEXT_WIDTH_MIN)
+
+
 def _fitted(
-    natural: Sequence[int], columns: Sequence[str], numeric: Sequence[bool], width_max: int
+    natural: Sequence[int], least: Sequence[int], numeric: Sequence[bool], width_max: int
 ) -> list[int]:
     """Widths of the columns that are shown, at least one."""
-    least = [
-        width if right else min(width, max(_width(head), _TEXT_WIDTH_MIN))
-        for width, head, right in zip(natural, columns, numeric, strict=True)
-    ]
     shown = len(least)
     while shown > 1 and _total(least[:shown]) > width_max:
         shown -= 1

@@ -159,6 +159,16 @@ def test_tables_hold_no_control_characters(hostile: str) -> None:
     assert all(character == "\n" or character.isprintable() for character in text)
 
 
+@pytest.mark.parametrize("width", [40, 50, 80])
+def test_a_time_keeps_its_seconds(width: int) -> None:
+    """Where there is no room, the fraction goes, and rather another column's text."""
+    rows = [["n" * 30, datetime.datetime(2026, 11, 21, 3, 0, 7, 125), "t" * 30]]
+    text = written(["name", "time", "text"], rows, "table", width_max=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "2026-11-21T03:00:07" in text
+    assert "…" in text
+
+
 def test_printable_names_what_it_replaces() -> None:
     """Escapes as programmers know them; other text as it is."""
     assert printable("a\x1b[0m\n\u202eé日") == "a\\x1b[0m\\n\\u202eé日"

@@ -1,12 +1,11 @@
 -- title: Which containers did a probe kill, and were they started again?
--- One row a kill: failures in a row and the probe's threshold; NULL after it: not started again as far as the records go. `probe_kill_records` names the records.
+-- One row a kill: how many failures in a row led to it, and how soon the container ran again; NULL: not as far as the records go. `probe_kill_records` names the records.
 SELECT
     k.node,
     k.ts AS killed,
     k.namespace || '/' || k.pod || '/' || k.container AS container,
     coalesce(t.probe_type, split_part(k.reason, '_', 1)) AS probe,
     t.run AS failures,
-    t.threshold,
     k.grace_period_s AS grace_s,
     round(epoch(r.ts - k.ts), 1) AS restarted_after_s
 FROM container_kills AS k
