@@ -87,12 +87,15 @@ def _filled(rows: Sequence[Row]) -> list[Row]:
 
 
 def _recorded(view: NodeView) -> tuple[int, int]:
-    """Times of the node's first and last decision, the start of its kubelet among them."""
+    """Times of the node's first and last decision, the start of its kubelet among them.
+
+    Cut to microseconds, as those of the views are.
+    """
     (row,) = view(
         "SELECT min(ts_ns) AS first_ns, max(ts_ns) AS last_ns FROM events"
         " WHERE node = $node AND (role = 'decision' OR kind = 'node.KubeletStarted')"
     )
-    return row["first_ns"] or 0, row["last_ns"] or 0
+    return (row["first_ns"] or 0) // 1000 * 1000, (row["last_ns"] or 0) // 1000 * 1000
 
 
 def _span(

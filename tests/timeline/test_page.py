@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -143,7 +144,44 @@ def test_paper_gets_every_row_as_svg(browser: Browser, pages: dict[str, Path]) -
         "JSON.parse(document.getElementById('drawing').textContent).nodes[0].rows.length"
     )
     assert len(texts) > rows / 2
-    box = browser.ask("document.querySelector('#paper svg').getAttribute('viewBox')")
-    _, _, width, height = map(float, box.split())
-    assert width == 1100
-    assert height > 1000
+    boxes = browser.ask(
+        "[...document.querySelectorAll('#paper svg')].map((each) => each.getAttribute('viewBox'))"
+    )
+    sizes = [tuple(map(float, box.split()[2:])) for box in boxes]
+    assert len(sizes) > 1
+    assert {width for width, _ in sizes} == {1100}
+    assert max(height for _, height in sizes) <= 740
+
+
+def test_keys_walk_along_a_row(browser: Browser, pages: dict[str, Path]) -> None:
+    """Brackets go from record to record of the row, and f folds its section."""
+    browser.open(pages["node-a"])
+    kills = [item for item in browser.ask("kubeledger.drawn()") if item["kind"] == "killed"]
+    first, second = [item["seq"] for item in kills if item["row"] == "default/live-fail/app"][:2]
+    browser.ask("kubeledger.goto(arguments[0])", first)
+    seen = set()
+    for _ in range(8):
+        browser.press("]")
+        seen.add(int(browser.ask("location.hash.slice(5)")))
+    assert second in seen
+    browser.press("f")
+    browser.frame()
+    assert not [item for item in browser.ask("kubeledger.drawn()") if item["kind"] == "killed"]
+
+
+def test_a_narrow_window_scrolls(browser: Browser, pages: dict[str, Path]) -> None:
+    """Chart and pane stand below one another, neither over the other."""
+    size = {"width": 880, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser.open(pages["node-a"])
+        places = browser.ask(
+            "['headlines', 'chart', 'pane', 'legend'].map((id) => {"
+            " const box = document.getElementById(id).getBoundingClientRect();"
+            " return [box.top, box.bottom]; })"
+        )
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    for (_, above), (below, _) in pairwise(places):
+        assert above <= below + 1
+    assert places[1][1] - places[1][0] >= 300
