@@ -55,6 +55,10 @@ notebook:
 golden:
     {{python}} -m tests.testing.goldens
 
+# rewrite docs/images from the recording of node-a, in a real Chromium
+screenshots:
+    {{python}} -m tests.timeline.screenshots docs/images
+
 # benchmarks: print the ratios of docs/performance.md
 bench:
     {{python}} -m tests.benchmarks

@@ -246,8 +246,14 @@ def test_holes_of_the_log_and_times_without_a_kubelet(tmp_path: Path) -> None:
     """Lines lost, steps of the clock, findings; from a process's last line to the next start."""
     story = begun()
     story.add(FindingReported(finding="truncated", file="kubelet.log", message="the end is gone"))
-    span = {"from_ts_ns": START_NS + NS_PER_S, "to_ts_ns": START_NS + 3 * NS_PER_S}
-    story.add(LogThinned(**span, beats_expected=90, beats_missing=5))
+    story.add(
+        LogThinned(
+            from_ts_ns=START_NS + NS_PER_S,
+            to_ts_ns=START_NS + 3 * NS_PER_S,
+            beats_expected=90,
+            beats_missing=5,
+        )
+    )
     story.add(ClockStepped(from_ts_ns=START_NS + 9 * NS_PER_S, to_ts_ns=START_NS + 4 * NS_PER_S))
     for _ in range(3):
         story.add(PodAdmitted(**pod()))
@@ -273,9 +279,11 @@ def test_holes_of_the_log_and_times_without_a_kubelet(tmp_path: Path) -> None:
 def test_a_decision_without_a_row_has_a_place(tmp_path: Path) -> None:
     """What is no match and drawn nowhere else; and it is told of where pods are asked for."""
     story = begun()
-    nowhere = {"namespace": None, "pod": None, "pod_uid": None, "container": None}
     killed = ProcessKilled(
-        **nowhere,
+        namespace=None,
+        pod=None,
+        pod_uid=None,
+        container=None,
         container_id=None,
         cgroup=None,
         task_cgroup=None,
