@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -133,9 +134,9 @@ def _write_records(
     """Write them line by line; without a key as they are."""
     from kubeledger.cli.files import is_standard, write_lines_to
     from kubeledger.cli.losses import warn_of_losses
-    from kubeledger.cli.ls import no_record_words
+    from kubeledger.cli.timeline import steps
     from kubeledger.query.excerpt import lines_of_excerpt, records_of_excerpt
-    from kubeledger.query.listing import Filter, list_records
+    from kubeledger.query.listing import list_records
     from kubeledger.query.redaction import redacted
 
     is_recording = format_ == "jsonl"
@@ -152,13 +153,24 @@ def _write_records(
         lines = event_lines(
             list_records(ledger, wanted) if key is None else map(decode_line, lines)
         )
-    count = write_lines_to(out, lines)
+    is_verified = is_recording and wanted.pod is not None and not is_standard(out)
+    with steps() if is_verified else nullcontext(str) as tell:
+        if is_verified:
+            tell("verifying, for what the pod's decisions rest on")
+        count = write_lines_to(out, lines)
     if not is_standard(out):
         click.echo(f"{counted(count, 'record')} in {out}", err=True)
+    kept = " (what was written is what every reader needs)" if is_recording else ""
+    _warn_of_none(ledger, wanted, kept)
+
+
+def _warn_of_none(ledger: Ledger, wanted: Filter, kept: str = "") -> None:
+    """Say that no record passes a filter; ``kept`` is what was written all the same."""
+    from kubeledger.cli.ls import no_record_words
+    from kubeledger.query.listing import Filter, list_records
+
     if wanted != Filter(node=wanted.node) and next(list_records(ledger, wanted), None) is None:
-        words = no_record_words(ledger, wanted)
-        if is_recording:
-            words += " (what was written is what every reader needs)"
+        words = f"{no_record_words(ledger, wanted)}{kept}"
         click.echo(printable(f"warning: {words}"), err=True)
 
 
@@ -167,21 +179,28 @@ def _write_trace(ledger: Ledger, wanted: Filter, out: Path) -> None:
     import sys
 
     from kubeledger.cli.files import is_standard, new_output, output_errors
+    from kubeledger.cli.timeline import steps
     from kubeledger.query.api import connect
-    from kubeledger.replay.instants import choose_node
+    from kubeledger.replay.histories import histories_of_ledger
     from kubeledger.timeline import NodeView, Scope, build_drawing, write_trace
 
     if is_standard(out) and sys.stdout.isatty():
         raise BadQuestionError("a trace is binary", advice="name a file: --out node.pftrace")
-    nodes = [choose_node(ledger, wanted.node)] if wanted.node else ledger.nodes()
+    histories = histories_of_ledger(ledger, wanted.node)
     scope = Scope(
         pods=[wanted.pod] if wanted.pod else (), from_ns=wanted.since_ns, to_ns=wanted.until_ns
     )
-    with connect(ledger.path) as queryable, output_errors(out), new_output(out) as file:
-        views = [NodeView(queryable, node, scope) for node in nodes]
-        count = write_trace(((view, build_drawing(view, apart=True)) for view in views), file)
+    with steps() as tell, connect(ledger.path) as queryable:
+        tell("reading and verifying the records")
+        views = [NodeView(queryable, each.node, scope, each) for each in histories]
+        tell("drawing")
+        drawings = [(view, build_drawing(view, apart=True)) for view in views]
+        tell("writing the trace")
+        with output_errors(out), new_output(out) as file:
+            count = write_trace(drawings, file)
     if not is_standard(out):
         click.echo(f"{out}: {counted(count, 'byte')}; open it in ui.perfetto.dev", err=True)
+    _warn_of_none(ledger, wanted)
 
 
 def _tell_of_drops(ledger: Ledger, node: str | None) -> None:

@@ -23,7 +23,7 @@ from kubeledger.cli.options import (
 if TYPE_CHECKING:
     from kubeledger.timeline import Scope
 
-__all__ = ["timeline", "write_timeline"]
+__all__ = ["steps", "timeline", "write_timeline"]
 
 _OUT = "timeline.html"
 
@@ -100,7 +100,7 @@ def write_timeline(
     from kubeledger.cli.files import new_output, output_errors
     from kubeledger.timeline import write_ledger_page
 
-    with output_errors(out), new_output(out) as file, _steps() as tell:
+    with output_errors(out), new_output(out) as file, steps() as tell:
         text = io.TextIOWrapper(file, encoding="utf-8", write_through=True)
         write_ledger_page(ledger, text, node=node, scope=scope, tell=tell)
         count = text.tell() if file.seekable() else 0
@@ -109,7 +109,7 @@ def write_timeline(
 
 
 @contextmanager
-def _steps() -> Iterator[Callable[[str], None]]:
+def steps() -> Iterator[Callable[[str], None]]:
     """What is being done, on a terminal's stderr; nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _: None

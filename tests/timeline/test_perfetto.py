@@ -13,7 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
+from kubeledger.ledger.ledger import Ledger
 from kubeledger.query.api import connect
+from kubeledger.replay.histories import histories_of_ledger
 from kubeledger.timeline import NodeView, build_drawing
 
 RECORDED = ("node-a", "node-e-evictions")
@@ -135,7 +137,8 @@ def test_all_that_is_drawn(traces: dict[str, Trace], ledgers: dict[str, Path], n
     trace = traces[name]
     node = trace.events[0].path[0].removeprefix("node ")
     with connect(ledgers[name]) as queryable:
-        view = NodeView(queryable, node)
+        (history,) = histories_of_ledger(Ledger.open(ledgers[name]))
+        view = NodeView(queryable, node, history=history)
         drawing = build_drawing(view, apart=True)
         told = {
             row["seq"]: row
@@ -222,6 +225,7 @@ def test_a_pod_and_a_time(ledgers: dict[str, Path], tmp_path: Path) -> None:
     pods = {event.path[2] for event in early.events if "pods" in event.path[1].lower()}
     assert pods == {"default/gpu-a"}
     assert "preempted" not in "".join(event.name for event in early.events)
+    assert "is it pod" in export(ledgers["node-a"], "--pod", "default/gpu-").stderr
 
 
 @pytest.mark.parametrize(("option", "value"), [("--kind", "images.*"), ("--redact", None)])
