@@ -196,18 +196,18 @@ class OpenLedger:
         """Why something is as it is, with its evidence.
 
         Args:
-            target: as ``kubeledger why`` takes it, e.g. ``pod/default/web-0`` or ``node``.
+            target: as ``kubeledger why`` takes it, e.g. ``web-0``, ``pod/default/web-0`` or ``node``.
             at: as of then, see :data:`Instant`; None for the latest record.
             node: whose records; None: all nodes'.
 
         Raises:
             BadQuestionError: no such target, time or node.
         """
-        from kubeledger.explain import explain, explain_node, parse_target
+        from kubeledger.explain import explain, explain_node, find_target
         from kubeledger.explain.why import no_such_target
 
-        asked = parse_target(target)
         histories = self._histories(node)
+        asked = find_target(target, histories)
         ask = explain_node if asked.kind == "node" else explain
         upto_ts_ns = self._ns(at, node)
         answers = [ask(history, asked, upto_ts_ns=upto_ts_ns) for history in histories]

@@ -162,6 +162,7 @@ def _verify(ledger: Path) -> None:
 
 
 def _why(ledger: Path) -> None:
+    from kubeledger.cli.why_output import screen_size, short_text
     from kubeledger.explain import explain, parse_target
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay.histories import histories_of_ledger
@@ -172,7 +173,7 @@ def _why(ledger: Path) -> None:
         answer = explain(history, parse_target(target))
         assert answer is not None  # the recording holds it
         click.secho(f"\nkubeledger why {target}", fg="cyan")
-        click.echo(answer.sentence)
+        click.echo("\n".join(short_text(answer, *screen_size())))
 
 
 def _questions(ledger: Path) -> None:
@@ -204,7 +205,7 @@ def _next_steps(ledger: Path, page: Path, *, kept: bool) -> None:
         ("sql --run probe_kills", "each kill by a probe, and when it ran again"),
         ("ls --pod gpu-a", "all records about one pod"),
         ("state --at 2026-11-21T03:02:00Z", "the node a minute and a half later"),
-        ("why container/default/live-fail/app", "the sentence, and the lines it rests on"),
+        ("why container/default/live-fail/app", "what happened, and the lines it rests on"),
         ("whatif --set imageGCHighThresholdPercent=80", "what would not have been deleted"),
         ("completeness", "what evidence there is, and what is missing"),
         ("audit", "prove that nothing was changed"),

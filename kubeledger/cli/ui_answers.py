@@ -17,7 +17,7 @@ from kubeledger.cli.output import cell_text
 from kubeledger.cli.sql import bound
 from kubeledger.cli.whatif_variants import variants_for
 from kubeledger.errors import BadQuestionError
-from kubeledger.explain import explain, explain_node, parse_target
+from kubeledger.explain import explain, explain_node, find_target
 from kubeledger.explain.why import no_such_target
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.node.document import document
@@ -147,7 +147,7 @@ class Answers:
     def why(self, asked: Asked) -> Reply:
         """The explanation, as `why -o json` has it."""
         history = self._history(asked)
-        target = parse_target(asked.text("target"))
+        target = find_target(asked.text("target"), [history])
         ask = explain_node if target.kind == "node" else explain
         answer = ask(history, target, upto_ts_ns=asked.whole("at"))
         if answer is None:

@@ -8,7 +8,15 @@ from typing import Any
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 
-__all__ = ["concerns", "is_about_others", "is_about_pod", "is_image", "main_of", "weight_of"]
+__all__ = [
+    "concerns",
+    "is_about_others",
+    "is_about_pod",
+    "is_image",
+    "main_of",
+    "tells_of",
+    "weight_of",
+]
 
 _WEIGHTS = (
     ("lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"),
@@ -21,6 +29,7 @@ _WEIGHTS = (
     ("lifecycle.ContainerRestarted",),
     ("lifecycle.ContainerKilled", "oom.ProcessKilled"),
     ("lifecycle.RestartBackedOff",),
+    (_FAILED_PROBE := "a probe that came to fail",),
     ("lifecycle.PodAdmitted",),
     (
         "images.ImageDeleted",
@@ -29,8 +38,8 @@ _WEIGHTS = (
         "cpumanager.CpusAllocated",
         "memorymanager.MemoryAllocated",
     ),
-    ("cgroups.CgroupUpdated",),
     ("prober.ProbeTransitioned",),
+    ("cgroups.CgroupUpdated",),
 )
 """Kinds of decisions, from what explains most to what explains least."""
 
@@ -43,7 +52,9 @@ _ENDS = frozenset({"lifecycle.ContainerKilled", "oom.ProcessKilled"})
 
 def weight_of(record: Record) -> tuple[int, int, int]:
     """What explains most comes last: an eviction before a kill, a later one before an earlier."""
-    return _RANKS.get(record.kind, -len(_WEIGHTS)), record.ts_ns, record.seq
+    failed = getattr(record.body, "to_result", None) == "failure"
+    word = _FAILED_PROBE if failed else record.kind
+    return _RANKS.get(word, -len(_WEIGHTS)), record.ts_ns, record.seq
 
 
 def main_of(target: Target, decisions: Sequence[Record], end: Record | None) -> Record:
@@ -96,6 +107,20 @@ def concerns(target: Target, record: Record, uids: frozenset[str]) -> bool:
         return False
     container = getattr(body, "container", None)
     return container == target.parts[2] or (container is None and record.kind in _POD_ONLY)
+
+
+def tells_of(target: Target, record: Record, uids: frozenset[str]) -> bool:
+    """Whether any record, not only a decision, is about the target's pod or container.
+
+    Args:
+        target: a pod or container.
+        record: any.
+        uids: as of ``concerns``.
+    """
+    if not _names_pod(record.body, target.parts[:2], uids):
+        return False
+    container = getattr(record.body, "container", None)
+    return target.kind == "pod" or container in {None, target.parts[2]}
 
 
 def is_about_others(target: Target, record: Record) -> bool:

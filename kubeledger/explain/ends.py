@@ -9,7 +9,6 @@ from kubeledger.explain.concern import is_about_pod
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 from kubeledger.units import format_ts
-from kubeledger.verify import Reader
 
 __all__ = ["ended_by_itself", "last_end", "out_of_memory_before"]
 
@@ -18,18 +17,17 @@ _OOM = "oom.ProcessKilled"
 _KILLS = frozenset({"lifecycle.ContainerKilled", _OOM})
 
 
-def last_end(read: Reader, target: Target, upto_ts_ns: int | None) -> Record | None:
-    """The death of a container that did not start again; None for one that runs."""
+def last_end(about: Iterable[Record], target: Target) -> Record | None:
+    """The death of a container that did not start again; None for one that runs.
+
+    Args:
+        about: records that tell of the target.
+        target: what is asked.
+    """
     if target.kind != "container":
         return None
-    last: Record | None = None
-    for record in read(_KINDS):
-        body: Any = record.body
-        names = (body.namespace, body.pod, body.container)
-        if names != target.parts or (upto_ts_ns is not None and record.ts_ns > upto_ts_ns):
-            continue
-        if last is None or record.seq > last.seq:
-            last = record
+    lives = [r for r in about if r.kind in _KINDS and getattr(r.body, "container", None)]
+    last = max(lives, key=lambda record: record.seq, default=None)
     return last if last is not None and last.kind == "lifecycle.ContainerDied" else None
 
 
@@ -46,19 +44,22 @@ def ended_by_itself(end: Record | None, main: Record, decisions: Iterable[Record
     return f"{who} ended by itself{code} at {format_ts(end.ts_ns)}"
 
 
-def out_of_memory_before(read: Reader, target: Target, main: Record) -> tuple[str, list[int]]:
+def out_of_memory_before(
+    about: Iterable[Record], target: Target, main: Record
+) -> tuple[str, list[int]]:
     """A clause on a container's own OOM kills before its pod ended, and seqs of first and last.
 
     They are ends of its processes, which what befell the pod later does not explain.
     """
     if target.kind != "container" or not is_about_pod(main):
         return "", []
-    kills = []
-    for record in read({_OOM}):
-        body: Any = record.body
-        is_before = (record.ts_ns, record.seq) < (main.ts_ns, main.seq)
-        if is_before and (body.namespace, body.pod, body.container) == target.parts:
-            kills.append(record)
+    kills = [
+        record
+        for record in about
+        if record.kind == _OOM
+        and (record.ts_ns, record.seq) < (main.ts_ns, main.seq)
+        and getattr(record.body, "container", None) == target.parts[2]
+    ]
     if not kills:
         return "", []
     first, last = kills[0], kills[-1]

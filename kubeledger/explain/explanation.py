@@ -1,4 +1,4 @@
-"""The answer to a "why": a sentence, the evidence behind it, the decision and its rule."""
+"""The answer to a "why": a headline, dated steps, the evidence, the decision and its rule."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from kubeledger.machine import Role
 from kubeledger.verify import Finding
 
-__all__ = ["Answer", "Explanation", "Piece", "Step"]
+__all__ = ["Answer", "Explanation", "Namesake", "Piece", "Step", "StoryStep"]
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,22 +47,65 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str | None
 
 
+class StoryStep(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened, once or several times, and belongs to the answer.
+
+    Attributes:
+        ts_ns, last_ts_ns: the first and the last time.
+        count: how often; 1 or more.
+        text: what, on one line.
+        weight: how much it explains; the largest explains most.
+        kind, seq: of the record that shows it, the last one.
+        evidence: number of that record's piece of evidence; None when it is not among them.
+    """
+
+    ts_ns: int
+    last_ts_ns: int
+    count: int
+    text: str
+    weight: int
+    kind: str
+    seq: int
+    evidence: int | None = None
+
+
+class Namesake(msgspec.Struct, frozen=True, kw_only=True):
+    """Another pod that had the target's name.
+
+    Attributes:
+        first_ts_ns, last_ts_ns: of the records about it.
+    """
+
+    pod_uid: str
+    first_ts_ns: int
+    last_ts_ns: int
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Why something is as it is, or how it fared.
 
     Attributes:
         target: what was asked.
         node: whose records answer.
-        sentence: the answer.
+        headline: the answer in at most ``HEADLINE_MAX`` characters.
+        steps: (k,) what led to it and what came of it, oldest first.
+        sentence: the answer with all its reasons.
         evidence: (n,) in the order of time.
         history: (m,) all that counts as an answer, oldest first (the newest ``HISTORY_MAX``).
+        pod_uid: UID of the pod that the answer is about; None when the target is not a pod or
+            container, or no record names one.
+        namesakes: other pods of that name, which the answer leaves out, oldest first.
     """
 
     target: str
     node: str
+    headline: str
+    steps: tuple[StoryStep, ...]
     sentence: str
     evidence: tuple[Piece, ...]
     history: tuple[Step, ...]
+    pod_uid: str | None = None
+    namesakes: tuple[Namesake, ...] = ()
 
 
 class Explanation(Answer, frozen=True, kw_only=True):

@@ -9,8 +9,10 @@ import msgspec
 
 from kubeledger.eviction.records import NodeConditionsChanged
 from kubeledger.explain.explanation import Answer, Step
-from kubeledger.explain.pieces import evidence_of, words_of
+from kubeledger.explain.headline import counted_steps
+from kubeledger.explain.pieces import evidence_of, in_time, words_of
 from kubeledger.explain.target import Target
+from kubeledger.explain.words import HEADLINE_MAX, cut_words, ended, seconds
 from kubeledger.lifecycle.records import PodTerminating, ReasonReported
 from kubeledger.machine import Record
 from kubeledger.node.records import ClockStepped, KubeletExited, KubeletStarted, LogThinned
@@ -72,14 +74,31 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     causes = causes - {None} - {r.seq for r in told}
     because = {record.seq: record for record in history.pick([c for c in causes if c])}
     clauses = [*_of_processes(processes, because), *_of_pressure(told), *_of_others(told)]
-    shown = sorted([*told, *because.values()], key=lambda record: (record.ts_ns, record.seq))
+    sentence = f"node {history.node}: {'; '.join(clauses)}"
+    shown = sorted([*told, *because.values()], key=in_time)
+    evidence = evidence_of(shown[-_STEPS_MAX:], target)
+    numbers = {piece.seq: piece.number for piece in evidence}
     return Answer(
         target=str(target),
         node=history.node,
-        sentence=f"node {history.node}: {'; '.join(clauses)}.",
-        evidence=evidence_of(shown[-_STEPS_MAX:], target),
+        headline=_headline(history.node, clauses),
+        steps=tuple(
+            msgspec.structs.replace(step, evidence=numbers.get(step.seq))
+            for step in counted_steps(target, shown)
+        ),
+        sentence=f"{sentence}.",
+        evidence=evidence,
         history=tuple(map(_step, shown[-_STEPS_MAX:])),
     )
+
+
+def _headline(node: str, clauses: list[str]) -> str:
+    """The first clauses, as many as there is room for."""
+    text = seconds(f"node {node}: {clauses[0]}")
+    for more in map(seconds, clauses[1:]):
+        if len(text) + len(more) + 3 <= HEADLINE_MAX:
+            text += f"; {more}"
+    return ended(cut_words(text, HEADLINE_MAX - 1))
 
 
 def _is_of_node(record: Record) -> bool:

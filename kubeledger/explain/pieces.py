@@ -13,7 +13,12 @@ from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 from kubeledger.query.summaries import subject_of, summary_of
 
-__all__ = ["evidence_of", "words_of"]
+__all__ = ["evidence_of", "in_time", "words_of"]
+
+
+def in_time(record: Record) -> tuple[int, int]:
+    """The order of time."""
+    return record.ts_ns, record.seq
 
 
 def words_of(record: Record) -> tuple[str, str]:
@@ -24,7 +29,7 @@ def words_of(record: Record) -> tuple[str, str]:
 
 def evidence_of(records: Iterable[Record], target: Target) -> tuple[Piece, ...]:
     """(n,) the records in the order of time, numbered from 1."""
-    found = sorted(records, key=lambda record: (record.ts_ns, record.seq))
+    found = sorted(records, key=in_time)
     return tuple(_piece(number, record, target) for number, record in enumerate(found, start=1))
 
 

@@ -29,10 +29,12 @@ class Target(msgspec.Struct, frozen=True):
         kind: which form it has.
         parts: what stands behind the kind: (namespace, name), (namespace, pod, container),
             (ID,), (resource, ID), (path,), (name,), or nothing for any node.
+        pod_uid: of the pod that is meant, where others may have had its name; None: the last.
     """
 
     kind: TargetKind
     parts: tuple[str, ...]
+    pod_uid: str | None = None
 
     def __str__(self) -> str:
         """As it is written on the command line."""

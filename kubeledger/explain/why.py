@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import msgspec
 
 from kubeledger.errors import BadQuestionError
 from kubeledger.explain.attempts import ending_attempt, told_attempts
@@ -14,12 +15,16 @@ from kubeledger.explain.concern import (
     is_about_pod,
     is_image,
     main_of,
+    tells_of,
 )
 from kubeledger.explain.ends import ended_by_itself, last_end, out_of_memory_before
-from kubeledger.explain.explanation import Explanation, Step
+from kubeledger.explain.explanation import Explanation, Step, StoryStep
+from kubeledger.explain.headline import counted_steps, short_headline
 from kubeledger.explain.lead import clause
-from kubeledger.explain.pieces import evidence_of, words_of
+from kubeledger.explain.pieces import evidence_of, in_time, words_of
 from kubeledger.explain.sandboxes import failures_about
+from kubeledger.explain.scope import Scope, scope_of
+from kubeledger.explain.story import most_telling, tell
 from kubeledger.explain.target import Target
 from kubeledger.machine import Record
 from kubeledger.query.names import POD_KINDS, similar_pods
@@ -71,21 +76,24 @@ def explain(
     read = history.read
     if _lacks_container(read, target):
         return None
-    decisions = _decisions(read, target, upto_ts_ns)
+    about, decisions, scope = _scoped(read, target, upto_ts_ns)
     findings = _findings(read, {record.seq for record in decisions})
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions:
         return None
-    end = last_end(read, target, upto_ts_ns)
+    end = last_end(about, target)
     main = ending_attempt(read, main_of(target, decisions, end), decisions)
-    chains = [[main, *_rests_on(history, findings[main.seq]), *_causes(history, main)]]
+    led = [*_rests_on(history, findings[main.seq]), *_causes(history, main)]
+    chains = [[main, *led]]
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
     chains += [[record] for record in _assigned(target, decisions, main)]
     chains += [[record] for record in _later(target, decisions, main)]
     failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
     told = {record.seq for chain in chains for record in chain}
     findings |= _findings(read, told - findings.keys())
+    kept = _kept(target, findings[main.seq])
+    headline, steps = _story(target, main, about, chains, findings, f"it {kept[1]}" if kept else "")
     seqs = dict.fromkeys(
         seq
         for chain in reversed(chains)
@@ -93,23 +101,52 @@ def explain(
         for seq in (*_inputs(findings.get(record.seq)), record.seq)
     )
     seqs |= dict.fromkeys(failed.seqs)
+    seqs |= dict.fromkeys(step.seq for step in most_telling(steps))
     sentence = f"{meant[main.seq]}{_sentence(chains, findings)}"
     if end is not None and (alone := ended_by_itself(end, main, decisions)):
         seqs[end.seq] = None
         is_later = main.kind == "lifecycle.ContainerRestarted"
         sentence = f"{sentence}; at last, {alone}" if is_later else f"{alone}; {sentence}"
     others = told_attempts(main, decisions)
-    kills, kill_seqs = out_of_memory_before(read, target, main)
+    kills, kill_seqs = out_of_memory_before(about, target, main)
     seqs |= dict.fromkeys(kill_seqs)
+    evidence = evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target)
+    numbers = {piece.seq: piece.number for piece in evidence}
     return Explanation(
         target=str(target),
         node=main.node,
+        headline=headline,
+        steps=tuple(
+            msgspec.structs.replace(step, evidence=numbers.get(step.seq)) for step in steps
+        ),
         sentence="; ".join(filter(None, (sentence, others, kills, failed.clause))) + ".",
         finding=findings[main.seq],
         ranking=_ranking(findings[main.seq]),
-        evidence=evidence_of(history.pick(list(seqs)[-_EVIDENCE_MAX:]), target),
-        history=tuple(_step(record, findings) for record in decisions),
+        evidence=evidence,
+        history=tuple(_step(record, findings) for record in decisions[-HISTORY_MAX:]),
+        pod_uid=scope.pod_uid,
+        namesakes=scope.namesakes,
     )
+
+
+def _story(
+    target: Target,
+    main: Record,
+    about: list[Record],
+    chains: list[list[Record]],
+    findings: dict[int, Finding],
+    kept: str,
+) -> tuple[str, list[StoryStep]]:
+    """The headline and the dated steps."""
+    led = chains[0][1:]
+    if target.kind in {"pod", "container"}:
+        others = [(record, ": ".join(filter(None, words_of(record)))) for record in led]
+        story = tell(target, about, main, findings, others)
+        return story.headline, story.steps
+    cause = next((record for record in led if record.seq == main.cause), None)
+    shown = {record.seq: record for record in (*about, *(r for c in chains for r in c))}
+    headline = short_headline(target, main, findings[main.seq], cause, kept)
+    return headline, counted_steps(target, shown.values())
 
 
 def _ranking(finding: Finding) -> tuple[str, ...]:
@@ -120,15 +157,29 @@ def _ranking(finding: Finding) -> tuple[str, ...]:
     )
 
 
-def _decisions(read: Reader, target: Target, upto_ts_ns: int | None) -> list[Record]:
+def _scoped(
+    read: Reader, target: Target, upto_ts_ns: int | None
+) -> tuple[list[Record], list[Record], Scope]:
+    """What tells of the target, its decisions, and the pod that is meant."""
     uids = _uids(read, target)
-    found: deque[Record] = deque(maxlen=HISTORY_MAX)
+    is_of_pod = target.kind in {"pod", "container"}
+    about: list[Record] = []
+    decisions: list[Record] = []
     for record in read(None):
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
+        if is_of_pod and tells_of(target, record, uids):
+            about.append(record)
         if record.role == "decision" and concerns(target, record, uids):
-            found.append(record)
-    return list(found)
+            decisions.append(record)
+    if not is_of_pod:
+        others = {record.seq for record in decisions if is_about_others(target, record)}
+        return [r for r in decisions if r.seq not in others], decisions, Scope()
+    pod = target.parts[:2]
+    scope = scope_of(target, about, decisions)
+    about = [record for record in about if scope.holds(record, pod)]
+    decisions = [record for record in decisions if scope.holds(record, pod)]
+    return sorted(about, key=in_time), decisions, scope
 
 
 def _uids(read: Reader, target: Target) -> frozenset[str]:
@@ -201,13 +252,16 @@ def _causes(history: History, main: Record) -> list[Record]:
 
 def _meant(target: Target, finding: Finding) -> str:
     """The beginning of the sentence, where the decision is about others and says why not this."""
+    kept = _kept(target, finding)
+    return f"image {kept[0]} was kept at {format_ts(finding.ts_ns)}: it {kept[1]}; " if kept else ""
+
+
+def _kept(target: Target, finding: Finding) -> tuple[str, str] | None:
+    """ID of the image that is asked for and why a collection left it; None where it did not."""
     if target.kind != "image":
-        return ""
-    for subject, because in finding.about.items():
-        image_id = subject.removeprefix("image/")
-        if is_image(target, image_id):
-            return f"image {image_id} was kept at {format_ts(finding.ts_ns)}: it {because}; "
-    return ""
+        return None
+    found = ((subject.removeprefix("image/"), why) for subject, why in finding.about.items())
+    return next(((image_id, why) for image_id, why in found if is_image(target, image_id)), None)
 
 
 def _findings(read: Reader, wanted: set[int]) -> dict[int, Finding]:
@@ -288,11 +342,11 @@ def no_such_target(target: Target, histories: Sequence[History] = ()) -> BadQues
         pod = "/".join(target.parts[:2])
         return BadQuestionError(
             f"pod {pod} has no container {target.parts[2]}",
-            advice=f"its containers are {', '.join(known)}",
+            advice=f"ask for one of: {' '.join(f'container/{pod}/{name}' for name in known)}",
         )
     advice = "`kubeledger ls` shows what the ledger knows"
     if target.kind in {"pod", "container"}:
         pods = (record for history in histories for record in history.read(POD_KINDS))
         if similar := similar_pods(pods, "/".join(target.parts[:2])):
-            advice = f"is it pod {' or '.join(similar)}?"
+            advice = f"is it {' or '.join(f'pod/{pod}' for pod in similar)}?"
     return BadQuestionError(f"no decision is about {target}", advice=advice)

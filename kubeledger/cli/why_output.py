@@ -1,0 +1,276 @@
+"""What ``why`` prints: an answer that fits a screen, or all of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+
+import click
+
+from kubeledger.cli.output import counted, printable
+from kubeledger.explain import Answer, Explanation, Piece, StoryStep
+from kubeledger.explain.story import most_telling
+from kubeledger.explain.words import cut, time
+from kubeledger.units import format_ts
+from kubeledger.verify import Finding
+
+__all__ = ["full_text", "screen_size", "short_text"]
+
+_WIDTH, _HEIGHT = 80, 24
+_WIDTH_MAX = 200
+_STEP_LINES_MAX = 10
+_RANKING_SHOWN = 2
+_NAMESAKES_SHOWN = 2
+_COLOURS = {"match": "green", "admissible": "green", "unverifiable": "yellow"}
+_KLOG = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
+_CIRCUMSTANCES = frozenset({"node.NodeObserved", "node.SettingsObserved"})
+_OPENED = re.compile(r" \w+=<$")
+_PROOFS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"→ ",
+        r"containerMessage=",
+        r"output=",
+        r"back-off \S+ restarting",
+        r"message=",
+        r"\berr(or)?=",
+        r"requested: ",
+        r"(?<=event=){",
+        r"[Ff]ailed|[Ee]vict|[Pp]reempt|[Kk]ill",
+    )
+)
+"""What in a log line proves, the most telling first."""
+
+
+def screen_size() -> tuple[int, int]:
+    """Columns (at most 200) and lines that an answer may take, that of the prompt not counted."""
+    if not sys.stdout.isatty():
+        return _WIDTH, _HEIGHT - 1
+    size = shutil.get_terminal_size((_WIDTH, _HEIGHT))
+    return min(max(size.columns, 40), _WIDTH_MAX), max(size.lines, _HEIGHT) - 1
+
+
+def short_text(answer: Answer, width: int, height: int) -> list[str]:
+    """Lines of an answer, none wider than ``width`` columns, at most ``height`` of them."""
+    head = textwrap.wrap(printable(answer.headline), width, break_on_hyphens=False)
+    lines = [click.style(line, bold=True) for line in head]
+    lines += _namesakes(answer, width)
+    tail = [*_ranking(answer, width), _verdict(answer, width)]
+    shown = most_telling(answer.steps)
+    body = _steps(shown, width, len(answer.steps) - len(shown))
+    lines += ["", *body] if body else []
+    room = height - len(lines) - len(tail) - 1
+    proofs = _evidence(answer, shown, width, room - 1)
+    left = len(answer.evidence) - len([line for line in proofs if line.startswith("[")])
+    if proofs:
+        more = f" ({left} more with --full)" if left else ""
+        lines += ["", cut(f"Evidence on {printable(answer.node)}{more}:", width), *proofs]
+    return [*lines, *tail][:height]
+
+
+def _namesakes(answer: Answer, width: int) -> Iterator[str]:
+    """Which other pods had the name, and when."""
+    others = answer.namesakes
+    for each in others[-_NAMESAKES_SHOWN:]:
+        begin, end = time(each.first_ts_ns)[11:16], time(each.last_ts_ns)[11:16]
+        text = f"Another pod of that name: {printable(each.pod_uid)}, {begin} to {end}"
+        yield click.style(cut(text, width), dim=True)
+    if len(others) > _NAMESAKES_SHOWN:
+        yield click.style(f"and {len(others) - _NAMESAKES_SHOWN} before them", dim=True)
+
+
+def _steps(shown: list[StoryStep], width: int, left: int) -> list[str]:
+    if not shown:
+        return []
+    days = {time(ts)[:10] for step in shown for ts in (step.ts_ns, step.last_ts_ns)}
+    day = f" on {days.pop()}" if len(days) == 1 else ""
+    more = f", {left} more with --full" if left > 0 else ""
+    lines = [cut(f"What happened{day} (UTC{more}):", width)]
+    begin = 11 if day else 5
+    rows = {step.seq: _row(step, begin) for step in shown}
+    spare = max(_STEP_LINES_MAX - len(shown), 0)
+    texts: dict[int, list[str]] = {}
+    for step in sorted(shown, key=lambda step: -step.weight):
+        when, text = rows[step.seq]
+        texts[step.seq] = _wrapped(text, width - len(when) - 4, 2 if spare else 1)
+        spare -= len(texts[step.seq]) - 1
+    for step in shown:
+        when, _ = rows[step.seq]
+        first, *rest = texts[step.seq]
+        lines.append(f"  {when}  {first}")
+        lines += [" " * (len(when) + 4) + line for line in rest]
+    return lines
+
+
+def _wrapped(text: str, width: int, lines_max: int) -> list[str]:
+    """At most so many lines; the number of the evidence, which stands last, stays."""
+    body, bracket, number = text.rpartition(" [") if text.endswith("]") else (text, "", "")
+    end = bracket + number
+    length = len(body)
+    while True:
+        lines = textwrap.wrap(cut(body, length) + end, width, break_on_hyphens=False)
+        if len(lines) <= lines_max or length <= 1:
+            return lines[:lines_max]
+        length = min(length - 1, lines_max * width)
+
+
+def _row(step: StoryStep, begin: int) -> tuple[str, str]:
+    text = printable(step.text)
+    if step.count > 1:
+        text = f"{step.count} times until {time(step.last_ts_ns)[begin:-1]}: {text}"
+    number = "" if step.evidence is None else step.evidence
+    return time(step.ts_ns)[begin:-1], f"{text} [{number}]".removesuffix(" []")
+
+
+def _evidence(answer: Answer, shown: list[StoryStep], width: int, room: int) -> list[str]:
+    """Pieces that prove the steps shown, those of the weightiest first, in their order."""
+    by_number = {piece.number: piece for piece in answer.evidence}
+    ranked = sorted(shown, key=lambda step: -step.weight)
+    numbers = dict.fromkeys(step.evidence for step in ranked if step.evidence is not None)
+    if isinstance(answer, Explanation):
+        seqs = {piece.seq: piece.number for piece in answer.evidence}
+        wanted = (answer.finding.seq, *answer.finding.inputs)
+        numbers |= dict.fromkeys(seqs[seq] for seq in wanted if seq in seqs)
+    known = [n for n in numbers if n in by_number and not _is_aside(answer, by_number[n])]
+    name = answer.target.split("/")[2 if len(answer.target.split("/")) > 2 else -1]
+    known.sort(key=lambda n: by_number[n].line is None)
+    places = {(by_number[n].file, by_number[n].line): n for n in reversed(known)}
+    known = [n for n in known if places[by_number[n].file, by_number[n].line] == n]
+    for lines_max in (2, 1):
+        proofs = {n: _proof(by_number[n], width, lines_max, name) for n in known}
+        if sum(map(len, proofs.values())) <= room:
+            break
+    shown_numbers = sorted(known[: max(room, 0)] if lines_max == 1 else known)
+    return [line for n in shown_numbers for line in proofs[n]]
+
+
+def _is_aside(answer: Answer, piece: Piece) -> bool:
+    """Whether it is a circumstance, as settings and the lists of other pods are."""
+    is_list = piece.kind == "lifecycle.PodListed"
+    return piece.kind in _CIRCUMSTANCES or (is_list and piece.subject not in answer.target)
+
+
+def _proof(piece: Piece, width: int, lines_max: int, name: str) -> list[str]:
+    """One or two lines: where the fact stands, and the telling part of what stands there."""
+    mark = f"[{piece.number}] "
+    if piece.file is None:
+        text = printable(f"{piece.subject} {piece.summary}".strip())
+        return [cut(f"{mark}{time(piece.ts_ns)} {text}", width)]
+    place = printable(piece.file if piece.line is None else f"{piece.file}:{piece.line}")
+    if piece.text is None:
+        return [cut(f"{mark}{place}  {printable(piece.summary)}", width)]
+    text = printable(_KLOG.sub("", piece.text))
+    if opened := _OPENED.search(text):  # the value stands on the lines that follow
+        text = f"{text[: opened.start()]} → {printable(piece.summary)}"
+    first = f"{mark}{place}  "
+    if len(first) + len(text) <= width:
+        return [first + text]
+    if lines_max == 1:
+        return [first + _around_proof(text, max(width - len(first), 10), name)]
+    indent = " " * len(mark)
+    return [cut(first.rstrip(), width), indent + _around_proof(text, width - len(indent), name)]
+
+
+def _around_proof(text: str, width: int, name: str) -> str:
+    """The beginning of a line and the part that proves, an ellipsis where it is cut."""
+    if len(text) <= width:
+        return text
+    proof = next((found for pattern in _PROOFS if (found := pattern.search(text))), None)
+    head = text[: width // 3].rpartition(" ")[0] or text[: width // 3]
+    begin = proof.start() if proof else text.find(name)
+    if begin < width - len(head):
+        return cut(text, width)
+    tail = text[begin:]
+    return f"{head} … {cut(tail, width - len(head) - 3)}"
+
+
+def _ranking(answer: Answer, width: int) -> Iterator[str]:
+    if not isinstance(answer, Explanation) or not answer.ranking:
+        return
+    own = [i for i, line in enumerate(answer.ranking) if _is_own(answer, line)]
+    places = sorted({*range(min(_RANKING_SHOWN, len(answer.ranking))), *own[:1]})
+    yield cut(f"Ranking of {len(answer.ranking)} pods, the first to go first:", width)
+    for place in places:
+        yield cut(f"  {place + 1}. {printable(answer.ranking[place])}", width)
+
+
+def _is_own(answer: Answer, line: str) -> bool:
+    pod = "/".join(answer.target.split("/")[1:3])
+    return line == pod or line.startswith(f"{pod} ")
+
+
+def _verdict(answer: Answer, width: int) -> str:
+    hint = "--full prints everything"
+    if not isinstance(answer, Explanation):
+        return cut(f"({hint})", width)
+    finding = answer.finding
+    kind = finding.kind.rpartition(".")[2]
+    lacks = f" without {' and '.join(finding.missing)}" if finding.missing else ""
+    before, after = f"Verdict of record {finding.seq} ({kind}): ", f"{printable(lacks)}; {hint}"
+    if len(before) + len(finding.verdict) >= width:
+        before = "Verdict: "
+    after = cut(after, width - len(before) - len(finding.verdict))
+    return f"{before}{_verdict_word(finding)}{after}"
+
+
+def _verdict_word(finding: Finding) -> str:
+    return click.style(finding.verdict, fg=_COLOURS.get(finding.verdict, "red"), bold=True)
+
+
+def full_text(answer: Answer) -> Iterator[str]:
+    """All that is known: every step, reason, piece of evidence and decision."""
+    yield click.style(printable(answer.headline), bold=True)
+    for other in answer.namesakes:
+        begin, end = format_ts(other.first_ts_ns), format_ts(other.last_ts_ns)
+        yield f"Another pod of that name: {printable(other.pod_uid)}, {begin} to {end}"
+    if answer.steps:
+        yield ""
+        yield "What happened:"
+        for step in answer.steps:
+            when, text = _row(step, 0)
+            yield f"  {when}Z  {text}"
+    yield ""
+    yield f"In full: {printable(answer.sentence)}"
+    if isinstance(answer, Explanation) and answer.ranking:
+        yield ""
+        yield f"Ranking of {len(answer.ranking)} pods, the first to go first:"
+        for place, line in enumerate(answer.ranking, start=1):
+            yield f"  {place}. {printable(line)}"
+    yield ""
+    yield f"Evidence on {printable(answer.node)}:"
+    for piece in answer.evidence:
+        yield from _piece(piece)
+    if isinstance(answer, Explanation):
+        yield ""
+        yield from _finding(answer.finding)
+    if len(answer.history) > 1 and isinstance(answer, Explanation):
+        yield ""
+        yield f"All {counted(len(answer.history), 'decision')} about {printable(answer.target)}:"
+        for each in answer.history:
+            words = f"{format_ts(each.ts_ns)}  {each.kind}: {each.summary} [{each.verdict}]"
+            yield f"  {each.seq:>7}  {printable(words)}"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    import msgspec
+
+    yield f"Decision: record {finding.seq}, {finding.kind} at {format_ts(finding.ts_ns)}"
+    yield f"Verdict:  {_verdict_word(finding)}"
+    if finding.rule:
+        yield f"Rule:     {printable(finding.rule)}"
+    for title, fields in (("Expected", finding.expected), ("Recorded", finding.recorded)):
+        if fields is not None:
+            yield f"{title}: {printable(msgspec.json.encode(fields).decode())}"
+
+
+def _piece(piece: Piece) -> Iterator[str]:
+    inferred = " (inferred)" if piece.inferred else ""
+    words = f"{format_ts(piece.ts_ns)}  {piece.subject}: {piece.summary}".replace("  : ", "  ")
+    yield f"  [{piece.number}] {printable(words)}{inferred}"
+    if piece.file is not None:
+        place = piece.file if piece.line is None else f"{piece.file}:{piece.line}"
+        text = "" if piece.text is None else f"  {printable(piece.text[:300])}"
+        yield f"      {printable(place)}{text}"
