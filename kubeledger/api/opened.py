@@ -196,7 +196,7 @@ class OpenLedger:
         """Why something is as it is, with its evidence.
 
         Args:
-            target: as ``kubeledger why`` takes it, e.g. ``web-0``, ``pod/default/web-0`` or ``node``.
+            target: as ``kubeledger why`` takes it, e.g. ``web-0`` or ``node``.
             at: as of then, see :data:`Instant`; None for the latest record.
             node: whose records; None: all nodes'.
 

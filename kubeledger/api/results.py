@@ -17,7 +17,7 @@ from kubeledger.verify.finding import Contradiction, Outcome
 from kubeledger.verify.tally import VERDICTS, Tally
 
 if TYPE_CHECKING:
-    from kubeledger.explain import Answer, Piece
+    from kubeledger.explain import Answer, Piece, StoryStep
     from kubeledger.importers.api import ImportReport
     from kubeledger.whatif import Change, Outlook
 
@@ -105,15 +105,20 @@ class Reasons(_Answered):
     """Why something is as it is.
 
     Attributes:
-        answers: (n,) n >= 1, one a node that knows of it: sentence, evidence, history.
+        answers: (n,) n >= 1, one a node that knows of it: headline, steps, sentence, evidence.
     """
 
     def __init__(self, answers: tuple[Answer, ...]) -> None:
         self.answers = answers
 
     @property
+    def headline(self) -> str:
+        """The answer in short; of several nodes a line each."""
+        return "\n".join(answer.headline for answer in self.answers)
+
+    @property
     def sentence(self) -> str:
-        """The answer; of several nodes a line each."""
+        """The answer with all its reasons; of several nodes a line each."""
         return "\n".join(answer.sentence for answer in self.answers)
 
     def dicts(self) -> list[Row]:
@@ -126,11 +131,14 @@ class Reasons(_Answered):
 
     def __repr__(self) -> str:
         """The answer alone."""
-        return f"<Reasons: {self.sentence}>"
+        return f"<Reasons: {self.headline}>"
 
     def _lines(self) -> Iterator[str]:
         for answer in self.answers:
-            yield answer.sentence
+            yield answer.headline
+            yield "What happened:"
+            for step in answer.steps:
+                yield f"  {' '.join(_step_row(step))}"
             yield f"Evidence on {answer.node}:"
             for piece in answer.evidence:
                 number, *what, place, text = _evidence_row(piece)
@@ -139,10 +147,11 @@ class Reasons(_Answered):
                     yield f"     {place}  {text}"
 
     def _repr_html_(self) -> str:
-        """The answer, and a table of its evidence."""
+        """The answer, its steps, and a table of its evidence."""
         columns = ("", "time", "what", "", "where", "line")
         return "".join(
-            f"<p>{escape(answer.sentence)}</p>"
+            f"<p>{escape(answer.headline)}</p>"
+            + html_table(("time", "what happened"), map(_step_row, answer.steps))
             + html_table(columns, map(_evidence_row, answer.evidence))
             for answer in self.answers
         )
@@ -256,6 +265,11 @@ def _change_row(change: Change) -> tuple[str, str, str, str, str]:
 def _evidence_row(piece: Piece) -> tuple[str, str, str, str, str, str]:
     number, time = str(piece.number), format_ts(piece.ts_ns)
     return number, time, piece.subject, piece.summary, _place(piece), piece.text or ""
+
+
+def _step_row(step: StoryStep) -> tuple[str, str]:
+    often = f"{step.count} times until {format_ts(step.last_ts_ns)}: " if step.count > 1 else ""
+    return format_ts(step.ts_ns), f"{often}{step.text}"
 
 
 def _place(piece: Piece) -> str:

@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sql": ("kubeledger.cli.sql:sql", "Ask read-only SQL over the ledger, or run a shipped query."),
     "index": ("kubeledger.cli.index:index", "Write records as Parquet, for SQL over long ledgers."),
     "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
-    "why": ("kubeledger.cli.why:why", "Say why, in one sentence with its evidence."),
+    "why": ("kubeledger.cli.why:why", "Say why: what happened, when, and the lines that prove it."),
     "whatif": ("kubeledger.cli.whatif:whatif", "Decide again under other settings or versions."),
     "timeline": ("kubeledger.cli.timeline:timeline", "Draw what happened as one HTML file."),
     "ui": ("kubeledger.cli.ui:ui", "Show the timeline in a browser, and ask it questions."),
