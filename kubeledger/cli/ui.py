@@ -41,8 +41,10 @@ def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float) -> N
     ledger that grows is followed. PATH is a ledger, a *.ledger.jsonl file, or a node's files,
     which are imported for the while; without one the ledger is shown. Ctrl-C ends it.
     """
+    from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.sources import ledger_for
     from kubeledger.cli.ui_answers import Answers
+    from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline.server import Server
 
     with (
@@ -50,6 +52,7 @@ def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float) -> N
         Answers(directory, timeout_s) as answers,
         Server(port, answers.routes(), _tell) as server,
     ):
+        warn_of_losses(Ledger.open(directory))
         click.echo(f"{', '.join(answers.nodes())}: open this in a browser; Ctrl-C ends it")
         click.echo(server.url)
         with suppress(KeyboardInterrupt):

@@ -19,14 +19,14 @@ EVIL = "</script><img src=x onerror='document.title=1'><!--<script>${drawing}"
 TURNED = "web\u202egpj.exe\u0007"
 
 
-def hostile_page(path: Path, nodes: int = 1) -> Path:
-    """A page on which every text is hostile."""
+def hostile_drawings(nodes: int = 1) -> list[Drawing]:
+    """Drawings in which every text is hostile."""
     row = Row(label=EVIL, note=TURNED)
     row.bar("running", 0, None, EVIL, 1)
     row.mark("killed", 10**9, TURNED, 2)
     ticks = Row(label=EVIL, shape="ticks")
     ticks.mark("tick_failure", 5 * 10**8, EVIL, 3)
-    drawings = [
+    return [
         Drawing(
             node=f"{EVIL}{index or ''}",
             versions=[EVIL],
@@ -40,8 +40,12 @@ def hostile_page(path: Path, nodes: int = 1) -> Path:
         )
         for index in range(nodes)
     ]
+
+
+def hostile_page(path: Path, nodes: int = 1) -> Path:
+    """A page on which every text is hostile."""
     with path.open("w", encoding="utf-8") as file:
-        write_page(drawings, [list[Block]()] * nodes, file)
+        write_page(hostile_drawings(nodes), [list[Block]()] * nodes, file)
     return path
 
 

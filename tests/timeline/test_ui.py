@@ -22,9 +22,11 @@ from kubeledger.cli.ui_answers import ROWS_MAX, Answers
 from kubeledger.importers.api import import_sources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.query.api import connect
-from kubeledger.timeline.server import HOST, Answer, Asked, Reply, Server
+from kubeledger.timeline.page import payload_of
+from kubeledger.timeline.server import HOST, Answer, Asked, Reply, Server, json_reply
 from tests.recordings import extract
 from tests.timeline.browser import Browser
+from tests.timeline.test_hostile import EVIL, hostile_drawings
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -371,6 +373,65 @@ def test_a_ledger_that_grows_is_followed(browser: Browser, tmp_path: Path) -> No
         assert len(browser.ask("kubeledger.find('liveness')")) > count
         assert browser.driver.find_element(By.CSS_SELECTOR, "#pane h2").text == shown
         assert ask(server, "/api/drawing", headers={"If-None-Match": etag})[0] == 200
+
+
+def test_hostile_answers_stay_text(browser: Browser, ledgers: dict[str, Path]) -> None:
+    """Whatever a ledger's texts hold, in every panel: nothing is run, nothing is loaded."""
+    (node,) = hostile_drawings()
+    record = {"seq": 2, "time": EVIL, "kind": EVIL, "role": EVIL, "about": EVIL, "why": EVIL}
+    links = {"cause": [{"seq": 1, "text": EVIL}], "effects": [], "verdict": "match"}
+    piece = {"number": 1, "seq": 1, "ts_ns": 1, "file": EVIL, "line": 1, "text": EVIL}
+    mark = {"seq": 2, "ts_ns": "1", "subject": EVIL, "change": "gone", "instead": EVIL}
+    pod = {"name": EVIL, "namespace": EVIL, "phase": EVIL, "containers": {}}
+    answers: dict[tuple[str, str], object] = {
+        ("GET", "/api/drawing"): payload_of([node]),
+        ("GET", "/api/records"): [record | links | {"evidence": [piece]}],
+        ("GET", "/api/queries"): [
+            {"name": "q", "title": EVIL, "doc": EVIL, "parameters": [], "sql": EVIL}
+        ],
+        ("POST", "/api/sql"): {
+            **{"columns": [EVIL], "types": ["VARCHAR"], "rows": [[EVIL]], "ms": 1},
+            "truncated": False,
+        },
+        ("GET", "/api/why"): {
+            "sentence": EVIL,
+            "evidence": [piece | {"subject": EVIL, "summary": EVIL}],
+        },
+        ("GET", "/api/state"): {
+            **{"seq": 1, "pods": {EVIL: pod}, "devices": {"holders": {}}, "probes": {}},
+            "counts": {EVIL: 1},
+        },
+        ("POST", "/api/whatif"): {
+            "variant": EVIL,
+            "summary": [EVIL],
+            "marks": [mark | {"kind": EVIL, "why": EVIL}],
+        },
+    }
+    fixed = {route: fixed_answer(value) for route, value in answers.items()}
+    with served(ledgers["node-a"], fixed) as server:
+        open_page(browser, server, "#seq=2")
+        browser.wait("return document.querySelector('#pane h2 button') !== null")
+        for panel, act in (
+            ("sql", "option[value=q]"),
+            ("why", "button"),
+            ("state", "table"),
+            ("whatif", "button.primary"),
+        ):
+            browser.driver.find_element(By.ID, f"tab-{panel}").click()
+            browser.wait(f"return document.querySelector('#panel-{panel} {act}') !== null")
+            browser.driver.find_element(By.CSS_SELECTOR, f"#panel-{panel} {act}").click()
+            browser.wait(
+                f"return document.querySelector('#panel-{panel} .result').textContent"
+                ".includes('</script><img')"
+            )
+        assert browser.driver.find_elements(By.TAG_NAME, "img") == []
+        assert browser.driver.title.startswith("</script><img")
+        assert browser.complaints() == []
+
+
+def fixed_answer(value: object) -> Answer:
+    """Always the same."""
+    return lambda _: json_reply(value)
 
 
 def test_the_command_ends_cleanly(ledgers: dict[str, Path]) -> None:

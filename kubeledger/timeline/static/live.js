@@ -46,6 +46,8 @@ const BECOMES = {
   undecided: { legend: "cannot be decided", colour: "unverifiable" },
 };
 
+const NODE_ROWS = [["eviction.NodeConditionsChanged", "pressure"], ["eviction.", "eviction manager"], ["images.", "image GC runs"]];
+
 /** A what-if answer on one drawing: each mark at its row and time, where the drawing has such a row. */
 class Overlay {
   constructor(answer, drawing) {
@@ -59,15 +61,21 @@ class Overlay {
     const at = Number(BigInt(mark.ts_ns) - drawing.baseNs) / 1e3;
     const i = mark.change === "added" ? undefined : drawing.bySeq.get(mark.seq);
     if (i !== undefined) return { ...mark, at, row: drawing.row[i] };
-    return { ...mark, at, row: mark.change === "follows" ? null : this.rowOf(mark.subject || "", at) };
+    return { ...mark, at, row: mark.change === "follows" ? null : this.rowOf(mark.subject || "", mark.kind, at) };
   }
 
   /** The row of a pod, container, image or the node; of several pods of one name the one that is there then. */
-  rowOf(subject, at) {
+  rowOf(subject, kind, at) {
     const name = subject.replace(/^[a-z]+\//, "").replace(/^sha256:([0-9a-f]{12}).*/, "$1");
     const named = this.paths.filter(({ path }) => path === name || path.startsWith(`${name}/`)).map(({ row }) => row);
-    if (!named.length) return subject === "node" && this.drawing.rows.length ? 0 : null;
+    if (!named.length) return subject === "node" ? this.nodeRow(kind) : null;
     return named.find((row) => this.drawing.stateAt(row, at) !== "") ?? named[0];
+  }
+
+  nodeRow(kind) {
+    const [, label] = NODE_ROWS.find(([begin]) => kind.startsWith(begin)) || [];
+    const { rows } = this.drawing;
+    return [label, "other decisions", "kubelet"].map((each) => rows.findIndex((row) => row.label === each)).find((row) => row >= 0) ?? null;
   }
 
   paint(painter, top, bottom) {
