@@ -26,7 +26,7 @@ _BAD_INPUT = 3
 
 
 @click.command(
-    epilog="Example: kubeledger simulate node.yaml && kubeledger sql --run restarts_by_cause"
+    epilog="Example: kubeledger simulate node.yaml && kubeledger sql --run restart_counts"
 )
 @click.argument(
     "scenario",

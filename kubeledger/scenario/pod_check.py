@@ -13,6 +13,7 @@ from kubeledger.kube.pod import Pod as ApiPod
 from kubeledger.kube.quantity import QuantityError
 from kubeledger.kube.requests import nanos_of
 from kubeledger.prober.objects import Pod as ProbedPod
+from kubeledger.scenario.pod_fields import check_fields
 from kubeledger.scenario.problems import Path, Problems, suggestion
 
 __all__ = ["PRIORITY_CLASSES", "check_pod", "containers_of", "name_of", "probes_of"]
@@ -83,6 +84,7 @@ def check_pod(pod: Any, path: Path, problems: Problems) -> None:  # noqa: ANN401
         return
     if pod.get("apiVersion", "v1") != "v1":
         problems.add((*path, "apiVersion"), "must be v1", "write `apiVersion: v1`")
+    check_fields(pod, path, problems)
     _check_metadata(pod, path, problems)
     _check_spec(pod, path, problems)
     if not problems.inside(path):

@@ -330,12 +330,44 @@ PODS = {
         "spec: {priorityClassName: mine, containers: [{name: a, image: i}]}",
         "spec.priorityClassName",
     ),
+    "misspelt field": (
+        "metadata: {name: p}",
+        "spec: {containers: [{name: a, image: i, livenessProbe: {exec: {}, periodSecond: 3}}]}",
+        "spec.containers[0].livenessProbe.periodSecond",
+    ),
     "a type that is read": (
         "metadata: {name: p}",
         "spec: {priority: high, containers: [{name: a, image: i}]}",
         "spec.priority",
     ),
 }
+
+
+def test_a_misspelt_field_gets_the_name_that_was_meant(tmp_path: Path) -> None:
+    """Wherever it stands; fields that no simulation reads are fields all the same."""
+    pod = """pods:
+- pod:
+    metadata: {name: p, lables: {a: b}, annotations: {any.thing/here: x}}
+    spec:
+      terminationGracePeriodSecond: 5
+      tolerations: [{key: a, operator: Exists, tolerationSeconds: 3}]
+      topologySpreadConstraints: [{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule}]
+      initContainers: [{name: i, image: i, resource: {limits: {cpu: 1}}}]
+      containers:
+      - {name: a, image: i, volumeMounts: [{name: v, mountPath: /v, readonly: true}]}
+      volumes: [{name: v, projected: {sources: []}}, {name: w, csi: {driver: d, whatever: 1}}]
+"""
+    file = tmp_path / "s.yaml"
+    file.write_text(HEAD + pod, encoding="utf-8")
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(file)
+    assert [(each.path.removeprefix("pods[0].pod."), each.advice.split(" or ")[0])
+            for each in caught.value.problems] == [
+        ("metadata.lables", "did you mean labels?"),
+        ("spec.terminationGracePeriodSecond", "did you mean terminationGracePeriodSeconds?"),
+        ("spec.initContainers[0].resource", "did you mean resources?"),
+        ("spec.containers[0].volumeMounts[0].readonly", "did you mean readOnly?"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", PODS, ids=lambda case: case.replace(" ", "-"))
