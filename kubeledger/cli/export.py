@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from kubeledger.cli.complete import complete_kinds, complete_pods
 from kubeledger.cli.options import (
     ledger_option,
     node_option,
@@ -50,12 +51,18 @@ __all__ = ["export"]
 )
 @ledger_option
 @node_option
-@click.option("--pod", metavar="POD", help="NAMESPACE/NAME, NAME or UID of a pod.")
+@click.option(
+    "--pod",
+    metavar="POD",
+    shell_complete=complete_pods,
+    help="NAMESPACE/NAME, NAME or UID of a pod.",
+)
 @click.option(
     "--kind",
     "kinds",
     multiple=True,
     metavar="GLOB",
+    shell_complete=complete_kinds,
     help="Kind of record, e.g. 'images.*' or 'Pod*'. May be given several times.",
 )
 @time_option("--since", "First time")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kubeledger.cli.complete import complete_objects, complete_resources
 from kubeledger.cli.options import (
     ledger_option,
     node_option,
@@ -32,8 +33,8 @@ _RESOURCES = {
 
 
 @click.command(epilog="Example: kubeledger get pods -n default --at +10m -o wide")
-@click.argument("resource", metavar="pods|devices|images|probes")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("resource", metavar="pods|devices|images|probes", shell_complete=complete_resources)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_objects)
 @ledger_option
 @node_option
 @click.option("-n", "--namespace", metavar="NS", help="Only this namespace. Default: all.")

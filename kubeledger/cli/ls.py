@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kubeledger.cli.complete import complete_containers, complete_kinds, complete_pods
 from kubeledger.cli.options import (
     ledger_option,
     node_option,
@@ -37,13 +38,21 @@ _NS_PER_DAY = 24 * 3600 * NS_PER_S
 )
 @ledger_option
 @node_option
-@click.option("--pod", metavar="POD", help="NAMESPACE/NAME, NAME or UID of a pod.")
-@click.option("--container", metavar="NAME", help="Name of a container.")
+@click.option(
+    "--pod",
+    metavar="POD",
+    shell_complete=complete_pods,
+    help="NAMESPACE/NAME, NAME or UID of a pod.",
+)
+@click.option(
+    "--container", metavar="NAME", shell_complete=complete_containers, help="Name of a container."
+)
 @click.option(
     "--kind",
     "kinds",
     multiple=True,
     metavar="GLOB",
+    shell_complete=complete_kinds,
     help="Kind of record, e.g. 'images.*' or 'Pod*'. May be given several times.",
 )
 @time_option("--since", "First time")

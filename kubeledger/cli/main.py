@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from kubeledger import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["CLOSED_PIPE_EXIT_CODE", "COMMANDS", "INTERRUPTED_EXIT_CODE", "cli", "run"]
 
@@ -98,16 +101,38 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands, without importing any, and options."""
+        from click.shell_completion import CompletionItem
+
+        names = [
+            CompletionItem(name, help=text)
+            for name, (_, text) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+_EPILOG = """\b
+Example: kubeledger import /path/to/node && kubeledger sql --run preemptions
+
+\b
+Completion of commands, pods, kinds and queries, in this shell:
+  bash  eval "$(_KUBELEDGER_COMPLETE=bash_source kubeledger)"
+  zsh   eval "$(_KUBELEDGER_COMPLETE=zsh_source kubeledger)"
+  fish  _KUBELEDGER_COMPLETE=fish_source kubeledger | source
+"""
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: kubeledger import /path/to/node && kubeledger sql --run preemptions",
+    epilog=_EPILOG,
 )
 @click.version_option(__version__, prog_name="kubeledger")
 def cli() -> None:

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kubeledger.cli.complete import complete_nodes
 from kubeledger.cli.output import printable
 from kubeledger.clock import TIME_HELP, parse_time
 from kubeledger.errors import KubeledgerError, OutputError
@@ -58,7 +59,10 @@ ledger_option = click.option(
 """``--ledger DIR``, passed as ``ledger: Path``; it need not exist."""
 
 node_option = click.option(
-    "--node", metavar="NAME", help="Node to look at, where the ledger holds several."
+    "--node",
+    metavar="NAME",
+    shell_complete=complete_nodes,
+    help="Node to look at, where the ledger holds several.",
 )
 """``--node NAME``, passed as ``node: str | None``."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kubeledger.cli.complete import complete_queries
 from kubeledger.cli.options import ledger_option, output_option, parse_time, reports_errors
 from kubeledger.errors import BadQuestionError
 
@@ -28,7 +29,9 @@ _QUERY_BYTES_MAX = 16 << 20
 @ledger_option
 @output_option("table", "wide", "json", "jsonl", "csv")
 @click.option("--list", "list_", is_flag=True, help="List the shipped queries.")
-@click.option("--run", "run_", metavar="NAME", help="Run a shipped query.")
+@click.option(
+    "--run", "run_", metavar="NAME", shell_complete=complete_queries, help="Run a shipped query."
+)
 @click.option(
     "--param",
     "params",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kubeledger.cli.complete import complete_parts
 from kubeledger.cli.options import (
     ledger_option,
     node_option,
@@ -26,6 +27,7 @@ __all__ = ["state"]
 @click.option(
     "--only",
     metavar="PART,...",
+    shell_complete=complete_parts,
     help="Parts to show: kubelet, machine, pods, devices, topology, probes, images, cgroups, "
     "preemptions, settings, counts.",
 )

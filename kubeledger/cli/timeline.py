@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kubeledger.cli.complete import complete_pods
 from kubeledger.cli.options import (
     ledger_option,
     node_option,
@@ -43,7 +44,12 @@ _OUT = "timeline.html"
 @time_option("--from from_", "Only what happened since")
 @click.option("--to", metavar="TIME", help="Only what happened until then.")
 @click.option(
-    "--pod", "pods", multiple=True, metavar="[NS/]NAME", help="Only this pod; may be repeated."
+    "--pod",
+    "pods",
+    multiple=True,
+    metavar="[NS/]NAME",
+    shell_complete=complete_pods,
+    help="Only this pod; may be repeated.",
 )
 @reports_errors
 def timeline(

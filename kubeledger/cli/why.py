@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kubeledger.cli.complete import complete_targets
 from kubeledger.cli.options import (
     ledger_option,
     node_option,
@@ -21,7 +22,7 @@ __all__ = ["why"]
 
 
 @click.command(epilog="Example: kubeledger why web-0")
-@click.argument("target")
+@click.argument("target", shell_complete=complete_targets)
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
 @node_option

@@ -136,6 +136,14 @@ class SnapshotStore:
             return snapshot
         return None
 
+    def peek(self, seq: int) -> bytes | None:
+        """A snapshot's state, of any version and its place in the chain not proved.
+
+        For names to offer, not for answers; None when the file cannot be read or is damaged.
+        """
+        read = self._read(seq)
+        return None if isinstance(read, str) else read[1]
+
     def drop(self) -> int:
         """Remove all snapshots (they are made again at need); how many there were.
 
