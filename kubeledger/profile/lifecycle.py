@@ -17,6 +17,7 @@ class LifecycleFacts(msgspec.Struct, frozen=True, kw_only=True):
     pod_worker_gives_grace: bool
     minimum_grace_after_override: bool
     sidecars_end_in_order: bool
+    static_pod_waits_for_namesake: bool
     status_says_rejected: bool
 
 
@@ -60,6 +61,14 @@ FACTS: tuple[Fact, ...] = (
         since=29,
         says="sidecars are stopped after the containers; what they wait comes off their grace",
         source="pkg/kubelet/kuberuntime/kuberuntime_termination_order.go",
+        proof="source",
+    ),
+    Fact(
+        name="static_pod_waits_for_namesake",
+        since=22,
+        says="the pod of a static pod's changed manifest is not started before the one of its "
+        "name is down; that is looked at every 10 s to 15 s",
+        source="pkg/kubelet/pod_workers.go allowPodStart, later allowStaticPodStart",
         proof="source",
     ),
     Fact(

@@ -32,6 +32,7 @@ def check_pods(sound: Sound, groups: list[PodGroup] | Any, problems: Problems) -
             _check_images(sound, entries[index], manifest, path, problems)
         _check_times(sound, entries[index], ("pods", index), problems)
         _check_scripts(sound, entries[index], (index, manifests), problems)
+        _check_updates(sound, entries[index], (index, manifests), problems)
     _check_twice(entries, groups, problems)
 
 
@@ -82,6 +83,31 @@ def _check_images(
                 f"image {name!r} comes at {format_go_duration(known[name].at)}, its pod before it"
             )
             problems.add(at, text, "let the pod arrive later: containers do not pull")
+
+
+def _check_updates(sound: Sound, pods: Pods, group: PodGroup, problems: Problems) -> None:
+    known = {image.name: image for _, image in sound.items["images"]}
+    names = {c.get("name") for manifest, _ in group[1] for c, _, _ in containers_of(manifest)}
+    before = pods.arrives + (pods.replicas - 1) * pods.every
+    for number, update in enumerate(pods.updates):
+        at: Path = ("pods", group[0], "updates", number)
+        _late(sound, update.at, (*at, "at"), problems)
+        if update.at <= before or (pods.deleted is not None and update.at >= pods.deleted):
+            text = f"is at {format_go_duration(update.at)}, not after what comes before it"
+            problems.add(
+                (*at, "at"), text, "choose a time between the pod's arrival and its deletion"
+            )
+        before = max(before, update.at)
+        for name, image in update.images.items():
+            path = (*at, "images", name)
+            if name not in names:
+                advice = suggestion(name, [str(each) for each in names], "container")
+                problems.add(path, f"the pod has no container {name!r}", advice)
+            if sound.scenario.images is None or "images" in sound.incomplete:
+                continue
+            if image not in known or known[image].at > update.at:
+                advice = f"add it to `images`; {suggestion(image, known, 'image')}"
+                problems.add(path, f"unknown image {image!r} at that time", advice)
 
 
 def _check_times(sound: Sound, pods: Pods, at: Path, problems: Problems) -> None:

@@ -9,7 +9,18 @@ from pydantic import Field
 from kubeledger.scenario.models_base import Model
 from kubeledger.scenario.values import Duration, OneOrMore, Size, Span
 
-__all__ = ["Container", "Exit", "Fails", "Flaps", "Pods", "Probe", "Probes", "Step", "Use"]
+__all__ = [
+    "Container",
+    "Exit",
+    "Fails",
+    "Flaps",
+    "Pods",
+    "Probe",
+    "Probes",
+    "Step",
+    "Update",
+    "Use",
+]
 
 Result = Literal["success", "failure", "warning", "unknown", "error"]
 
@@ -112,6 +123,18 @@ class Container(Model):
     """What its probes find."""
 
 
+class Update(Model):
+    """Containers get other images, so the kubelet kills them and starts them anew.
+
+    Of a static pod it is another manifest, which makes it another pod, with another UID.
+    """
+
+    at: Duration
+    """When, since the start."""
+    images: Annotated[dict[str, str], Field(min_length=1)]
+    """Container name -> its image from then on."""
+
+
 class Pods(Model):
     """Pods that come together; exactly one of `pod` and `manifests`."""
 
@@ -124,6 +147,8 @@ class Pods(Model):
     """When the kubelet is told of it, since the start."""
     deleted: Duration | None = None
     """When its deletion is asked for; left out: never."""
+    updates: list[Update] = []
+    """Changes of its spec, in the order of time."""
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
     """How many; more than one: their names end with -0, -1, ..."""
     every: Duration = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from kubeledger.importers.settings_flags import minor_version
@@ -27,6 +28,7 @@ from kubeledger.simulate.plan import (
     NodePlan,
     Plan,
     PlannedPod,
+    PlannedUpdate,
     PluginScript,
     PluginStep,
     Usage,
@@ -145,10 +147,20 @@ def _images(loaded: Loaded, draws: Draws) -> tuple[ImageArrival, ...]:
     images = loaded.scenario.images
     if images is None:
         named = dict.fromkeys(
-            container["image"]
-            for group in loaded.manifests
-            for manifest in group
-            for container, _, _ in containers_of(manifest.data)
+            [
+                *(
+                    container["image"]
+                    for group in loaded.manifests
+                    for manifest in group
+                    for container, _, _ in containers_of(manifest.data)
+                ),
+                *(
+                    image
+                    for pods in loaded.scenario.pods
+                    for update in pods.updates
+                    for image in update.images.values()
+                ),
+            ]
         )
         return tuple(
             ImageArrival(name=name, image_id=_image_id(name, draws), size_bytes=_IMAGE_BYTES)
@@ -204,24 +216,48 @@ def _replicas(
         arrives_ns = pods.arrives + number * pods.every
         meta = manifest.data["metadata"]
         name = f"{meta.get('namespace') or 'default'}/{meta['name']}{suffix}@{arrives_ns}"
-        found.append(
+
+        def seen(
+            data: dict[str, Any], at_ns: int, name: str = name, suffix: str = suffix
+        ) -> dict[str, Any]:
+            return defaulted(
+                data,
+                cluster=cluster,
+                source=pods.source,
+                created_ns=loaded.scenario.start + at_ns,
+                draws=draws.stream(name),
+                suffix=suffix,
+            )
+
+        versions = [(arrives_ns, manifest.data)]
+        for update in pods.updates:
+            versions.append((update.at, _with_images(versions[-1][1], update.images)))
+        # Another manifest of a static pod is another pod.
+        kept = versions[:1] if pods.source == "api" else versions
+        ends = [*(at_ns for at_ns, _ in kept[1:]), pods.deleted]
+        found += [
             PlannedPod(
                 place=where,
-                manifest=defaulted(
-                    manifest.data,
-                    cluster=cluster,
-                    source=pods.source,
-                    created_ns=loaded.scenario.start + arrives_ns,
-                    draws=draws.stream(name),
-                    suffix=suffix,
-                ),
+                manifest=seen(data, at_ns),
                 source=pods.source,
-                arrives_ns=arrives_ns,
-                deleted_ns=pods.deleted,
+                arrives_ns=at_ns,
+                deleted_ns=deleted_ns,
+                updates=tuple(
+                    PlannedUpdate(at_ns=each_ns, manifest=seen(each, arrives_ns))
+                    for each_ns, each in versions[len(kept) :]
+                ),
                 scripts=scripts,
             )
-        )
+            for (at_ns, data), deleted_ns in zip(kept, ends, strict=True)
+        ]
     return found
+
+
+def _with_images(manifest: dict[str, Any], images: dict[str, str]) -> dict[str, Any]:
+    changed = deepcopy(manifest)
+    for container, _, _ in containers_of(changed):
+        container["image"] = images.get(container["name"], container["image"])
+    return changed
 
 
 def _scripts(

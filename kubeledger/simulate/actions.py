@@ -59,6 +59,8 @@ def actions_of(
                 name=instance.container,
                 state=RUNNING if instance.running else EXITED,
                 exit_code=instance.exit_code or 0,
+                # Of what its hash covers only the image can change here.
+                hash_matches=instance.image == pod.image(instance.container),
             )
             for instance in newest_first
             if instance.container is not None

@@ -93,6 +93,7 @@ class Agent:
         for uid, pod in pods.items():
             instances = kubelet.pods.published(pod)
             shown = (
+                pod.spec,
                 pod.phase,
                 pod.reason,
                 pod.message,

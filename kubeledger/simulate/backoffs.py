@@ -46,7 +46,8 @@ class BackOffs:
         self._backoff.gc(now_ns - (now_ns - started_ns) % _HOUSEKEEPING_NS)
         return do_back_off(
             self._backoff,
-            (pod.uid, container),
+            # Another image is another container; resources do not change here.
+            (pod.uid, container, pod.image(container)),
             container,
             f"{pod.name}_{pod.namespace}({pod.uid})",
             None if exited is None else exited.finished_ns,

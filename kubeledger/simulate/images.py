@@ -141,9 +141,9 @@ class ImageLoop:
         names: list[str] = []
         volumes: list[str] = []
         for pod in self._sim.world.pods.values():
-            made = {container.name for container in pod.containers if container.instances}
+            made = [i for i in self._sim.runtime.instances(pod.uid) if i.container is not None]
             if made:
-                names += _images_of(pod, made)
+                names += (instance.image for instance in made)
                 volumes += _volume_images(pod)
         ids = [image.image_id for n in names if (image := self._sim.world.images.get(n))]
         more = [image.image_id for n in volumes if (image := self._sim.world.images.get(n))]
@@ -235,16 +235,6 @@ class ImageLoop:
 
 _EVERYTHING = 2**63 - 1
 """What a pass without an end is to free."""
-
-
-def _images_of(pod: SimPod, made: set[str]) -> list[str]:
-    """Image names of containers that were made."""
-    return [
-        str(container.get("image") or "")
-        for key in ("containers", "initContainers")
-        for container in pod.spec.get(key) or ()
-        if container.get("name") in made
-    ]
 
 
 def _volume_images(pod: SimPod) -> list[str]:

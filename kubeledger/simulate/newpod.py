@@ -15,7 +15,7 @@ from kubeledger.simulate.plan import PlannedPod
 from kubeledger.simulate.world import SimContainer, SimPod
 from kubeledger.units import NS_PER_S, format_ts, parse_ts
 
-__all__ = ["created_ns", "sim_pod"]
+__all__ = ["change_spec", "created_ns", "sim_pod"]
 
 _SOURCE = "kubernetes.io/config.source"
 _SIDECAR = "Always"
@@ -25,19 +25,8 @@ def sim_pod(planned: PlannedPod, index: int, now_ns: int, profile: KubeletProfil
     """The pod that a planned one becomes when it arrives."""
     metadata = planned.manifest["metadata"]
     spec: dict[str, Any] = planned.manifest["spec"]
-    annotations = {**(metadata.get("annotations") or {}), _SOURCE: planned.source}
     created = metadata.get("creationTimestamp") or format_ts(now_ns // NS_PER_S * NS_PER_S)
-    document = {
-        "metadata": {
-            "name": metadata["name"],
-            "namespace": metadata.get("namespace", "default"),
-            "uid": metadata["uid"],
-            "labels": metadata.get("labels") or {},
-            "annotations": annotations,
-            "creationTimestamp": created,
-        },
-        "spec": spec,
-    }
+    document = _document(planned.manifest, planned.source, created)
     api = msgspec.convert(document, ApiPod)
     sidecars = profile.prober.restartable_init_containers
     containers = [
@@ -55,7 +44,7 @@ def sim_pod(planned: PlannedPod, index: int, now_ns: int, profile: KubeletProfil
         source=planned.source,
         spec=spec,
         labels=document["metadata"]["labels"],
-        annotations=annotations,
+        annotations=document["metadata"]["annotations"],
         api=api,
         probed=msgspec.convert(document, ProbedPod),
         synced=msgspec.convert(document, SyncedPod),
@@ -63,6 +52,28 @@ def sim_pod(planned: PlannedPod, index: int, now_ns: int, profile: KubeletProfil
         added_ns=now_ns,
         containers=containers,
     )
+
+
+def change_spec(pod: SimPod, manifest: dict[str, Any]) -> None:
+    """Give a pod another spec, in which other images are all that is new."""
+    document = _document(manifest, pod.source, pod.probed.metadata.creation_timestamp)
+    pod.spec = manifest["spec"]
+    pod.api, pod.synced = msgspec.convert(document, ApiPod), msgspec.convert(document, SyncedPod)
+
+
+def _document(manifest: dict[str, Any], source: str, created: str | None) -> dict[str, Any]:
+    metadata = manifest["metadata"]
+    return {
+        "metadata": {
+            "name": metadata["name"],
+            "namespace": metadata.get("namespace", "default"),
+            "uid": metadata["uid"],
+            "labels": metadata.get("labels") or {},
+            "annotations": {**(metadata.get("annotations") or {}), _SOURCE: source},
+            "creationTimestamp": created,
+        },
+        "spec": manifest["spec"],
+    }
 
 
 def created_ns(pod: SimPod) -> int | None:

@@ -21,6 +21,7 @@ __all__ = [
     "NodePlan",
     "Plan",
     "PlannedPod",
+    "PlannedUpdate",
     "PluginScript",
     "PluginStep",
     "ProbeStep",
@@ -116,6 +117,13 @@ class ContainerScript(msgspec.Struct, frozen=True, kw_only=True):
     stop_ns: int = 0
 
 
+class PlannedUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod's spec changes, as far as the API server lets it."""
+
+    at_ns: int
+    manifest: dict[str, Any]
+
+
 class PlannedPod(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that comes, and what becomes of it.
 
@@ -123,6 +131,7 @@ class PlannedPod(msgspec.Struct, frozen=True, kw_only=True):
         place: in the scenario, e.g. ``pods[3]``.
         manifest: the pod as the API server would show it: defaulted, with UID.
         arrives_ns, deleted_ns: since the start; ``deleted_ns`` None: never.
+        updates: what becomes of its spec, in the order of time.
         scripts: container name -> what it does; without one it runs until it is stopped.
     """
 
@@ -131,6 +140,7 @@ class PlannedPod(msgspec.Struct, frozen=True, kw_only=True):
     source: Literal["api", "file"] = "api"
     arrives_ns: int
     deleted_ns: int | None = None
+    updates: tuple[PlannedUpdate, ...] = ()
     scripts: dict[str, ContainerScript] = {}
 
 

@@ -131,14 +131,9 @@ def _container(
     pod: SimPod, container: SimContainer, instances: tuple[Instance, ...], view: View
 ) -> dict[str, Any]:
     newest = view.get(container.name)
-    spec = next(
-        c
-        for c in (*(pod.spec.get("initContainers") or ()), *pod.spec["containers"])
-        if c["name"] == container.name
-    )
     shown: dict[str, Any] = {
         "name": container.name,
-        "image": spec.get("image", ""),
+        "image": pod.image(container.name) if newest is None else newest.image,
         "ready": container.ready and newest is not None and newest.running,
         "started": container.started and newest is not None and newest.running,
         "restartCount": 0 if newest is None else newest.restarts,

@@ -115,6 +115,11 @@ class PodLoop:
         if self._started:
             self.loop.put(lambda: self._delete(pod))
 
+    def update(self, pod: SimPod) -> None:
+        """A config source has another spec of a pod."""
+        if self._started:
+            self.loop.put(lambda: self._update(pod))
+
     def sync(self, pod: SimPod, cause: int | None) -> None:
         """Sync a pod, because of what the record ``cause`` tells."""
         worker = self._workers.get(pod.uid)
@@ -183,7 +188,7 @@ class PodLoop:
             at_once = self._kubelet.sim.profile.admission.terminating_pods_count
             self._kubelet.after(0 if at_once else _HOUSEKEEPING_NS, partial(worker.end, Ending()))
 
-    def _config(self, pod: SimPod, operation: Literal["ADD", "DELETE", "REMOVE"]) -> int:
+    def _config(self, pod: SimPod, operation: Literal["ADD", "UPDATE", "DELETE", "REMOVE"]) -> int:
         sim = self._kubelet.sim
         return sim.journal.write(
             PodConfigChanged(
@@ -195,6 +200,15 @@ class PodLoop:
             ),
             source=sim.plan.pods[pod.index].place,
         )
+
+    def _update(self, pod: SimPod) -> Steps:
+        """Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodUpdates."""
+        if pod.uid in self._kubelet.sim.world.pods:
+            worker = self._worker(pod)
+            worker.updated = self._config(pod, "UPDATE")
+            if pod.admitted:
+                worker.wake(worker.updated)
+        yield from ()
 
     def _delete(self, pod: SimPod) -> Steps:
         """An API pod is deleted with grace and removed in the end, a file is just gone."""

@@ -34,6 +34,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         container: name in the spec; None for a sandbox.
+        image: that it was made of; empty for a sandbox.
         restarts: how many instances there were before it.
         previous_id: ID of the instance before it; empty for the first.
         finished_ns, exit_code: None while it runs.
@@ -42,6 +43,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     container_id: str
     container: str | None
+    image: str = ""
     restarts: int = 0
     previous_id: str = ""
     started_ns: int
@@ -107,6 +109,7 @@ class Runtime:
         instance = Instance(
             container_id=self._new_id(pod, name, count),
             container=None if container is None else name,
+            image="" if container is None else pod.image(name),
             restarts=count,
             previous_id="" if container is None else container.container_id,
             started_ns=self._sim.schedule.now_ns,

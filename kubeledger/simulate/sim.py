@@ -25,8 +25,15 @@ from kubeledger.simulate.journal import Journal
 from kubeledger.simulate.kubelet import Kubelet
 from kubeledger.simulate.machine import Machine, machine_of
 from kubeledger.simulate.memory import Memory
-from kubeledger.simulate.newpod import sim_pod
-from kubeledger.simulate.plan import DiskChange, ImageArrival, KubeletRestart, Plan, PlannedPod
+from kubeledger.simulate.newpod import change_spec, sim_pod
+from kubeledger.simulate.plan import (
+    DiskChange,
+    ImageArrival,
+    KubeletRestart,
+    Plan,
+    PlannedPod,
+    PlannedUpdate,
+)
 from kubeledger.simulate.plugins import SimPlugin
 from kubeledger.simulate.pods import PodLoop
 from kubeledger.simulate.probes import ProbeLoop
@@ -93,6 +100,8 @@ class Sim:
             self._at(planned.arrives_ns, self._arrival(index, planned))
             if planned.deleted_ns is not None:
                 self._at(planned.deleted_ns, self._deletion(planned))
+            for update in planned.updates:
+                self._at(update.at_ns, self._update(update))
         for image in plan.images:
             if image.at_ns:
                 self._at(image.at_ns, self._image_arrival(image))
@@ -231,6 +240,15 @@ class Sim:
             self.tell_pods(lambda pods: pods.delete(pod))
 
         return delete
+
+    def _update(self, update: PlannedUpdate) -> Callable[[], None]:
+        def change() -> None:
+            pod = self.offered.get(update.manifest["metadata"]["uid"])
+            if pod is not None and not pod.deleting:
+                change_spec(pod, update.manifest)
+                self.tell_pods(lambda pods: pods.update(pod))
+
+        return change
 
     def tell_pods(self, action: Callable[[PodLoop], None]) -> None:
         """Do something with the pods of the kubelet that runs, if there is one."""

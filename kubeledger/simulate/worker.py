@@ -8,12 +8,13 @@ pod that is down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kubeledger.kuberuntime.actions import ContainerToKill
 from kubeledger.kuberuntime.backoff import BackedOff
-from kubeledger.kuberuntime.kills import LIVENESS_PROBE
+from kubeledger.kuberuntime.kills import LIVENESS_PROBE, STARTUP_PROBE
 from kubeledger.lifecycle.graceperiod import (
     MINIMUM_GRACE_S,
     container_grace_s,
@@ -47,6 +48,7 @@ _HOOK_NS = 3 * NS_PER_S
 _CLEAN_UP_NS = 100_000_000
 _RETRY_NS = 10 * NS_PER_S
 _PERMILLE = 1000
+_PROBES: Mapping[str, ProbeType] = {LIVENESS_PROBE: "liveness", STARTUP_PROBE: "startup"}
 _START_EVENTS = 3
 """Pulled, Created and Started."""
 _NO_SANDBOX = (
@@ -63,6 +65,7 @@ class PodWorker:
         ending: why it is taken down; None while it is to run.
         started: IDs of containers that this process started.
         told_terminated: the pod's end is on record.
+        updated: record of the newest change of its spec.
         published: its containers as its status shows them: as the last sync saw them.
     """
 
@@ -75,6 +78,7 @@ class PodWorker:
         self._kubelet = kubelet
         self._pleg = pleg
         self.busy = self._pending = self._synced = False
+        self.updated: int | None = None
         self._cause: int | None = None
         self._last_end_ns: int | None = None
         self._resync: Timer | None = None
@@ -142,10 +146,26 @@ class PodWorker:
             now_ns = self._kubelet.sim.schedule.now_ns
             if self._pleg.listed_ns() <= self._last_end_ns:
                 yield self._pleg.next_relist_ns() - now_ns
+        if self.ending is None and self._waits_for_namesake():
+            self._retry_ns = _RETRY_NS
+            return
         if self.ending is None:
             yield from self._sync()
         if self.ending is not None:
             yield from self._take_down(self.ending)
+
+    def _waits_for_namesake(self) -> bool:
+        """Whether it is a static pod of which the one before is not down yet.
+
+        Source: v1.36.2 pkg/kubelet/pod_workers.go allowStaticPodStart
+        """
+        pod, sim = self.pod, self._kubelet.sim
+        waits = sim.profile.lifecycle.static_pod_waits_for_namesake and pod.source == "file"
+        if self._synced or not waits:
+            return False
+        before = itertools.takewhile(lambda each: each is not pod, sim.world.pods.values())
+        name = (pod.namespace, pod.name)
+        return any(not each.terminated and (each.namespace, each.name) == name for each in before)
 
     # -- syncs ---------------------------------------------------------------------------
 
@@ -212,25 +232,30 @@ class PodWorker:
                 return
 
     def _kill(self, container_id: str, kill: ContainerToKill, *, whole_pod: bool) -> Steps:
-        """A container whose probe failed."""
-        pod = self.pod
-        probe_type: ProbeType = "liveness" if kill.reason == LIVENESS_PROBE else "startup"
-        own_grace_s = probe_spec(pod, kill.name, probe_type).get("terminationGracePeriodSeconds")
+        """A container whose probe failed, or whose definition changed."""
+        pod, kubelet = self.pod, self._kubelet
+        probe_type = _PROBES.get(kill.reason)
+        own_grace_s, reason, cause = None, "spec_changed", self.updated
+        if probe_type is not None:
+            own_grace_s = probe_spec(pod, kill.name, probe_type).get(
+                "terminationGracePeriodSeconds"
+            )
+            reason = f"{probe_type}_probe"
+            cause = kubelet.probes.transition(probe_type, container_id)
         if whole_pod or not isinstance(own_grace_s, int):
             own_grace_s = None
-        gates = self._kubelet.sim.setting("featureGates") or {}
+        gates = kubelet.sim.setting("featureGates") or {}
         grace_s = container_grace_s(
-            self._kubelet.sim.profile.lifecycle,
+            kubelet.sim.profile.lifecycle,
             pod.spec.get("terminationGracePeriodSeconds"),
             own_grace_s,
             gate_is_on=gates.get("ProbeTerminationGracePeriod") is True,
         )
-        for instance in self._kubelet.sim.runtime.instances(pod.uid):
+        for instance in kubelet.sim.runtime.instances(pod.uid):
             # One that has just ended by itself runs still for all that was listed.
             if f"{RUNTIME}{instance.container_id}" == container_id:
-                cause = self._kubelet.probes.transition(probe_type, container_id)
-                ends_ns = self._stop(instance, f"{probe_type}_probe", kill.message, grace_s, cause)
-                yield ends_ns - self._kubelet.sim.schedule.now_ns
+                ends_ns = self._stop(instance, reason, kill.message, grace_s, cause)
+                yield ends_ns - kubelet.sim.schedule.now_ns
         yield 0
 
     def _stop(
@@ -263,7 +288,7 @@ class PodWorker:
         if held is not None:
             self._back_off(container, held)
             return
-        if self._image(container) not in sim.world.images:
+        if self.pod.image(container.name) not in sim.world.images:
             self._report_missing(container)
             self._retry_ns = _RETRY_NS
             return
@@ -296,14 +321,9 @@ class PodWorker:
             retry_ns = min(held.until_ns - self._kubelet.sim.schedule.now_ns, self._resync_ns)
         self._retry_ns = retry_ns if self._retry_ns is None else min(self._retry_ns, retry_ns)
 
-    def _image(self, container: SimContainer) -> str:
-        groups = (self.pod.spec.get("initContainers") or (), self.pod.spec["containers"])
-        specs = (c for group in groups for c in group)
-        return next(str(c.get("image", "")) for c in specs if c["name"] == container.name)
-
     def _report_missing(self, container: SimContainer) -> None:
         """An image that is not there counts as a failed start, as with policy Never."""
-        image = self._image(container)
+        image = self.pod.image(container.name)
         missing = f'Container image "{image}" is not present with pull policy of Never'
         self._report("ErrImageNeverPull", missing, container.name)
         self._report("Failed", "Error: ErrImageNeverPull", container.name)

@@ -118,6 +118,12 @@ class SimPod(msgspec.Struct, kw_only=True):
                 return container
         raise KeyError(name)
 
+    def image(self, name: str) -> str:
+        """The image that its spec wants for a container."""
+        lists = (self.spec.get("initContainers") or (), self.spec["containers"])
+        found = (str(c.get("image", "")) for each in lists for c in each if c["name"] == name)
+        return next(found)
+
 
 _FINAL = ("Succeeded", "Failed")
 

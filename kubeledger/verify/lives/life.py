@@ -136,6 +136,11 @@ class Entry(msgspec.Struct):
         self.values, self.raised_ns, self.raises = (value_ns,), None, None
         self.is_ahead = True
 
+    def may_be_new(self) -> None:
+        """The container's definition may be another one, of which there is no entry yet."""
+        if self.values is not None:
+            self.values, self.raises = _union((0,), self.values), None
+
     def may_have_risen(self, policy: BackOffPolicy) -> None:
         """Starts that failed raised it, nobody knows how often."""
         if self.values is not None:
@@ -270,6 +275,7 @@ class Lives:
         """Another definition may have another back-off."""
         for life in self.all_of(key).values():
             life.failed_start = True
+            life.entry.may_be_new()
 
     def pod_gone(self, key: str) -> None:
         """The pod left the node."""

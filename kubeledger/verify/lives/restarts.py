@@ -21,7 +21,7 @@ from kubeledger.verify.lives.back_offs import BackOffs
 from kubeledger.verify.lives.backed_off import RULE as BACK_OFF_RULE
 from kubeledger.verify.lives.backed_off import judge_backed_off
 from kubeledger.verify.lives.common import About, Causes, compared, corrected, key_for, subject_of
-from kubeledger.verify.lives.life import Instance, Life, Lives
+from kubeledger.verify.lives.life import Entry, Instance, Life, Lives
 from kubeledger.verify.lives.policy import ends_for_good
 from kubeledger.verify.lives.specs import PodAsk, SpecBook
 from kubeledger.verify.lives.waits import why_restarted
@@ -69,6 +69,9 @@ class RestartJudge:
             life.held_back = life.in_other_process = False
         elif killed.killed_ns + _RETRY_NS < record.ts_ns:
             life.entry.values = None  # its successor was not seen to start
+        if "spec_changed" in reasons:
+            # Another definition has no entry yet.
+            life.entry, life.failed_start = Entry(values=(0,)), False
         killed.reasons = tuple(dict.fromkeys((*killed.reasons, *reasons)))
 
     def _is_unseen(self, life: Life, body: ContainerKilled) -> bool:
