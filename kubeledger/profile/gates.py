@@ -119,6 +119,18 @@ GATES: Final = (
         facts=(GatedFact("images", "maximum_age_gate_on", 29),),
     ),
     Gate(
+        name="GracefulNodeShutdown",
+        alpha=20,
+        beta=21,
+        facts=(GatedFact("lifecycle", "graceful_shutdown", 20),),
+    ),
+    Gate(
+        name="GracefulNodeShutdownBasedOnPodPriority",
+        alpha=23,
+        beta=24,
+        facts=(GatedFact("lifecycle", "shutdown_by_priority", 23),),
+    ),
+    Gate(
         name="KubeletSeparateDiskGC",
         alpha=29,
         beta=31,

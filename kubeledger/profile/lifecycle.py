@@ -18,9 +18,14 @@ class LifecycleFacts(msgspec.Struct, frozen=True, kw_only=True):
     minimum_grace_after_override: bool
     sidecars_end_in_order: bool
     static_pod_waits_for_namesake: bool
+    graceful_shutdown: bool
+    shutdown_groups_in_turn: bool
+    shutdown_by_priority: bool
+    shutdown_keeps_phase: bool
     status_says_rejected: bool
 
 
+_SHUTDOWN = "pkg/kubelet/nodeshutdown/nodeshutdown_manager"
 _CONTAINER = "pkg/kubelet/kuberuntime/kuberuntime_container.go"
 
 FACTS: tuple[Fact, ...] = (
@@ -69,6 +74,37 @@ FACTS: tuple[Fact, ...] = (
         says="the pod of a static pod's changed manifest is not started before the one of its "
         "name is down; that is looked at every 10 s to 15 s",
         source="pkg/kubelet/pod_workers.go allowPodStart, later allowStaticPodStart",
+        proof="source",
+    ),
+    Fact(
+        name="graceful_shutdown",
+        since=21,
+        says="pods are stopped within shutdownGracePeriod when the node shuts down",
+        source=f"{_SHUTDOWN}_linux.go; the gate GracefulNodeShutdown is on since v1.21.0",
+        proof="source",
+    ),
+    Fact(
+        name="shutdown_groups_in_turn",
+        since=23,
+        says="by priority alone, each group when the one before is down or its time is over; "
+        "before, critical pods, static ones included, wait for the whole time of the others",
+        source=f"{_SHUTDOWN}_linux.go processShutdownEvent",
+        proof="source",
+    ),
+    Fact(
+        name="shutdown_by_priority",
+        since=24,
+        says="shutdownGracePeriodByPodPriority replaces shutdownGracePeriod",
+        source=f"{_SHUTDOWN}_linux.go; GracefulNodeShutdownBasedOnPodPriority is on since v1.24.0",
+        proof="source",
+    ),
+    Fact(
+        name="shutdown_keeps_phase",
+        since=22,
+        until=24,
+        says="the status of a pod that was stopped has reason and message of the shutdown, and is "
+        "not made Failed",
+        source=f"{_SHUTDOWN}_linux.go processShutdownEvent (v1.22.3, v1.23.0)",
         proof="source",
     ),
     Fact(

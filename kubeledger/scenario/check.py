@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from kubeledger.errors import BadQuestionError
 from kubeledger.kube.names import is_extended_resource
+from kubeledger.lifecycle.shutdown import shutdown_groups
+from kubeledger.profile.gates import with_gates
 from kubeledger.profile.resolve import resolve
 from kubeledger.scenario.check_pods import PodGroup, check_pods
 from kubeledger.scenario.models import Scenario
@@ -39,6 +41,7 @@ def check(
     _check_images(sound, problems)
     _check_disks(sound, problems)
     _check_restarts(sound, problems)
+    _check_shutdown(scenario, settings, problems)
     check_pods(sound, groups, problems)
 
 
@@ -69,6 +72,22 @@ def _twice(items: Iterable[tuple[Path, T]], problems: Problems, say: Callable[[T
             line = problems.place(first[value]).line
             problems.add(path, say(value), f"it stands in line {line} already: keep one of them")
         first.setdefault(value, path)
+
+
+def _check_shutdown(scenario: Scenario, settings: dict[str, Any], problems: Problems) -> None:
+    if scenario.node_shutdown is None:
+        return
+    _late(scenario, scenario.node_shutdown, ("nodeShutdown",), problems)
+    try:
+        facts = with_gates(resolve(scenario.kubelet_version), settings.get("featureGates"))
+    except BadQuestionError:
+        return  # the version is told as wrong
+    if not shutdown_groups(settings, facts.lifecycle):
+        problems.add(
+            ("nodeShutdown",),
+            "the kubelet does nothing about a shutdown",
+            "set `shutdownGracePeriod` in `config`, from 1.21 on",
+        )
 
 
 def _check_node(scenario: Scenario, settings: dict[str, Any], problems: Problems) -> None:

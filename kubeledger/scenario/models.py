@@ -16,7 +16,7 @@ from kubeledger.scenario.models_node import (
     RuntimeFailure,
 )
 from kubeledger.scenario.models_pods import Pods
-from kubeledger.scenario.values import Instant, Span
+from kubeledger.scenario.values import Duration, Instant, Span
 
 __all__ = ["Scenario"]
 
@@ -57,6 +57,9 @@ class Scenario(Model):
     """Times in which the container runtime starts no sandboxes."""
     kubelet_restarts: list[Restart] = []
     """Restarts of the kubelet, in the order of time."""
+    node_shutdown: Duration | None = None
+    """When the node begins to shut down: pods get the time that `shutdownGracePeriod` and its
+    kin in `config` give them, and new ones are refused; the node stays up. Left out: never."""
     snapshot_every: Span = 15_000_000_000
     """How often the agent on the node reads lists, counters, cgroups and files."""
     every_tick: bool = False

@@ -82,6 +82,7 @@ def to_plan(
         kubelet_restarts=tuple(
             _restart(restart, loaded.given) for restart in scenario.kubelet_restarts
         ),
+        shutdown_ns=scenario.node_shutdown,
         snapshot_ns=scenario.snapshot_every,
         every_tick=scenario.every_tick if every_tick is None else every_tick,
         shuffle=scenario.shuffle,

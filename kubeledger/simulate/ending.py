@@ -18,17 +18,27 @@ if TYPE_CHECKING:
 __all__ = ["Ending", "KillReason", "ending_grace_s", "written"]
 
 KillReason = Literal[
-    "preempted", "evicted", "pod_deleted", "pod_ended", "deadline_exceeded", "orphaned"
+    "preempted",
+    "evicted",
+    "pod_deleted",
+    "pod_ended",
+    "deadline_exceeded",
+    "orphaned",
+    "node_shutdown",
 ]
-_WHY_TERMINATING: Mapping[KillReason, Literal["deleted", "ended", "killed", "orphaned"]] = {
+_Why = Literal["deleted", "ended", "killed", "orphaned", "shutdown"]
+_WHY_TERMINATING: Mapping[KillReason, _Why] = {
     "preempted": "killed",
     "evicted": "killed",
     "pod_deleted": "deleted",
     "pod_ended": "ended",
     "deadline_exceeded": "ended",
     "orphaned": "orphaned",
+    "node_shutdown": "shutdown",
 }
 """Reason of a kill -> why the pod worker says that it stops the pod."""
+_GIVES = frozenset({"orphaned", "shutdown"})
+"""A line tells the grace period, of a shutdown the shutdown manager's own."""
 _BY_ITSELF = (None, "pod_ended", "deadline_exceeded")
 """Nobody asked for a grace period."""
 
@@ -41,6 +51,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         cause: record that led to it.
         grace_s: given by whoever asks for it; None: what the pod's spec gives.
         status_reason, status_message: the pod's status says so then; empty: it stays.
+        keeps_phase: that does not make the pod a failed one.
     """
 
     reason: KillReason | None = None
@@ -48,6 +59,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: int | None = None
     status_reason: str = ""
     status_message: str = ""
+    keeps_phase: bool = False
 
 
 def written(kubelet: Kubelet, pod: SimPod, ending: Ending) -> Ending:
@@ -55,15 +67,17 @@ def written(kubelet: Kubelet, pod: SimPod, ending: Ending) -> Ending:
 
     Source: v1.36.2 pkg/kubelet/pod_workers.go UpdatePod
     """
-    if ending.reason is None or not kubelet.sim.profile.lifecycle.pod_worker_gives_grace:
+    if ending.reason is None:
         return ending
     why = _WHY_TERMINATING[ending.reason]
+    if why != "shutdown" and not kubelet.sim.profile.lifecycle.pod_worker_gives_grace:
+        return ending
     body = PodTerminating(
         namespace=pod.namespace,
         pod=pod.name,
         pod_uid=pod.uid,
         reason="removed" if why == "deleted" and pod.source == "file" else why,
-        grace_period_s=ending.grace_s if why == "orphaned" else None,
+        grace_period_s=ending.grace_s if why in _GIVES else None,
     )
     seq = kubelet.sim.journal.write(body, cause=ending.cause)
     return msgspec.structs.replace(ending, cause=seq) if ending.cause is None else ending

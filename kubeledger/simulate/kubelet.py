@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kubeledger.simulate.images import ImageLoop
     from kubeledger.simulate.pods import PodLoop
     from kubeledger.simulate.probes import ProbeLoop
+    from kubeledger.simulate.shutdown import ShutdownLoop
     from kubeledger.simulate.sim import Sim
 
 __all__ = ["Kubelet"]
@@ -33,7 +34,7 @@ class Kubelet:
         started_ns: when it began.
         alive: False once it was stopped; its timers do nothing any more.
         recorder: what it remembers of events that it sent.
-        devices, pods, probes, images, cgroups, eviction: its loops.
+        devices, pods, probes, images, cgroups, eviction, shutdown: its loops.
     """
 
     devices: DeviceLoop
@@ -42,6 +43,7 @@ class Kubelet:
     images: ImageLoop
     cgroups: CgroupLoop
     eviction: EvictionLoop
+    shutdown: ShutdownLoop
 
     def __init__(self, sim: Sim, run: int) -> None:
         self.sim = sim

@@ -213,6 +213,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             included.
         given_settings: names of those that the configuration gives; all others are defaults.
         sandbox_failures: from and until when the runtime starts no sandboxes.
+        shutdown_ns: when the node begins to shut down, since the start; None: never.
         snapshot_ns: how often the agent reads files, lists and counters.
         every_tick: write each probe tick instead of folding equal ones.
         shuffle: draw where the kubelet is free (map order); otherwise sorted choices.
@@ -231,6 +232,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     disk_changes: tuple[DiskChange, ...] = ()
     sandbox_failures: tuple[tuple[int, int], ...] = ()
     kubelet_restarts: tuple[KubeletRestart, ...] = ()
+    shutdown_ns: int | None = None
     snapshot_ns: int = 15_000_000_000
     every_tick: bool = False
     shuffle: bool = False

@@ -99,7 +99,7 @@ class PodLoop:
         Source: v1.36.2 pkg/kubelet/kubelet_pods.go HandlePodCleanups
         """
         for pod in orphans:
-            worker = self._worker(pod)
+            worker = self.worker(pod)
             facts = self._kubelet.sim.profile.lifecycle
             grace_s = _ORPHAN_S if facts.pod_worker_gives_grace else None
             worker.end(Ending(reason="orphaned", grace_s=grace_s))
@@ -140,7 +140,7 @@ class PodLoop:
             seq of the record.
         """
         seq = self._kubelet.sim.journal.write(body, cause=cause)
-        self._worker(pod).end(
+        self.worker(pod).end(
             Ending(
                 reason="evicted",
                 cause=seq,
@@ -150,6 +150,14 @@ class PodLoop:
             )
         )
         return seq
+
+    def worker(self, pod: SimPod) -> PodWorker:
+        """The worker of a pod, made when it is needed first."""
+        worker = self._workers.get(pod.uid)
+        if worker is None:
+            worker = PodWorker(self._kubelet, self.pleg, pod)
+            self._workers[pod.uid] = worker
+        return worker
 
     # -- config --------------------------------------------------------------------------
 
@@ -182,7 +190,7 @@ class PodLoop:
 
         Source: v1.20.2 pkg/kubelet/kubelet.go dispatchWork; v1.36.2 pod_workers.go UpdatePod
         """
-        worker = self._worker(pod)
+        worker = self.worker(pod)
         worker.told_terminated = pod.terminated
         if not pod.terminated:
             at_once = self._kubelet.sim.profile.admission.terminating_pods_count
@@ -204,7 +212,7 @@ class PodLoop:
     def _update(self, pod: SimPod) -> Steps:
         """Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodUpdates."""
         if pod.uid in self._kubelet.sim.world.pods:
-            worker = self._worker(pod)
+            worker = self.worker(pod)
             worker.updated = self._config(pod, "UPDATE")
             if pod.admitted:
                 worker.wake(worker.updated)
@@ -217,7 +225,7 @@ class PodLoop:
             return
         static = pod.source == "file"
         seq = self._config(pod, "REMOVE" if static else "DELETE")
-        worker = self._worker(pod)
+        worker = self.worker(pod)
         if static:
             pod.removed = True
             self._kubelet.sim.offered.pop(pod.uid, None)
@@ -247,13 +255,6 @@ class PodLoop:
         self.pleg.forget(pod.uid)
         yield from ()
 
-    def _worker(self, pod: SimPod) -> PodWorker:
-        worker = self._workers.get(pod.uid)
-        if worker is None:
-            worker = PodWorker(self._kubelet, self.pleg, pod)
-            self._workers[pod.uid] = worker
-        return worker
-
     # -- admission -----------------------------------------------------------------------
 
     def _admit(self, pod: SimPod, added: int) -> Steps:
@@ -269,6 +270,7 @@ class PodLoop:
                 refusal = answer.result.reason, answer.result.message
             elif answer.result.victims:
                 cause = yield from self._preempt(pod, answer, added)
+        refusal = refusal or kubelet.shutdown.refusal()
         if refusal is not None:
             self._reject(pod, refusal, cause)
             return
@@ -282,7 +284,7 @@ class PodLoop:
         if deadline is not None:
             wait_ns = max(deadline - kubelet.sim.schedule.now_ns, 0)
             kubelet.after(wait_ns, lambda: self.sync(pod, None))
-        self._worker(pod).wake(added)
+        self.worker(pod).wake(added)
 
     def _reject(self, pod: SimPod, refusal: tuple[str, str], cause: int) -> None:
         pod.admitted, pod.phase = False, "Failed"
@@ -301,7 +303,7 @@ class PodLoop:
         )
         if self._kubelet.sim.runtime.running(pod.uid):
             # It ran under the kubelet before; nobody wants it any more.
-            self._worker(pod).end(Ending(cause=cause))
+            self.worker(pod).end(Ending(cause=cause))
         else:
             pod.terminated = True
 
@@ -337,14 +339,14 @@ class PodLoop:
                     preemptor_pod=pod.name,
                     preemptor_uid=pod.uid,
                     insufficient=answer.insufficient,
-                    evicted=None if self._worker(victim).busy else True,
+                    evicted=None if self.worker(victim).busy else True,
                 ),
                 cause=added,
             )
             for victim in victims
         ]
         for victim, seq in zip(victims, seqs, strict=True):
-            worker = self._worker(victim)
+            worker = self.worker(victim)
             worker.end(
                 Ending(
                     reason="preempted",
@@ -369,7 +371,7 @@ class PodLoop:
             pod = world.pods.get(changes.uid)
             if pod is None:
                 continue
-            worker = self._worker(pod)
+            worker = self.worker(pod)
             write_changes(self._kubelet, pod, worker, changes)
             self._kubelet.sim.runtime.forget(pod.uid, keep=2)
             if pod.terminated and not self._kubelet.sim.runtime.running(pod.uid):

@@ -39,6 +39,7 @@ from kubeledger.simulate.pods import PodLoop
 from kubeledger.simulate.probes import ProbeLoop
 from kubeledger.simulate.runtime import Runtime
 from kubeledger.simulate.schedule import Schedule
+from kubeledger.simulate.shutdown import ShutdownLoop
 from kubeledger.simulate.world import Disk, SimImage, SimPod, World
 from kubeledger.units import NS_PER_S
 
@@ -109,6 +110,8 @@ class Sim:
             self._at(change.at_ns, self._disk_change(change))
         for restart in plan.kubelet_restarts:
             self._at(restart.at_ns, self._restart(restart))
+        if plan.shutdown_ns is not None:
+            self._at(plan.shutdown_ns, self._shut_down)
         self.agent.start()
         end_ns = plan.start_ns + plan.duration_ns
         while self.schedule.run_next(end_ns):
@@ -152,6 +155,7 @@ class Sim:
         kubelet.devices, kubelet.pods = DeviceLoop(kubelet), PodLoop(kubelet)
         kubelet.probes, kubelet.images = ProbeLoop(kubelet), ImageLoop(kubelet)
         kubelet.cgroups, kubelet.eviction = CgroupLoop(kubelet), EvictionLoop(kubelet)
+        kubelet.shutdown = ShutdownLoop(kubelet)
         kubelet.after(_SETTINGS_NS, self._tell_settings)
         kubelet.after(_NODE_NS, lambda: self._tell_node(kubelet))
         kubelet.after(_LOOPS_NS, lambda: self._start_loops(kubelet))
@@ -202,6 +206,11 @@ class Sim:
             self._start_kubelet(cause)
 
         return stop
+
+    def _shut_down(self) -> None:
+        kubelet = self.running_kubelet()
+        if kubelet is not None:
+            kubelet.shutdown.begin()
 
     # -- what a scenario does --------------------------------------------------------------
 

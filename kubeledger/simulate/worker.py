@@ -394,7 +394,8 @@ class PodWorker:
 
     def _settle(self, ending: Ending) -> None:
         if ending.status_reason:
-            self.pod.phase = "Failed"
+            if not ending.keeps_phase:
+                self.pod.phase = "Failed"
             self.pod.reason = ending.status_reason
             self.pod.message = ending.status_message
 

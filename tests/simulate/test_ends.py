@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,8 +13,6 @@ from kubeledger.node.records import KubeletExited, KubeletStarted
 from kubeledger.scenario.load import load_scenario
 from kubeledger.scenario.plan import to_plan
 from kubeledger.verify.finding import Finding
-from kubeledger.verify.variant import Variant
-from kubeledger.whatif import Outlook, outlook
 from tests.simulate.scenes import bad, outcomes, records
 
 SCENARIO = Path(__file__).parents[2] / "recordings" / "scenarios" / "ends.yaml"
@@ -62,26 +59,3 @@ def test_all_of_it_is_verified(version: str) -> None:
     assert not bad(found)
     open_ = {o.why for o in outcomes(found) if isinstance(o, Finding) and o.verdict != "match"}
     assert not {why for why in open_ if "cannot be decided again" in why}
-
-
-def test_another_shutdown_is_undecided() -> None:
-    """What the shutdown manager would give to a pod is not decided again, and named."""
-
-    def shut_down(record: Record) -> Record:
-        body = record.body
-        if isinstance(body, ContainerKilled) and body.pod == "gone":
-            body = msgspec.structs.replace(body, reason="node_shutdown")
-        elif isinstance(body, PodTerminating) and body.pod == "gone":
-            body = msgspec.structs.replace(body, reason="shutdown")
-        return msgspec.structs.replace(record, body=body)
-
-    found = [shut_down(record) for record in run("1.36.2")]
-
-    def read(kinds: Collection[str] | None) -> Iterator[Record]:
-        return iter([r for r in found if kinds is None or r.kind in kinds])
-
-    missing = "the time that the shutdown manager would have given"
-    for setting, count in (("shutdownGracePeriod", 1), ("syncFrequency", 0)):
-        result = Outlook(variant=setting)
-        list(outlook(read, Variant(settings={setting: "90s"}), result))
-        assert result.missing.get(missing, 0) == count

@@ -10,6 +10,7 @@ from kubeledger.kube.names import is_extended_resource
 from kubeledger.lifecycle.nodeinfo import NodeInfo
 from kubeledger.lifecycle.records import PodRejected
 from kubeledger.lifecycle.resourcefit import pod_request
+from kubeledger.lifecycle.shutdown import NOT_ADMITTED
 from kubeledger.verify.admission.judgement import (
     ENDS,
     OTHER_PODS,
@@ -58,7 +59,11 @@ _LATE: Final = ("AppArmor", "NodeShutdown", "PodFeatureUnsupported")
 
 
 def judge_refused(
-    question: Question, body: PodRejected, pressure: Pressure, copies: str | None = None
+    question: Question,
+    body: PodRejected,
+    pressure: Pressure,
+    copies: str | None = None,
+    shutdown: int | None = None,
 ) -> Judgement:
     """Judge a recorded refusal.
 
@@ -67,6 +72,7 @@ def judge_refused(
         body: the refusal.
         pressure: the node's conditions.
         copies: the message that two other sources tell alike; None where none or few do.
+        shutdown: record that shows that the node shuts down; None where none does.
 
     Raises:
         BadInputError: a quantity of a pod is none.
@@ -84,6 +90,16 @@ def judge_refused(
         if _same(answer, recorded):
             return _refused(question, answer, recorded)
     assert likely is not None
+    if likely.result.admit and shutdown is not None and body.reason == NOT_ADMITTED[0]:
+        same = body.message == NOT_ADMITTED[1]
+        return Judgement(
+            verdict="match" if same else "impossible",
+            why="the pod fits, and none is let in while the node shuts down",
+            expected={"reason": NOT_ADMITTED[0], "message": NOT_ADMITTED[1]},
+            recorded=recorded,
+            rule="pkg/kubelet/nodeshutdown managerImpl.Admit",
+            inputs=(*question.inputs, shutdown),
+        )
     return _otherwise(question, likely, recorded)
 
 
