@@ -87,7 +87,8 @@ def _check_images(
 
 def _check_updates(sound: Sound, pods: Pods, group: PodGroup, problems: Problems) -> None:
     known = {image.name: image for _, image in sound.items["images"]}
-    names = {c.get("name") for manifest, _ in group[1] for c, _, _ in containers_of(manifest)}
+    found = (c.get("name") for manifest, _ in group[1] for c, _, _ in containers_of(manifest))
+    names = {name for name in found if isinstance(name, str)}
     before = pods.arrives + (pods.replicas - 1) * pods.every
     for number, update in enumerate(pods.updates):
         at: Path = ("pods", group[0], "updates", number)
@@ -101,7 +102,7 @@ def _check_updates(sound: Sound, pods: Pods, group: PodGroup, problems: Problems
         for name, image in update.images.items():
             path = (*at, "images", name)
             if name not in names:
-                advice = suggestion(name, [str(each) for each in names], "container")
+                advice = suggestion(name, names, "container")
                 problems.add(path, f"the pod has no container {name!r}", advice)
             if sound.scenario.images is None or "images" in sound.incomplete:
                 continue
