@@ -8,7 +8,6 @@ pod that is down.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -146,26 +145,15 @@ class PodWorker:
             now_ns = self._kubelet.sim.schedule.now_ns
             if self._pleg.listed_ns() <= self._last_end_ns:
                 yield self._pleg.next_relist_ns() - now_ns
-        if self.ending is None and self._waits_for_namesake():
+        sim, is_new = self._kubelet.sim, self.ending is None and not self._synced
+        waits = sim.profile.lifecycle.static_pod_waits_for_namesake
+        if is_new and waits and sim.world.has_namesake(self.pod):
             self._retry_ns = _RETRY_NS
             return
         if self.ending is None:
             yield from self._sync()
         if self.ending is not None:
             yield from self._take_down(self.ending)
-
-    def _waits_for_namesake(self) -> bool:
-        """Whether it is a static pod of which the one before is not down yet.
-
-        Source: v1.36.2 pkg/kubelet/pod_workers.go allowStaticPodStart
-        """
-        pod, sim = self.pod, self._kubelet.sim
-        waits = sim.profile.lifecycle.static_pod_waits_for_namesake and pod.source == "file"
-        if self._synced or not waits:
-            return False
-        before = itertools.takewhile(lambda each: each is not pod, sim.world.pods.values())
-        name = (pod.namespace, pod.name)
-        return any(not each.terminated and (each.namespace, each.name) == name for each in before)
 
     # -- syncs ---------------------------------------------------------------------------
 

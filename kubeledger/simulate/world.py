@@ -6,6 +6,7 @@ with the kubelet's process, the world stays.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any, Literal
 
 import msgspec
@@ -191,3 +192,14 @@ class World(msgspec.Struct, kw_only=True):
     def active_pods(self) -> list[SimPod]:
         """Pods that count, in the order the kubelet was told of them."""
         return [pod for pod in self.pods.values() if pod.active]
+
+    def has_namesake(self, pod: SimPod) -> bool:
+        """Whether it is a static pod, and one of its name that came before is not down yet.
+
+        Source: v1.36.2 pkg/kubelet/pod_workers.go allowStaticPodStart
+        """
+        if pod.source != "file":
+            return False
+        before = takewhile(lambda each: each is not pod, self.pods.values())
+        name = (pod.namespace, pod.name)
+        return any(not each.terminated and (each.namespace, each.name) == name for each in before)

@@ -11,6 +11,7 @@ from kubeledger.kube.keys import name_key
 from kubeledger.kube.pod import Node, Pod
 from kubeledger.kube.podqos import pod_qos
 from kubeledger.lifecycle.presence import known
+from kubeledger.lifecycle.records import PodTerminating
 from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted
@@ -57,6 +58,7 @@ class Asker:
 
     Attributes:
         offers, nodes, pressure, foresight, restored: what the verifier fills.
+        shutdown: seq of the record that shows that the node shuts down; None for none.
         whole: the log shows the present kubelet from its start, without a hole.
     """
 
@@ -68,14 +70,20 @@ class Asker:
         self.pressure = Pressure(bench.settings)
         self.whole = False
         self.restored = Restored()
+        self.shutdown: int | None = None
         self._before: Allocatable | None = None
         self._alive_ns: int | None = None
         self._typed: dict[tuple[ListedPod, str | None], tuple[Pod, tuple[str, ...]]] = {}
         self._nodes_for: tuple[object, tuple[Node, ...]] = (None, ())
 
+    def terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
+        """A pod is stopped, perhaps because the node shuts down."""
+        if body.reason == "shutdown":
+            self.shutdown = record.seq
+
     def kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         """Another process: what the one before had goes on to count as the API's node object."""
-        self._before = None
+        self._before = self.shutdown = None
         if body.restart and self.bench.settings.seq is not None and self.bench.profile is not None:
             self._before = self._allocatable(record.ts_ns, self.bench.profile, state)
         self.whole = body.from_start

@@ -83,7 +83,6 @@ class AdmissionVerifier(Verifier):
         self._unanswered: dict[Offer, tuple[Record, str, str]] = {}
         self._victims: dict[str, int] = {}
         self._started_ns: int | None = None
-        self._shutdown: int | None = None
         self._events_logged = False
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
@@ -120,7 +119,7 @@ class AdmissionVerifier(Verifier):
             ContainerStarted: self._container_started,
             ContainerDied: self._container_died,
             PodEvicted: self._pod_evicted,
-            PodTerminating: self._terminating,
+            PodTerminating: self._asker.terminating,
             PodPreempted: self._pod_preempted,
             PreemptionFailed: self._preemption_failed,
             PodAdmitted: self._pod_admitted,
@@ -181,11 +180,6 @@ class AdmissionVerifier(Verifier):
         self._asker.kubelet_started(record, body, state)
         self._questions.clear()
         self._started_ns, self._events_logged = record.ts_ns, False
-        self._shutdown = None
-
-    def _terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
-        if body.reason == "shutdown":
-            self._shutdown = record.seq
 
     def _reason_reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
         self._events_logged |= any(piece.line is not None for piece in record.evidence)
@@ -289,7 +283,7 @@ class AdmissionVerifier(Verifier):
         question: Question | tuple[str, ...],
         copies: str | None = None,
     ) -> None:
-        pressure, shutdown = self._asker.pressure, self._shutdown
+        pressure, shutdown = self._asker.pressure, self._asker.shutdown
         judged = judged_by(question, lambda q: judge_refused(q, body, pressure, copies, shutdown))
         self._find(record, f"pod/{body.namespace}/{body.pod}", judged)
 
