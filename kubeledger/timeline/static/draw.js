@@ -77,7 +77,8 @@ class Painter {
   caption(row, line, y) {
     const { surface, view, drawing } = this;
     const middle = y + HEIGHTS.lane / 2;
-    const state = view.cursor === null ? "" : visible(drawing.stateAt(line.row, view.cursor));
+    const told = view.cursor === null ? "" : visible(drawing.stateAt(line.row, view.cursor));
+    const state = fitted(told, Math.max(GUTTER - 32 - row.depth * 14 - textWidth(visible(row.label)), GUTTER * 0.3));
     const room = GUTTER - 20 - row.depth * 14 - (state ? textWidth(state) + 10 : 0);
     const name = row.note ? `${row.label}  ${row.note}` : row.label;
     surface.text(fitted(visible(name), room), 8 + row.depth * 14, middle, row.depth ? "faint" : "text");
@@ -127,8 +128,8 @@ class Painter {
     const { surface, drawing } = this;
     const text = visible(drawing.labelOf(i));
     const end = next && next.from > from ? Math.min(to, next.from) : to;
-    if (!text || end - from < 20) return;
-    const width = textWidth(text) + 4;
+    if (!text || end - from < 14) return;
+    const width = textWidth(text) + 1;
     let best = null;
     let at = from + 3;
     for (const [left, right] of [...taken, [end - 2, Infinity]]) {
@@ -139,7 +140,7 @@ class Painter {
       at = Math.max(at, right);
       if (at >= end) break;
     }
-    const label = best && best.room >= 18 ? fitted(text, best.room - 3) : "";
+    const label = best ? fitted(text, best.room - 1) : "";
     if (!label || (label.length < 4 && label !== text)) return;
     if (kind.bar === "hatched") surface.rect(best.at - 1, middle - BAR / 2 + 1, textWidth(label) + 4, BAR - 2, "paper");
     surface.text(label, best.at + 1, middle, kind.bar === "rejected" ? "bad" : "text");
