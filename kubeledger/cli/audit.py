@@ -66,8 +66,10 @@ def audit(
     """
     from kubeledger.audit import audit_sources
     from kubeledger.cli.audit_output import print_json, print_text
+    from kubeledger.cli.progress import progress
 
-    report = audit_sources(sources, ledger, expected, chain_only=chain_only)
+    with progress("reading every record"):
+        report = audit_sources(sources, ledger, expected, chain_only=chain_only)
     if output == "json":
         print_json(report)
     else:

@@ -43,6 +43,7 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
     are compared. Exits with 1 when there is a difference.
     """
     from kubeledger.cli.losses import warn_of_losses_in
+    from kubeledger.cli.progress import progress, watched
     from kubeledger.errors import BadQuestionError
 
     (source_a, at_a), (source_b, at_b) = _split(a), _split(b)
@@ -51,7 +52,12 @@ def diff(a: str, b: str, node: str | None, exact: bool, output: str) -> None:
             "one side has an instant, the other has none",
             advice="put @TIME or @SEQ behind both to compare states, or behind none",
         )
-    with _history(source_a, node) as one, _history(source_b, node) as two:
+    with (
+        progress("reading both") as shown,
+        _history(source_a, node) as a_alone,
+        _history(source_b, node) as b_alone,
+    ):
+        one, two = watched((a_alone, b_alone), shown, {})
         warn_of_losses_in((one, two))
         if at_a is not None and at_b is not None:
             found = _states(_state(one, at_a), _state(two, at_b), output)

@@ -24,6 +24,7 @@ def index(ledger: Path, rebuild: bool) -> None:
     `kubeledger sql` does so by itself where it pays. The files hold nothing that the ledger
     does not hold, and may be removed at any time.
     """
+    from kubeledger.cli.progress import progress
     from kubeledger.errors import LedgerUnavailableError
     from kubeledger.history.history import History
     from kubeledger.history.index import HISTORY
@@ -31,7 +32,7 @@ def index(ledger: Path, rebuild: bool) -> None:
     from kubeledger.ledger.storage import storage_errors
 
     opened = Ledger.open(ledger)
-    with TemporaryDirectory(prefix="kubeledger-") as scratch:
+    with progress("writing Parquet"), TemporaryDirectory(prefix="kubeledger-") as scratch:
         if (ledger / HISTORY).is_symlink():
             raise LedgerUnavailableError(
                 "the history is a link, and nothing is written behind one",

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TextIO
 
 __all__ = ["color_wanted", "paged", "screen_width", "terminal_width"]
 
@@ -44,7 +45,7 @@ def paged(*, wanted: bool = True) -> Iterator[None]:
     if command is None:
         yield
         return
-    pager = _Pager(command)
+    pager = _Pager(command, sys.stdout)
     try:
         with redirect_stdout(pager), suppress(BrokenPipeError):
             yield
@@ -65,8 +66,9 @@ def _pager_command() -> list[str] | None:
 class _Pager(io.TextIOBase):
     """Standard output that a pager shows."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], below: TextIO) -> None:
         self._command = command
+        self._below = below
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -79,6 +81,7 @@ class _Pager(io.TextIOBase):
 
     def write(self, text: str) -> int:
         if self._process is None:
+            self._below.flush()  # takes progress off the screen
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bound", "named", "sql"]
 
+_TABLES = ("table", "wide")
 _QUERY_BYTES_MAX = 16 << 20
 
 
@@ -152,12 +153,13 @@ def _show(
     database: Queryable, query: str, params: dict[str, str] | dict[str, str | None], output: str
 ) -> None:
     from kubeledger.cli.output import write_rows
+    from kubeledger.cli.progress import progress
     from kubeledger.cli.screen import paged, terminal_width
 
     if not query.strip():
         raise BadQuestionError("the query is empty", advice="see `kubeledger sql --help`")
-    rows = database.sql(query, params)
-    with paged(wanted=output in ("table", "wide")):
+    with progress("reading records, running the query"), paged(wanted=output in _TABLES):
+        rows = database.sql(query, params)
         width = terminal_width()
         write_rows(rows.columns, rows, output, sys.stdout, types=rows.types, width_max=width)
 

@@ -69,11 +69,12 @@ def timeline(
     without one the ledger is drawn. Several nodes are one page with a switch.
     """
     from kubeledger.cli.files import is_standard
+    from kubeledger.cli.progress import progress
     from kubeledger.cli.sources import ledger_for
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline import Scope
 
-    with ledger_for(sources, ledger) as directory:
+    with progress("drawing"), ledger_for(sources, ledger) as directory:
         span = partial(Ledger.open(directory).span, node)
         scope = Scope(
             pods=pods,

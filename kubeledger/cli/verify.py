@@ -104,6 +104,7 @@ def histories_for(
         KubeledgerError: as ``open_histories``.
     """
     from kubeledger.cli.losses import warn_of_losses, warn_of_losses_in
+    from kubeledger.cli.progress import progress, watched
     from kubeledger.errors import BadInputError, BadQuestionError
     from kubeledger.importers.histories import open_histories
     from kubeledger.ledger.ledger import Ledger
@@ -112,12 +113,18 @@ def histories_for(
     if not sources:
         opened = Ledger.open(ledger)
         warn_of_losses(opened, node)
-        yield histories_of_ledger(opened, node)
+        with progress("reading the ledger") as shown:
+            histories = histories_of_ledger(opened, node)
+            totals = {each.node: opened.info(each.node).last_seq for each in histories}
+            yield watched(histories, shown, totals)
         return
-    with open_histories(sources, node=node) as histories:
+    with (
+        progress("reading the sources") as shown,
+        open_histories(sources, node=node) as histories,
+    ):
         if not histories and node is None:
             raise BadInputError("no source holds a record", advice="name other files")
         if not histories:
             raise BadQuestionError(f"no source holds a record of node {node!r}")
         warn_of_losses_in(histories)
-        yield histories
+        yield watched(histories, shown, {})

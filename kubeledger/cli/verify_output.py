@@ -131,12 +131,21 @@ class _Table(Writer):
     def __init__(self, all_: bool, form: str) -> None:
         self._all = all_
         self._form = form
+        self._begun: list[str] = []
 
     def begin(self, node: str) -> None:
         super().begin(node)
-        click.secho(printable(node), bold=True)
+        self._begun.append(node)
+
+    def _heads(self) -> None:
+        """Names of nodes, when something follows: until then the progress is on the screen."""
+        for node in self._begun:
+            click.secho(printable(node), bold=True)
+        self._begun.clear()
 
     def write(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Contradiction) or self._all or outcome.verdict == "impossible":
+            self._heads()
         if isinstance(outcome, Contradiction):
             click.secho(f"  contradiction: {printable(outcome.subject)}", fg="yellow")
             click.echo(f"    {printable(outcome.why)}")
@@ -154,6 +163,7 @@ class _Table(Writer):
                 click.echo(f"    recorded {_shown(outcome.recorded)}")
 
     def end(self, tally: Tally) -> None:
+        self._heads()
         short = self._form == "table"
         rows = [
             (

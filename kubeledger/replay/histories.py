@@ -50,6 +50,19 @@ class History(msgspec.Struct, frozen=True):
         """One record by its seq; None when there is no such one."""
         return next(iter(self.pick((seq,))), None)
 
+    def noting(self, note: Callable[[int], None]) -> History:
+        """The same history; ``note`` is called with the seq of every record that is read."""
+        based = self.read if isinstance(self.read, BasedReader) else None
+        inner = based.read if based else self.read
+
+        def read(kinds: Collection[str] | None) -> Iterator[Record]:
+            for record in inner(kinds):
+                note(record.seq)
+                yield record
+
+        noted = BasedReader(read, based.carried, based.state) if based else read
+        return msgspec.structs.replace(self, read=noted)
+
     def begin(self) -> NodeState:
         """The state before the first record: an empty one, unless earlier ones were dropped."""
         return (

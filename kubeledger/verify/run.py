@@ -31,6 +31,7 @@ class BasedReader:
     """A reader of records that follow on a state, for those before them were dropped.
 
     Attributes:
+        read: opens the records that follow.
         carried: (n,) some of those dropped, on which later decisions rest. Who asks for their
             kinds is given them first; who asks for all records is not.
         state: gives a new copy of the state at each call; it holds what is carried already.
@@ -40,7 +41,7 @@ class BasedReader:
         self, read: Reader, carried: Sequence[Record], state: Callable[[], NodeState]
     ) -> None:
         """Nothing is read yet."""
-        self._read = read
+        self.read = read
         self.carried = carried
         self.state = state
 
@@ -48,7 +49,7 @@ class BasedReader:
         """As :data:`Reader`."""
         if kinds is not None:
             yield from (record for record in self.carried if record.kind in kinds)
-        yield from self._read(kinds)
+        yield from self.read(kinds)
 
 
 def verify(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,16 @@ import pytest
 
 def on_terminal(ledger: Path, *args: str, **variables: str) -> tuple[int, str]:
     """Exit code and output of a command whose standard output and error are a terminal."""
-    environment = {**os.environ, "COLUMNS": "60", "TERM": "xterm", "KUBELEDGER": str(ledger)}
+    return run_on_terminal(["-m", "kubeledger", *args], KUBELEDGER=str(ledger), **variables)
+
+
+def run_on_terminal(args: list[str], **variables: str) -> tuple[int, str]:
+    """The same of a Python process."""
+    environment = {**os.environ, "COLUMNS": "60", "TERM": "xterm"}
     environment.pop("NO_COLOR", None)
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "kubeledger", *args],
+        [sys.executable, *args],
         stdin=subprocess.DEVNULL,
         stdout=slave,
         stderr=slave,
@@ -37,6 +43,11 @@ def on_terminal(ledger: Path, *args: str, **variables: str) -> tuple[int, str]:
     return process.wait(), output.decode().replace("\r\n", "\n")
 
 
+def shown(text: str) -> str:
+    """What stays on the screen: progress, where the machine is slow, ends with an escape."""
+    return re.sub(r".*\x1b\[[0-9;?]*[A-Za-z]", "", text, flags=re.DOTALL)
+
+
 QUERY = "SELECT repeat('x', 100) AS text, kind FROM events WHERE seq < 3"
 
 
@@ -44,12 +55,12 @@ def test_a_terminal_gets_what_fits_through_its_pager(query_ledger: Path) -> None
     """The pager is asked with its arguments; without one, or with NO_PAGER, it is the same text."""
     code, paged = on_terminal(query_ledger, "sql", QUERY, PAGER="sed 's/^/> /'")
     assert code == 0
-    lines = paged.splitlines()
+    lines = shown(paged).splitlines()
     assert all(line.startswith("> ") and len(line) <= 62 for line in lines)
-    assert "…" in paged
+    assert "…" in lines[-1]
     for variables in ({"NO_PAGER": "1"}, {"PAGER": "cat"}, {"PAGER": "no-such-pager"}):
         _, plain = on_terminal(query_ledger, "sql", QUERY, **variables)
-        assert plain.splitlines() == [line[2:] for line in lines]
+        assert shown(plain).splitlines() == [line[2:] for line in lines]
 
 
 def test_a_pipe_gets_it_all(query_ledger: Path) -> None:
@@ -68,7 +79,7 @@ def test_leaving_the_pager_early_is_no_error(query_ledger: Path) -> None:
     """More than a pipe holds, of which one line is read."""
     many = "SELECT repeat('x', 100) FROM range(20000)"
     code, text = on_terminal(query_ledger, "sql", many, PAGER="head -n 1")
-    assert (code, text.count("\n")) == (0, 1)
+    assert (code, shown(text).count("\n")) == (0, 1)
 
 
 @pytest.mark.parametrize(("variables", "colored"), [({}, True), ({"NO_COLOR": "1"}, False)])
@@ -82,3 +93,36 @@ def test_errors_are_red_on_a_terminal(
         assert text.startswith("\x1b[31m") == colored
         assert "error: " in text
         assert ("\x1b" in text) == colored
+
+
+SLOW = """
+import sys, time
+from kubeledger.cli.progress import progress
+from kubeledger.cli.screen import paged
+with progress("counting") as shown, paged():
+    shown.done, shown.total = 1234, 5000
+    time.sleep(float(sys.argv[1]))
+    print("the answer")
+    time.sleep(0.5)
+"""
+
+
+@pytest.mark.parametrize("variables", [{"PAGER": "cat"}, {"PAGER": "sed ''"}])
+def test_progress_comes_after_a_second_and_goes_with_the_output(variables: dict[str, str]) -> None:
+    """Its line is taken away before the answer stands there; quick work shows none."""
+    code, text = run_on_terminal(["-c", SLOW, "2"], **variables)
+    assert code == 0
+    before, answer, after = text.partition("the answer\n")
+    assert "counting: record 1,234 of 5,000" in before
+    assert "\x1b[2K" in before  # the line is erased
+    assert answer
+    assert after == ""
+    assert run_on_terminal(["-c", SLOW, "0"], **variables) == (0, "the answer\n")
+
+
+def test_no_progress_without_a_terminal() -> None:
+    """Not a byte."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SLOW, "1.5"], capture_output=True, text=True, check=True
+    )
+    assert (ended.stdout, ended.stderr) == ("the answer\n", "")

@@ -1,0 +1,158 @@
+"""Progress on a terminal's standard error, for what takes longer than a second.
+
+A thread of its own draws it; the work only notes how far it has come. It ends with the first
+output, so that the two never mix.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kubeledger.cli.output import printable
+
+if TYPE_CHECKING:
+    from kubeledger.replay.histories import History
+
+__all__ = ["Progress", "progress", "watched"]
+
+_DELAY_S = 1.0
+_REFRESH_S = 0.2
+
+
+class Progress:
+    """How far the work has come.
+
+    Attributes:
+        words: what is being done.
+        done: how much of it; None where that is not counted.
+        total: of how much; None where that is not known.
+    """
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+        self.done: int | None = None
+        self.total: int | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._draw, daemon=True)
+
+    def begin(self) -> None:
+        """Show it in a second, unless it is over by then."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Take it off the screen; nothing where it is over."""
+        if not self._over.is_set():
+            self._over.set()
+            self._thread.join()
+
+    def _draw(self) -> None:
+        if self._over.wait(_DELAY_S):
+            return
+        from rich import progress as rich
+        from rich.console import Console
+
+        columns = (
+            rich.SpinnerColumn(),
+            rich.TextColumn("{task.description}", markup=False),
+            rich.BarColumn(bar_width=24),
+            rich.TimeElapsedColumn(),
+        )
+        with rich.Progress(
+            *columns,
+            console=Console(stderr=True),
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ) as bar:
+            task = bar.add_task(self._text(), total=None)
+            while True:
+                bar.update(task, description=self._text(), completed=self.done, total=self.total)
+                bar.refresh()
+                if self._over.wait(_REFRESH_S):
+                    return
+
+    def _text(self) -> str:
+        if self.done is None:
+            return self.words
+        of = "" if self.total is None else f" of {self.total:,}"
+        return f"{self.words}: record {self.done:,}{of}"
+
+
+@contextmanager
+def progress(words: str) -> Iterator[Progress]:
+    """Show progress while the block runs, on a terminal's standard error and nowhere else."""
+    shown = Progress(words)
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield shown
+        return
+    shown.begin()
+    try:
+        if sys.stdout.isatty():
+            with redirect_stdout(_EndsProgress(sys.stdout, shown)):
+                yield shown
+        else:
+            yield shown
+    finally:
+        shown.end()
+
+
+def watched(
+    histories: Iterable[History], shown: Progress, totals: Mapping[str, int]
+) -> list[History]:
+    """The same histories; every reading of one is shown.
+
+    Args:
+        histories: of some nodes.
+        shown: where.
+        totals: node -> its last record, where that is known.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        return list(histories)
+    return [each.noting(_note(each.node, shown, totals.get(each.node))) for each in histories]
+
+
+def _note(node: str, shown: Progress, total: int | None) -> Callable[[int], None]:
+    words = printable(node)
+
+    def note(seq: int) -> None:
+        shown.words, shown.done, shown.total = words, seq, total
+
+    return note
+
+
+class _EndsProgress(io.TextIOBase):
+    """Standard output that takes the progress off the screen before it is used."""
+
+    def __init__(self, below: TextIO, shown: Progress) -> None:
+        self._below = below
+        self._shown = shown
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override] # a plain attribute in typeshed
+        return self._below.encoding
+
+    @property
+    def buffer(self) -> Any:  # noqa: ANN401 # of the stream below
+        self._shown.end()
+        return self._below.buffer
+
+    def isatty(self) -> bool:
+        """As the stream below."""
+        return True
+
+    def fileno(self) -> int:
+        return self._below.fileno()
+
+    def write(self, text: str) -> int:
+        self._shown.end()
+        return self._below.write(text)
+
+    def flush(self) -> None:
+        self._shown.end()
+        self._below.flush()
