@@ -71,10 +71,24 @@ def main_of(target: Target, decisions: Sequence[Record], end: Record | None) -> 
     own = [record for record in decisions if record.kind not in _POD_ONLY]
     ends = [record.seq for record in own if record.kind in _ENDS]
     ends += [] if end is None else [end.seq]
-    main = max(decisions, key=weight_of)
+    main = _first_end(max(decisions, key=weight_of), decisions)
     if target.kind != "container" or main.kind not in _POD_ONLY or not (ends and own):
         return main
     return main if max(ends) > main.seq else max(own, key=weight_of)
+
+
+def _first_end(main: Record, decisions: Sequence[Record]) -> Record:
+    """The preemption that had begun to kill the pod when it was chosen for eviction as well."""
+    if main.kind != "lifecycle.PodEvicted":
+        return main
+    preempted = [
+        record
+        for record in decisions
+        if record.kind == "preemption.PodPreempted"
+        and getattr(record.body, "evicted", None) is not False
+        and record.seq < main.seq
+    ]
+    return preempted[-1] if preempted else main
 
 
 def is_about_pod(record: Record) -> bool:

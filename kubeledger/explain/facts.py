@@ -111,8 +111,9 @@ def _note_probes(facts: Facts, spec: Any) -> None:  # noqa: ANN401 # a spec as t
 
 
 def is_besides(record: Record, facts: Facts) -> bool:
-    """Whether it is another attempt at an eviction than the one that ended the pod."""
-    return record.kind == facts.main.kind == "lifecycle.PodEvicted" and record is not facts.main
+    """Whether it is an eviction besides what ended the pod: another one, or a preemption."""
+    ended = facts.main.kind in {"lifecycle.PodEvicted", "preemption.PodPreempted"}
+    return record.kind == "lifecycle.PodEvicted" and ended and record is not facts.main
 
 
 def why_of(records: Sequence[Record], facts: Facts) -> str:
@@ -132,7 +133,8 @@ def probe_said(container: str, probe_type: str, facts: Facts) -> str:
     if probe is None:
         return output
     period, threshold = probe.get("periodSeconds", 10), probe.get("failureThreshold", 3)
-    return f"{output} (threshold {threshold}, every {period} s)".strip()
+    numbers = f"threshold {threshold}, every {period} s"
+    return f"{output} ({numbers})" if output else numbers
 
 
 def started_at(body: Any, facts: Facts) -> int | None:  # noqa: ANN401 # any body

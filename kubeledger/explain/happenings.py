@@ -53,6 +53,9 @@ _STOPS = {
 _SAID_BY_DECISIONS = frozenset(
     {"Evicted", "FailedPostStartHook", "Killing", "Preempting", "Unhealthy"}
 )
+_THRESHOLD = re.compile(r"(of eviction(?:Hard|Soft)) [\w.]+<\S+?(?=[,; ]|$)")
+"""The threshold as it was set, which its amount stands before."""
+_REFUSED_AS = re.compile(r"^the pod is refused (?:as \w+|before any predicate is asked): ")
 _SAID_BY_OTHERS = ("Back-off restarting", "Error: Err", "Error: ImagePullBackOff")
 
 
@@ -67,7 +70,7 @@ class Words(NamedTuple):
 def _evicted(records: Sequence[Record], facts: Facts) -> Words:
     if is_besides(records[-1], facts):
         return Words("", "was chosen for eviction")
-    return Words("", "was evicted", why_of(records, facts))
+    return Words("", "was evicted", _THRESHOLD.sub(r"\1", why_of(records, facts), count=1))
 
 
 def _preempted(records: Sequence[Record], facts: Facts) -> Words:
@@ -82,7 +85,9 @@ def _preempted(records: Sequence[Record], facts: Facts) -> Words:
 
 def _rejected(records: Sequence[Record], facts: Facts) -> Words:
     body: Any = records[-1].body
-    return Words("", f"was refused ({body.reason})", facts.not_given or why_of(records, facts))
+    why = facts.not_given or why_of(records, facts)
+    why = _REFUSED_AS.sub("", why)
+    return Words("", f"was refused ({body.reason})", why)
 
 
 def _not_given(records: Sequence[Record], facts: Facts) -> Words:
@@ -235,6 +240,8 @@ def _weight_of_event(record: Record, facts: Facts) -> int:
     started = started_at(body, facts)
     if started is None:
         return NEVER_STARTED
+    if body.reason == "ExceededGracePeriod":
+        return 34
     return DELAY if record.ts_ns <= started else WORTH_TELLING + 5
 
 

@@ -130,7 +130,9 @@ def _group(records: list[Record], facts: Facts, *, is_container: bool) -> _Group
     rule = RULES[records[-1].kind]
     weight = max(rule.weight(record, facts) for record in records)
     ended_before = is_container and not is_about_pod(facts.main)
-    if weight == POD_END and (ended_before or is_besides(records[-1], facts)):
+    if weight == POD_END and is_besides(records[-1], facts):
+        weight = WORTH_TELLING - 1
+    elif weight == POD_END and ended_before:
         weight = WORTH_TELLING
     count = sum(getattr(record.body, "count", 1) for record in records)
     return _Group(weight, rule.words(records, facts), count, records)

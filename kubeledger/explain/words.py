@@ -23,7 +23,9 @@ def cut_words(text: str, length: int) -> str:
     if len(text) <= length:
         return text
     end = max(text.rfind(mark, length * 3 // 5, length) for mark in ("; ", ": ", ", ", " ("))
-    return text[:end] if end > 0 else cut(text, length)
+    kept = text[:end] if end > 0 else cut(text, length)
+    opened = kept.rfind(" (")
+    return kept[:opened] if opened > length // 2 and ")" not in kept[opened:] else kept
 
 
 def ended(text: str) -> str:

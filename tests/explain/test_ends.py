@@ -9,6 +9,7 @@ from kubeledger.explain import explain, parse_target
 from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.machine import Body, Evidence, Record
 from kubeledger.oom.records import ProcessKilled
+from kubeledger.preemption.records import PodPreempted
 from kubeledger.replay.histories import history_of_reader
 from tests.verify.histories import reader, scene
 from tests.verify.life_scenes import began, died, killed, listed, restarted, started
@@ -22,6 +23,10 @@ OUT = ProcessKilled(
 EVICTED = PodEvicted(
     namespace="default", pod="p", pod_uid="u-1", resource="memory", message=None, evicted=True
 )
+PREEMPTED = PodPreempted(
+    victim_namespace="default", victim_pod="p", victim_uid="u-1", preemptor_namespace=None,
+    preemptor_pod=None, preemptor_uid=None, insufficient=(), evicted=True,
+)  # fmt: skip
 KILLED = killed(reason="evicted", message="Stopping container app")
 AGAIN = restarted("c2", "c1")
 ALONE = "container default/p/app ended by itself with exit code 3 at "
@@ -35,6 +40,8 @@ GONE = "pod default/p was evicted at "
         ([OUT, died("c1", 137), EVICTED], OUT_OF_MEMORY, "the container's limit of memory"),
         ([EVICTED, KILLED, died("c1", 137)], GONE, "; after that, container default/p/app was k"),
         ([EVICTED, OUT, died("c1", 137)], GONE, ""),
+        ([PREEMPTED, KILLED, EVICTED], "pod default/p was preempted at ", ""),
+        ([msgspec.structs.replace(PREEMPTED, evicted=False), EVICTED], GONE, ""),
         (
             [OUT, OUT, EVICTED, KILLED],
             GONE,
