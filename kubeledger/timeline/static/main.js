@@ -53,7 +53,7 @@ class Page {
     const { drawing, view } = this;
     document.title = visible(`${drawing.node} · kubeledger`);
     document.getElementById("node").textContent = visible(drawing.node);
-    const span = `${view.clock.date(0)} ${view.clock.time(0, 1e6)} – ${view.clock.time(drawing.spanUs, 1e6)} ${view.clock.zone()} · ${duration(drawing.spanUs)}`;
+    const span = `${view.clock.date(0)} ${view.clock.time(0, 1e6)} – ${view.clock.dated(drawing.spanUs, 0, 1e6)} ${view.clock.zone()} · ${duration(drawing.spanUs)}`;
     document.getElementById("meta").textContent = visible(`kubelet ${drawing.versions.join(", ") || "?"} · ${span}`);
     document.getElementById("verdicts").replaceChildren("verify: ", ...VERDICTS.flatMap((verdict, i) => [
       i ? " · " : "", element("b", { class: drawing.verdicts[verdict] ? verdict : "" }, (drawing.verdicts[verdict] || 0).toLocaleString("en")), ` ${verdict}`,
@@ -61,7 +61,7 @@ class Page {
     document.getElementById("zone").textContent = view.clock.zone();
     document.getElementById("headlines").replaceChildren(...drawing.headlines.map((headline) => element(
       "button", { type: "button", class: `headline severity-${headline.severity}`, on: { click: () => this.openHeadline(headline) } },
-      element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[headline.kind] || "•"), `${view.clock.time(headline.at, 1e6)} ${headline.text}`,
+      element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[headline.kind] || "•"), `${view.clock.dated(headline.at, 0, 1e6)} ${headline.text}`,
     )));
     this.fillLegend();
   }
@@ -211,7 +211,10 @@ class Page {
   listen() {
     const rows = document.getElementById("rows");
     const choice = document.getElementById("nodes");
-    choice.addEventListener("change", () => this.showNode(Number(choice.value)));
+    choice.addEventListener("change", () => {
+      this.showNode(Number(choice.value));
+      rows.focus();
+    });
     this.chart.scroller.addEventListener("scroll", () => this.chart.redraw());
     new ResizeObserver(() => this.chart.redraw()).observe(this.chart.scroller);
     for (const query of ["(prefers-color-scheme: dark)"]) matchMedia(query).addEventListener("change", () => this.retheme());
@@ -328,7 +331,7 @@ class Page {
     const lasting = drawing.end[i] > drawing.start[i] && drawing.start[i] >= 0 ? ` · ${duration(drawing.end[i] - drawing.start[i])}` : "";
     const verdict = drawing.verdict[i] ? ` · ${VERDICTS[drawing.verdict[i]]}` : "";
     const count = drawing.counts.has(i) ? ` · ${drawing.counts.get(i).toLocaleString("en")} ticks` : "";
-    const since = drawing.start[i] < 0 ? "since before the log" : view.clock.time(drawing.start[i]);
+    const since = drawing.start[i] < 0 ? "since before the log" : view.clock.dated(drawing.start[i], 0);
     tip.textContent = visible(`${since}${lasting}${count} · ${drawing.kindOf(i).name.replaceAll("_", " ")} ${drawing.labelOf(i)}${verdict}`);
     const box = document.getElementById("rows").getBoundingClientRect();
     tip.style.left = `${Math.min(box.left + x + 14, window.innerWidth - tip.offsetWidth - 8)}px`;

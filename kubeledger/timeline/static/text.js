@@ -37,13 +37,21 @@ class Clock {
 
   date(us) { return this.parts(us).iso.slice(0, 10); }
 
+  /** The time, with its day where that is another one than that of `since`. */
+  dated(us, since, stepUs = 1e3) {
+    const day = this.date(us);
+    return (day === this.date(since) ? "" : `${day.slice(5)} `) + this.time(us, stepUs);
+  }
+
   full(us) { return `${this.date(us)} ${this.time(us)}`; }
 
   zone() { return this.local ? "local time" : "UTC"; }
 
   /** Instants for an axis, at least `apart` microseconds from one another, on round times. */
   ticks(from, to, apart) {
-    const step = STEPS_US.find((each) => each >= apart) || STEPS_US[STEPS_US.length - 1];
+    const least = (us) => STEPS_US.find((each) => each >= us) || STEPS_US[STEPS_US.length - 1];
+    // Fractions of a second make the labels longer.
+    const step = least(apart) < 1e6 ? least(apart * 1.3) : least(apart);
     const shift = this.baseUs + this.offsetUs(from);
     const ticks = [];
     for (let at = Math.ceil((from + shift) / step) * step - shift; at <= to; at += step) ticks.push(at);

@@ -149,7 +149,7 @@ class Chart {
       axis.text(`${visible(view.clock.date(view.from))} ${view.clock.zone()}`, 8, 11, "faint");
       return;
     }
-    const text = view.clock.time(view.cursor);
+    const text = view.clock.dated(view.cursor, 0);
     axis.text(`state at ${text}`, 8, 11, "cursor");
     const x = GUTTER + (view.cursor - view.from) * scale;
     if (x < GUTTER || x > width) return;
