@@ -29,6 +29,7 @@ OWN_KILLS = {
     "deadline_exceeded": "was killed at its deadline",
     "liveness_probe": "was killed by its liveness probe",
     "post_start_hook": "was killed because its post-start hook failed",
+    "spec_changed": "was killed because its definition changed",
     "startup_probe": "was killed by its startup probe",
 }
 OTHER_KILLS = {
@@ -39,7 +40,6 @@ OTHER_KILLS = {
     "pod_ended": "was killed as its pod had ended",
     "preempted": "was killed as its pod was preempted",
     "sandbox_changed": "was killed as the pod's sandbox changed",
-    "spec_changed": "was killed as its spec changed",
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kubeledger.explain import explain, parse_target
 from kubeledger.lifecycle.records import (
     ContainerKilled,
     ContainerRestarted,
@@ -17,11 +18,13 @@ from kubeledger.lifecycle.records import (
     RestartBackedOff,
 )
 from kubeledger.machine import Record
+from kubeledger.replay.histories import history_of_reader
 from kubeledger.scenario.load import load_scenario
 from kubeledger.scenario.plan import to_plan
 from kubeledger.scenario.problems import ScenarioError
 from kubeledger.verify.finding import Finding
 from tests.simulate.scenes import bad, outcomes, records
+from tests.verify.histories import reader
 
 SCENARIO = Path(__file__).parents[2] / "recordings" / "scenarios" / "updates.yaml"
 VERSIONS = ("1.21.3", "1.25.12", "1.30.14", "1.36.2")
@@ -94,6 +97,14 @@ def test_a_changed_manifest_is_another_pod(version: str, waits: bool) -> None:
         r.ts_ns for r in found if isinstance(r.body, ContainerStarted) and r.body.pod_uid == new
     )
     assert (began > gone) is waits
+
+
+def test_why_tells_of_a_changed_definition() -> None:
+    """It is the container's own end: its pod was not stopped."""
+    history = history_of_reader("node-1", "node-1", reader(run("1.36.2")))
+    found = explain(history, parse_target("container/default/web/server"))
+    assert found is not None
+    assert "was killed because its definition changed 2 times" in found.headline
 
 
 def test_wrong_updates_are_told(tmp_path: Path) -> None:
