@@ -60,7 +60,7 @@ def test_a_start_that_nothing_but_its_back_off_shows() -> None:
         (3, died("c1", 5)), (4, backed_off(10)), (4.1, died("c2", 5)), (4.1, restarted("c2", "c1")),
         (5, backed_off(10)), (19, died("c3", 5)), (19, restarted("c3", "c2")),
         (19.1, backed_off(20)), (19.2, backed_off(40)),
-    )[1:] == [("match", None), ("admissible", None), ("match", None), ("match", 20),
+    )[1:] == [("match", None), ("unverifiable", None), ("match", None), ("match", 20),
               ("impossible", 20)]  # fmt: skip
 
 

@@ -465,9 +465,9 @@ def test_back_off_is_forgotten() -> None:
 
 
 def test_starts_that_failed_raise_it_too() -> None:
-    """Nobody knows how often: greater values are admissible, smaller ones are not."""
+    """Nobody knows how often: greater values cannot be verified, smaller ones are impossible."""
     lead: list[Step] = [*BEGIN, *crash(2), (16, died("c3", 1)), (16.1, event("Failed", "Error: x"))]
-    for value, verdict in ((20, "admissible"), (80, "admissible"), (10, "impossible")):
+    for value, verdict in ((20, "unverifiable"), (80, "unverifiable"), (10, "impossible")):
         assert verdicts(*lead, (16.5, backed_off(value)), (40, listed()))[-1] == verdict
 
 
