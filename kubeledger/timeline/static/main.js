@@ -59,7 +59,7 @@ class Page {
       i ? " · " : "", element("b", { class: drawing.verdicts[verdict] ? verdict : "" }, (drawing.verdicts[verdict] || 0).toLocaleString("en")), ` ${verdict}`,
     ]));
     document.getElementById("zone").textContent = view.clock.zone();
-    document.getElementById("headlines").replaceChildren(...drawing.headlines.map((headline) => element(
+    document.getElementById("headlines").replaceChildren(...(drawing.headlines.length ? [] : [element("span", { class: "hint" }, "Nothing went wrong, as far as the records tell.")]), ...drawing.headlines.map((headline) => element(
       "button", { type: "button", class: `headline severity-${headline.severity}`, on: { click: () => this.openHeadline(headline) } },
       element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[headline.kind] || "•"), `${view.clock.dated(headline.at, 0, 1e6)} ${headline.text}`,
     )));
