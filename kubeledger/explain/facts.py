@@ -23,7 +23,7 @@ __all__ = [
     "why_of",
 ]
 
-_OUTPUT_MAX = 50
+_OUTPUT_MAX = 42
 PROBES = frozenset({"liveness", "readiness", "startup"})
 OWN_KILLS = {
     "deadline_exceeded": "was killed at its deadline",

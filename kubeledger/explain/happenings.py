@@ -22,6 +22,7 @@ from kubeledger.machine import Record
 __all__ = [
     "BACK_OFF",
     "DELAY",
+    "DELETED",
     "POD_END",
     "REFUSED",
     "RULES",
@@ -40,6 +41,7 @@ BACK_OFF = 65
 WORTH_TELLING = 50
 """What weighs less happens to every pod, and is no trouble."""
 STOPPED = 45
+DELETED = 44
 DELAY = 11
 
 _STOPS = {
@@ -252,7 +254,7 @@ def _weight_of_stop(record: Record, _: Facts) -> int:
 
 def _weight_of_change(record: Record, _: Facts) -> int:
     body: Any = record.body
-    return {"ADD": 12, "DELETE": 30, "REMOVE": 8}.get(body.operation, 0)
+    return {"ADD": 12, "DELETE": DELETED, "REMOVE": 8}.get(body.operation, 0)
 
 
 def _always(weight: int) -> Callable[[Record, Facts], int]:

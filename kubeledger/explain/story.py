@@ -18,6 +18,7 @@ from kubeledger.explain.facts import Facts, facts_of, is_besides
 from kubeledger.explain.happenings import (
     BACK_OFF,
     DELAY,
+    DELETED,
     POD_END,
     REFUSED,
     RULES,
@@ -34,6 +35,7 @@ __all__ = ["STEPS_MAX", "Story", "most_telling", "tell"]
 
 STEPS_MAX = 8
 
+_WHY_MIN = 15
 _REASON_LONG = 40
 _SENTENCE_MIN = 135
 _LIVES = frozenset(
@@ -201,17 +203,30 @@ def _sentence(target: Target, group: _Group, length: int) -> str:
     subject = f"container {namespace}/{pod}/{who}" if who else f"pod {namespace}/{pod}"
     first, last = group.records[0].ts_ns, group.records[-1].ts_ns
     text = f"{subject} {what} {times(first, last, group.count)}"
-    text = f"{text}: {' '.join(why.split())}" if why else text
-    return cut_words(seconds(text), length)
+    room = length - len(text) - 2
+    if not why or room < _WHY_MIN:
+        return cut_words(text, length)
+    return f"{text}: {cut_words(seconds(' '.join(why.split())), room)}"
+
+
+def _quiet(groups: list[_Group]) -> str:
+    """A clause on what is not recorded of it."""
+    kinds = {group.records[-1].kind for group in groups if group.weight != DELAY}
+    if "lifecycle.ContainerKilled" in kinds:
+        return ""
+    probes = {"prober.ProbeExecuted", "prober.ProbeTicksFolded"} & kinds
+    what = "eviction or refusal" if probes else "eviction, refusal or failing probe"
+    return f"; no kill, {what} is recorded"
 
 
 def _without_trouble(target: Target, ranked: list[_Group], records: Sequence[Record]) -> str:
     """How it fared where nothing went wrong: it was stopped, ended, or runs."""
     name = f"{target.kind} {'/'.join(target.parts)}"
-    quiet = "no kill, eviction, refusal or failing probe is recorded"
-    stops = [group for group in ranked if group.weight == STOPPED]
+    quiet = _quiet(ranked)
+    stops = [group for group in ranked if group.weight in {STOPPED, DELETED}]
     if stops:
-        return f"{_sentence(target, stops[0], 150)}; nothing else befell it."
+        first = msgspec.structs.replace(stops[0], count=1, records=stops[0].records[:1])
+        return f"{_sentence(target, first, 150)}; nothing else befell it."
     own = target.parts[2] if target.kind == "container" else None
     lives = [r for r in records if r.kind in _LIVES and not getattr(r.body, "sandbox", False)]
     lives = [r for r in lives if own in (None, getattr(r.body, "container", None))]
@@ -219,13 +234,13 @@ def _without_trouble(target: Target, ranked: list[_Group], records: Sequence[Rec
         body: Any = lives[-1].body
         code = "" if body.exit_code is None else f" with exit code {body.exit_code}"
         what = "ended" if own else f"had its container {body.container} end"
-        return f"{name} {what}{code} at {time(lives[-1].ts_ns)}; {quiet}."
+        return f"{name} {what}{code} at {time(lives[-1].ts_ns)}{quiet}."
     late = next((group for group in ranked if group.weight == DELAY), None)
     if lives and late:
         reason = late.words.what.partition("could not start ")[2]
         often = f", {late.count} times {reason}" if late.count > 1 else f", {reason}"
         return f"{name} runs since {time(lives[0].ts_ns)}, after it could not start{often}."
     if lives:
-        return f"{name} runs since {time(lives[0].ts_ns)}; {quiet}."
+        return f"{name} runs since {time(lives[0].ts_ns)}{quiet}."
     since = f" at {time(ranked[-1].records[0].ts_ns)}" if ranked else ""
     return f"{name} was admitted{since}; no start of a container is recorded."
