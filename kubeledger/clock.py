@@ -26,6 +26,8 @@ _TO_THE_MINUTE = re.compile(
 )
 _OF_A_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s?[Zz]?", re.ASCII)
 _NS_PER_DAY = 24 * 3600 * NS_PER_S
+_FIRST_NS = -62_135_596_800 * NS_PER_S  # of the year 1
+_END_NS = 253_402_300_800 * NS_PER_S  # of the year 9999
 
 
 def parse_time(text: str, span: Span | None = None) -> int:
@@ -41,23 +43,30 @@ def parse_time(text: str, span: Span | None = None) -> int:
     Raises:
         BadQuestionError: it is none of these, or it counts from records and there are none.
     """
-    word = text.strip()
     try:
-        if word == "now":
-            return time.time_ns()
-        if word.startswith("-"):
-            return time.time_ns() - _duration(word[1:])
-        if word.startswith("+"):
-            duration_ns = _duration(word[1:])
-            return _records(text, span)[0] + duration_ns
-        if match := _OF_A_DAY.fullmatch(word):
-            time_of_day_ns = _time_of_day(match)
-            return _on_a_recorded_day(time_of_day_ns, *_records(text, span))
-        if match := _TO_THE_MINUTE.fullmatch(word):
-            word = f"{match[1]}:00{match[2] or ''}"
-        return parse_ts(word)
+        ts_ns = _parse(text, span)
+        if not _FIRST_NS <= ts_ns < _END_NS:
+            raise ValueError("a year of other than four digits")
     except ValueError:
         raise BadQuestionError(f"{text!r} is no time", advice=f"write {TIME_HELP}") from None
+    return ts_ns
+
+
+def _parse(text: str, span: Span | None) -> int:
+    word = text.strip()
+    if word == "now":
+        return time.time_ns()
+    if word.startswith("-"):
+        return time.time_ns() - _duration(word[1:])
+    if word.startswith("+"):
+        duration_ns = _duration(word[1:])
+        return _records(text, span)[0] + duration_ns
+    if match := _OF_A_DAY.fullmatch(word):
+        time_of_day_ns = _time_of_day(match)
+        return _on_a_recorded_day(time_of_day_ns, *_records(text, span))
+    if match := _TO_THE_MINUTE.fullmatch(word):
+        word = f"{match[1]}:00{match[2] or ''}"
+    return parse_ts(word)
 
 
 def _duration(text: str) -> int:

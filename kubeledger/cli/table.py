@@ -16,6 +16,7 @@ Row = Sequence[Any]
 _SAMPLE_ROWS = 1000
 _GAP = "  "
 _TEXT_WIDTH_MIN = 8
+_HEAD_WIDTH_MAX = 16
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z")
 _TIME_WIDTH = len("2026-11-21T03:00:00Z")
 
@@ -56,7 +57,7 @@ def table_lines(
     def line(row: Sequence[str]) -> str:
         padded = []
         for cell, width, right in zip(row[:shown], widths, numeric[:shown], strict=True):
-            text = cell if width_max is None or right else cut(cell, width)
+            text = cell if width_max is None or (right and shown > 1) else cut(cell, width)
             space = " " * (width - _width(text))
             padded.append(space + text if right else text + space)
         return _GAP.join(padded).rstrip() + "\n"
@@ -104,7 +105,7 @@ def _last(text: str, width: int) -> str:
 def _least(head: str, cells: Iterable[str]) -> int:
     """What a column of texts needs."""
     is_time = any(map(_TIME.fullmatch, cells))
-    return max(_width(head), _TIME_WIDTH if is_time else _TEXT_WIDTH_MIN)
+    return max(min(_width(head), _HEAD_WIDTH_MAX), _TIME_WIDTH if is_time else _TEXT_WIDTH_MIN)
 
 
 def _fitted(
@@ -114,6 +115,8 @@ def _fitted(
     shown = len(least)
     while shown > 1 and _total(least[:shown]) > width_max:
         shown -= 1
+    if shown == 1 and least[0] > width_max:
+        return [width_max]
     first_text = next((at for at in range(shown) if not numeric[at]), -1)
 
     def at_level(level: int) -> list[int]:
