@@ -37,7 +37,14 @@ from kubeledger.prober.results import (
 from kubeledger.profile.prober import ProberFacts
 from kubeledger.units import NS_PER_S
 
-__all__ = ["RESTART_GRACE_NS", "ProbeWorker", "SkipReason", "do_probe", "new_worker"]
+__all__ = [
+    "RESTART_GRACE_NS",
+    "ProbeWorker",
+    "SkipReason",
+    "count_result",
+    "do_probe",
+    "new_worker",
+]
 
 RESTART_GRACE_NS = 10 * NS_PER_S
 """A container older than the kubelet by more than this was there before the kubelet."""
@@ -273,6 +280,14 @@ def _execute(worker: ProbeWorker, attempts: Sequence[TickResult]) -> SkipReason 
     result = COUNTS_AS.get(attempts[used - 1])
     if result is None:
         return ERRORED
+    if not count_result(worker, result):
+        return BELOW_THRESHOLD
+    worker.results.set(worker.container_id, result)
+    return None
+
+
+def count_result(worker: ProbeWorker, result: Result) -> bool:
+    """Count the result of an execution; True when its threshold is reached, so it is stored."""
     if worker.last_result == result:
         worker.result_run += 1
     else:
@@ -281,12 +296,11 @@ def _execute(worker: ProbeWorker, attempts: Sequence[TickResult]) -> SkipReason 
     spec = worker.spec
     failed = result == FAILURE
     if worker.result_run < (spec.failure_threshold if failed else spec.success_threshold):
-        return BELOW_THRESHOLD
-    worker.results.set(worker.container_id, result)
+        return False
     if _holds(worker, failed=failed):
         worker.on_hold = True
         worker.result_run = 0
-    return None
+    return True
 
 
 def _holds(worker: ProbeWorker, *, failed: bool) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeledger.verify.finding import Contradiction, Finding, Outcome, Side, Verdict
 from kubeledger.verify.run import BasedReader, Reader, verify
-from kubeledger.verify.variant import RECORDED, ResourceChange, Variant
+from kubeledger.verify.variant import RECORDED, PodFieldChange, ProbeChange, ResourceChange, Variant
 
 __all__ = [
     "RECORDED",
@@ -12,6 +12,8 @@ __all__ = [
     "Contradiction",
     "Finding",
     "Outcome",
+    "PodFieldChange",
+    "ProbeChange",
     "Reader",
     "ResourceChange",
     "Side",

@@ -9,8 +9,13 @@ import msgspec
 
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Record
+from kubeledger.prober.records import ProbeType
 
-__all__ = ["RECORDED", "ResourceChange", "Variant"]
+__all__ = ["RECORDED", "PodFieldChange", "ProbeChange", "ResourceChange", "Variant"]
+
+_OF_PROBE = {"liveness": "livenessProbe", "readiness": "readinessProbe", "startup": "startupProbe"}
+_GRACE = "terminationGracePeriodSeconds"
+_LISTS = ("containers", "initContainers")
 
 
 class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,14 +35,10 @@ class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
     resource: str
     amount: str | None
 
-    def concerns(self, body: PodListed) -> bool:
-        """Whether the pod may have such a container."""
-        return fnmatchcase(body.namespace, self.namespace) and fnmatchcase(body.pod, self.pod)
-
     def means(self, body: PodListed, container: dict[str, Any]) -> bool:
         """Whether it is about this container of that pod."""
         name = str(container.get("name", ""))
-        return self.concerns(body) and fnmatchcase(name, self.container)
+        return _is_of(self, body) and fnmatchcase(name, self.container)
 
     def apply(self, body: PodListed, container: dict[str, Any]) -> dict[str, Any]:
         """A container of a spec, changed if it is meant."""
@@ -55,6 +56,72 @@ class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
         return {**container, "resources": resources}
 
 
+class ProbeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container's probe would ask for instead.
+
+    Attributes:
+        namespace, pod, container: which one; ``*`` stands for any characters.
+        probe_type: which of its probes.
+        field: of the probe, as the API names it.
+        value: an integer; seconds for all but the thresholds.
+    """
+
+    namespace: str
+    pod: str
+    container: str
+    probe_type: ProbeType
+    field: str
+    value: int
+
+    def concerns(self, namespace: str, pod: str, container: str) -> bool:
+        """Whether it is about this container."""
+        return (
+            fnmatchcase(namespace, self.namespace)
+            and fnmatchcase(pod, self.pod)
+            and fnmatchcase(container, self.container)
+        )
+
+    def means(self, body: PodListed, container: dict[str, Any]) -> bool:
+        """Whether it is about a probe that this container of that pod has."""
+        name = container.get("name") or ""
+        has_probe = isinstance(container.get(_OF_PROBE[self.probe_type]), dict)
+        return has_probe and self.concerns(body.namespace, body.pod, name)
+
+    def apply(self, body: PodListed, container: dict[str, Any]) -> dict[str, Any]:
+        """A container of a spec, changed where the grace period of its probe is meant.
+
+        The other fields decide which ticks there are and what follows from them, which is
+        decided from the recorded ticks and not by verification under another spec.
+        """
+        if self.field != _GRACE or not self.means(body, container):
+            return container
+        key = _OF_PROBE[self.probe_type]
+        return {**container, key: {**container[key], self.field: self.value}}
+
+
+def _is_of(change: ResourceChange | PodFieldChange, body: PodListed) -> bool:
+    return fnmatchcase(body.namespace, change.namespace) and fnmatchcase(body.pod, change.pod)
+
+
+class PodFieldChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod's spec would say instead.
+
+    Attributes:
+        namespace, pod: which one; ``*`` stands for any characters.
+        field: ``priority`` or ``terminationGracePeriodSeconds``.
+        value: an integer.
+    """
+
+    namespace: str
+    pod: str
+    field: str
+    value: int
+
+    def concerns(self, body: PodListed) -> bool:
+        """Whether it is about this pod."""
+        return _is_of(self, body)
+
+
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that replace the recorded ones.
 
@@ -64,6 +131,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
         entries: field -> entries of ``settings`` that replace only themselves: each kubelet
             process keeps the others of its own map.
         pods: what containers would ask for instead.
+        probes: what their probes would ask for instead.
+        pod_fields: what the specs of pods would say instead.
         kubelet_version: decide by the rules of this one; None: of the recorded one.
     """
 
@@ -71,6 +140,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
     entries: dict[str, dict[str, Any]] = {}
     pods: tuple[ResourceChange, ...] = ()
+    probes: tuple[ProbeChange, ...] = ()
+    pod_fields: tuple[PodFieldChange, ...] = ()
     kubelet_version: str | None = None
 
     def of(self, record: Record) -> Record:
@@ -79,17 +150,22 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
         The QoS class and what a resize gave follow from that, so they are not shown.
         """
         body = record.body
-        if not self.pods or not isinstance(body, PodListed) or body.spec is None:
+        unchanged = not (self.pods or self.probes or self.pod_fields)
+        if unchanged or not isinstance(body, PodListed) or body.spec is None:
             return record
         spec = body.spec
-        for change in self.pods:
-            if change.concerns(body):
-                lists = ("containers", "initContainers")
-                changed = {key: [change.apply(body, c) for c in spec[key]] for key in lists
-                           if isinstance(spec.get(key), list)}  # fmt: skip
-                spec = {**spec, **changed}
+        of_containers: tuple[ResourceChange | ProbeChange, ...] = (*self.pods, *self.probes)
+        for change in of_containers:
+            changed = {key: [change.apply(body, c) for c in spec[key]] for key in _LISTS
+                       if isinstance(spec.get(key), list)}  # fmt: skip
+            spec = {**spec, **changed}
+        for field in self.pod_fields:
+            if field.concerns(body):
+                spec = {**spec, field.field: field.value}
         if spec == body.spec:
             return record
+        if not self.pods:
+            return msgspec.structs.replace(record, body=msgspec.structs.replace(body, spec=spec))
         status = {k: v for k, v in (body.status or {}).items() if k not in _FOLLOWS}
         for key in ("containerStatuses", "initContainerStatuses"):
             if key in status:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 
 import msgspec
 
+from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodListed
 from kubeledger.verify import Finding, Reader, Variant, verify
 from kubeledger.verify.finding import Fields
-from kubeledger.whatif.taint import Taint
+from kubeledger.whatif.probes import Probes
+from kubeledger.whatif.taint import Pods, Taint
 
 __all__ = ["Change", "Outlook", "outlook"]
 
@@ -84,11 +87,11 @@ def outlook(
     Yields:
         changes in the order of replay, the untrusted ones marked.
     """
-    taint = Taint()
-    before = _unsound(read)
-    for finding in _findings(read, variant):
-        doubt = taint.of(finding)
-        taint.pass_by(finding)
+    high = variant.settings.get("imageGCHighThresholdPercent")
+    taint, probes = Taint(_pods(read), high), Probes(read, variant)
+    before, own = _unsound(read), probes.own
+    for finding, doubt in _with_probes(_findings(read, variant), probes, taint):
+        taint.pass_by(finding, doubt)
         if finding.recorded is not None:
             result.decisions += 1
         unsound = before.get((finding.seq, finding.recorded is None))
@@ -108,8 +111,46 @@ def outlook(
         else:
             result.untrusted += doubt is not None
             result.changed += doubt is None
-            taint.change(finding)
+            if finding.seq in own:
+                taint.end(finding)
+            else:
+                taint.change(finding)
             yield _change(finding, doubt)
+
+
+def _with_probes(
+    findings: Iterator[Finding], probes: Probes, taint: Taint
+) -> Iterator[tuple[Finding, int | None]]:
+    """Findings, and seq of the change behind which each lies."""
+    added = deque(probes.added)
+    for found in findings:
+        while added and added[0].ts_ns <= found.ts_ns:
+            yield _doubted(added.popleft(), probes, taint)
+        ruled = probes.rulings.get(found.seq) if found.recorded is not None else None
+        yield _doubted(ruled or found, probes, taint)
+    for extra in added:
+        yield _doubted(extra, probes, taint)
+
+
+def _doubted(finding: Finding, probes: Probes, taint: Taint) -> tuple[Finding, int | None]:
+    doubts = (taint.of(finding), probes.since.get(finding.seq))
+    return finding, min((doubt for doubt in doubts if doubt is not None), default=None)
+
+
+def _pods(read: Reader) -> Pods:
+    """Who the pods of a ledger are, and when they had left the node."""
+    subjects: dict[str, str] = {}
+    gone: dict[str, list[int]] = {}
+    for record in read({PodAdmitted.kind, PodConfigChanged.kind, PodListed.kind}):
+        body = record.body
+        assert isinstance(body, PodAdmitted | PodConfigChanged | PodListed)
+        subject = f"pod/{body.namespace}/{body.pod}"
+        if body.pod_uid is not None:
+            subjects[body.pod_uid] = subject
+        left = isinstance(body, PodConfigChanged) and body.operation == "REMOVE"
+        if left or (isinstance(body, PodListed) and body.gone):
+            gone.setdefault(subject, []).append(record.ts_ns)
+    return Pods(subjects, gone)
 
 
 def _findings(read: Reader, variant: Variant) -> Iterator[Finding]:

@@ -12,7 +12,8 @@ from kubeledger.kube.quantity import Quantity
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.replay.histories import History
-from kubeledger.verify import ResourceChange, Variant
+from kubeledger.verify import PodFieldChange, ProbeChange, ResourceChange, Variant
+from kubeledger.whatif.pod_settings import PodChange
 from kubeledger.whatif.variants import parse_setting, parse_variants
 
 __all__ = ["recorded_settings", "setting_values", "variants_of"]
@@ -67,19 +68,30 @@ def _check_pods(history: History, variant: Variant) -> None:
     Raises:
         BadQuestionError: one is not.
     """
-    unused = set(variant.pods)
-    for record in history.read({PodListed.kind}) if variant.pods else ():
+    of_containers: tuple[ResourceChange | ProbeChange, ...] = (*variant.pods, *variant.probes)
+    unused: set[PodChange] = {*of_containers, *variant.pod_fields}
+    for record in history.read({PodListed.kind}) if unused else ():
         body = variant.of(record).body
         assert isinstance(body, PodListed)
+        unused -= {change for change in variant.pod_fields if change.concerns(body)}
         for container in _containers(body):
-            for change in variant.pods:
+            for change in of_containers:
                 if change.means(body, container):
                     unused.discard(change)
-                    _check_resources(container, change)
+                    if isinstance(change, ResourceChange):
+                        _check_resources(container, change)
     if unused:
-        change = min(unused, key=lambda each: (each.namespace, each.pod, each.container))
-        place = f"container/{change.namespace}/{change.pod}/{change.container}"
-        raise BadQuestionError(f"no list of pods shows {place}")
+        raise BadQuestionError(min(map(_not_shown, unused)))
+
+
+def _not_shown(change: PodChange) -> str:
+    place = f"{change.namespace}/{change.pod}"
+    if isinstance(change, PodFieldChange):
+        return f"no list of pods shows pod/{place}"
+    place = f"container/{place}/{change.container}"
+    if isinstance(change, ProbeChange):
+        return f"no list of pods shows a {change.probe_type} probe of {place}"
+    return f"no list of pods shows {place}"
 
 
 def _containers(body: PodListed) -> list[dict[str, Any]]:

@@ -8,18 +8,22 @@ decision that is verified here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
+from kubeledger.cgroups.paths import owner_of
 from kubeledger.verify import Finding
 
-__all__ = ["Taint"]
+__all__ = ["Pods", "Taint"]
 
 _ALL_OF_NODE = "node"
 _USAGE = "usage"
 """What pods used: evictions rest on it, and kills for the node's memory."""
 _RUN_END = "images.GarbageCollected"
-_WITHIN_RUN = frozenset({"images.GarbageCollectionStarted", "images.ImageDeleted"})
-"""Decisions of one image GC run; the others of the run follow from the same inputs."""
+_RUN_START = "images.GarbageCollectionStarted"
+_REMOVAL = "images.ImageDeleted"
+_OF_RUN = frozenset({_RUN_START, _REMOVAL, _RUN_END})
+_OF_START = ("usage_percent", "low_threshold_percent", "bytes_to_free")
 
 _REACH: dict[str, tuple[str, ...]] = {
     "lifecycle.PodAdmitted": ("pod", "node"),
@@ -39,7 +43,6 @@ _REACH: dict[str, tuple[str, ...]] = {
     "memorymanager.MemoryAllocationFailed": ("pod", "node"),
     "memorymanager.MemoryReleased": ("memorymanager",),
     "topologymanager.AffinityDecided": ("pod", "devices"),
-    "images.GarbageCollected": ("images",),
     "prober.ProbeTransitioned": ("container",),
     "lifecycle.ContainerKilled": ("container",),
     "lifecycle.ContainerRestarted": ("container",),
@@ -68,37 +71,146 @@ _NODE_WIDE = frozenset(
 """Decisions that rest on which other pods are on the node."""
 
 
+class Pods(NamedTuple):
+    """The pods of a ledger.
+
+    Attributes:
+        subjects: UID -> ``pod/NS/NAME``.
+        gone: ``pod/NS/NAME`` -> when a pod of that name had left the node.
+    """
+
+    subjects: Mapping[str, str]
+    gone: Mapping[str, Sequence[int]]
+
+
+class _Apart(NamedTuple):
+    """A pod that would have lived another life since ``from_ns``, for the change ``seq``."""
+
+    seq: int
+    from_ns: int
+
+
 class Taint:
     """What has been touched by changes so far, and by which first.
 
     Memory grows with the changes, and with nothing else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pods: Pods | None = None, high_threshold_percent: int | None = None) -> None:
+        """Nothing is touched yet.
+
+        Args:
+            pods: who is who; None: that is not known.
+            high_threshold_percent: of image GC under the variant; None: the recorded one.
+        """
+        self._pods = pods or Pods({}, {})
         self._first: dict[str, int] = {}
+        self._apart: dict[str, _Apart] = {}
+        self._start: int | None = None
         self._run: int | None = None
+        self._high_percent = high_threshold_percent
+        self._kept: dict[str, int] = {}
+        self._gone = False
+        self._is_calm = False
 
     def of(self, finding: Finding) -> int | None:
         """Seq of the change that makes this decision's inputs untrustworthy; None: they hold."""
-        touched = [self._first[scope] for scope in _scopes(finding) if scope in self._first]
+        if finding.kind == _RUN_START:
+            self._is_calm = self._is_far_below(finding)
+        if self._is_calm and finding.kind in _OF_RUN:
+            return None
+        self._forget_gone(finding.ts_ns)
+        scopes = self._scopes(finding)
+        touched = [self._first[scope] for scope in scopes if scope in self._first]
+        touched += [self._apart[scope].seq for scope in scopes if scope in self._apart]
+        if _ALL_OF_NODE in scopes:
+            touched += [each.seq for each in self._apart.values()]
         return min(touched, default=None)
 
-    def pass_by(self, finding: Finding) -> None:
-        """What was changed inside an image GC run is felt from the end of the run on."""
-        if finding.kind == _RUN_END and self._run is not None:
-            self._first.setdefault("images", self._run)
-            self._run = None
+    def _part(self, finding: Finding, seq: int) -> None:
+        """From here on the pod would have lived another life, or perhaps."""
+        self._apart.setdefault(_pod_of(finding), _Apart(seq, finding.ts_ns))
+
+    def _forget_gone(self, now_ns: int) -> None:
+        """A pod that has left the node leaves it as it would have been without."""
+        for pod, apart in list(self._apart.items()):
+            if any(apart.from_ns < gone_ns <= now_ns for gone_ns in self._pods.gone.get(pod, ())):
+                del self._apart[pod]
+
+    def _scopes(self, finding: Finding) -> list[str]:
+        """Everything whose change would change the inputs of this decision."""
+        uid = _uid_of_cgroup(finding.subject)
+        if uid is None:
+            return _scopes(finding)
+        pod = self._pods.subjects.get(uid)
+        return [_ALL_OF_NODE] if pod is None else [finding.subject, pod]
+
+    def pass_by(self, finding: Finding, doubt: int | None = None) -> None:
+        """A decision was taken, on inputs that a change may have touched.
+
+        What was changed inside an image GC run is felt from the end of the run on. A pod that
+        would perhaps not have been let in would perhaps have done nothing of what it did.
+        """
+        if doubt is not None and finding.kind in _NODE_WIDE and _is_of_pod(finding):
+            self._part(finding, doubt)
+        if finding.kind == _RUN_END:
+            self._is_calm = False
+            if self._run is not None:
+                self._first.setdefault("images", self._run)
+            self._run = self._start = None
+
+    def _is_far_below(self, finding: Finding) -> bool:
+        """Whether no space pass begins under the variant, whatever images it kept before.
+
+        They would fill the disk a little more than was observed; that is reckoned with.
+        """
+        told = finding.recorded
+        if self._gone or finding.expected is not None or told is None:
+            return False
+        numbers = [n for n in map(told.get, _OF_START) if isinstance(n, int)]
+        if self._high_percent is None or len(numbers) < len(_OF_START):
+            return False
+        usage_percent, low_percent, bytes_to_free = numbers
+        # To be freed is what is used above the low threshold: a lower bound of the capacity.
+        capacity_bytes = bytes_to_free * 100 // (usage_percent - low_percent + 1)
+        kept_bytes = sum(self._kept.values())
+        if kept_bytes == 0:
+            return usage_percent < self._high_percent
+        if capacity_bytes <= 0:
+            return False
+        more_percent = -(-kept_bytes * 100 // capacity_bytes)
+        return usage_percent + more_percent < self._high_percent
+
+    def end(self, finding: Finding) -> None:
+        """A container would have ended at another time, which changes what its pod used."""
+        if finding.kind == "lifecycle.ContainerKilled":
+            self._first.setdefault(_USAGE, finding.seq)
 
     def change(self, finding: Finding) -> None:
         """A decision would have been another one."""
-        if finding.kind in _WITHIN_RUN:
-            self._run = finding.seq if self._run is None else self._run
+        if finding.kind == _RUN_START:
+            self._start = finding.seq
+            return
+        if finding.kind == _REMOVAL:
+            self._removal(finding)
             return
         if _is_affinity_alone(finding) or _is_refused_all_the_same(finding):
             return
         for reach in _REACH.get(finding.kind, ()):
-            scope = _NAMES[reach](finding)
-            self._first.setdefault(scope, finding.seq)
+            if reach == _ALL_OF_NODE and _is_of_pod(finding):
+                self._part(finding, finding.seq)
+            else:
+                self._first.setdefault(_NAMES[reach](finding), finding.seq)
+
+    def _removal(self, finding: Finding) -> None:
+        """The node would have other images, and another amount of space, from the run's end on."""
+        if self._run is None:
+            self._run = finding.seq if self._start is None else self._start
+        size = (finding.recorded or {}).get("size_bytes")
+        if finding.expected is None and isinstance(size, int):
+            self._kept[finding.subject] = size
+        else:
+            self._gone = True
 
 
 def _is_affinity_alone(finding: Finding) -> bool:
@@ -128,10 +240,22 @@ def _is_refused_all_the_same(finding: Finding) -> bool:
     )
 
 
+def _is_of_pod(finding: Finding) -> bool:
+    return finding.subject.startswith(("pod/", "container/"))
+
+
 def _pod_of(finding: Finding) -> str:
     """``pod/NS/NAME`` of a pod's or a container's subject; the subject itself otherwise."""
     kind, *rest = finding.subject.split("/")
     return "/".join(("pod", *rest[:2])) if kind in {"pod", "container"} else finding.subject
+
+
+def _uid_of_cgroup(subject: str) -> str | None:
+    """UID of the pod whose cgroup, or whose container's, that is."""
+    if not subject.startswith("cgroup/"):
+        return None
+    owner = owner_of(subject.removeprefix("cgroup/"))
+    return None if owner is None else owner.pod_uid
 
 
 _NAMES: dict[str, Callable[[Finding], str]] = {
@@ -140,7 +264,6 @@ _NAMES: dict[str, Callable[[Finding], str]] = {
     "cpumanager": lambda _: "cpumanager",
     "devices": lambda _: "devices",
     "memorymanager": lambda _: "memorymanager",
-    "images": lambda _: "images",
     "usage": lambda _: _USAGE,
     "node": lambda _: _ALL_OF_NODE,
 }
@@ -148,10 +271,10 @@ _NAMES: dict[str, Callable[[Finding], str]] = {
 
 def _scopes(finding: Finding) -> list[str]:
     """Everything whose change would change the inputs of this decision."""
-    scopes = [finding.subject, _pod_of(finding)]
     subsystem = finding.kind.partition(".")[0]
     if subsystem == "images":
-        scopes.append("images")
+        return ["images"]
+    scopes = [finding.subject, _pod_of(finding)]
     if subsystem in {"devicemanager", "topologymanager"}:
         scopes.append("devices")
     if subsystem in {"cpumanager", "memorymanager"}:

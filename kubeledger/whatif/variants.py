@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Collection, Sequence
 from itertools import product
 from typing import Any
@@ -11,10 +10,10 @@ from typing import Any
 import msgspec
 
 from kubeledger.errors import BadQuestionError
-from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.profile.resolve import resolve
-from kubeledger.verify import ResourceChange, Variant
+from kubeledger.verify import PodFieldChange, ProbeChange, ResourceChange, Variant
 from kubeledger.whatif.fields import FIELDS, problem
+from kubeledger.whatif.pod_settings import is_of_pod, parse_pod_setting
 from kubeledger.whatif.refusals import refusal
 
 __all__ = ["Alternatives", "parse_setting", "parse_variants"]
@@ -23,11 +22,6 @@ Alternatives = tuple[str, list[tuple[str, Any]]]
 """A setting's name, and (text, value) of each alternative."""
 
 _SUGGESTIONS = 3
-_OF_POD = "container/"
-_RESOURCE = re.compile(
-    r"container/([^/]+)/([^/]+)/([^/.]+)\.resources\.(limits|requests)\.(.+)", re.DOTALL
-)
-_OF_POD_FORM = "write container/NAMESPACE/POD/CONTAINER.resources.limits.memory=256Mi"
 _NO_START = "no kubelet starts with it"
 
 
@@ -37,9 +31,8 @@ def parse_setting(text: str, recorded: Collection[str] = ()) -> Alternatives:
     Args:
         text: the key is a KubeletConfiguration field, or ``field.entry`` for one entry of a
             map (``evictionHard.memory.available=5%``, ``featureGates.MemoryQoS=true``). A
-            value is JSON; what is no JSON is taken as text. Or what containers ask for:
-            ``container/NAMESPACE/POD/CONTAINER.resources.limits.memory=256Mi`` (``*`` for any
-            characters of a name, ``null`` for no limit), a :class:`ResourceChange`.
+            value is JSON; what is no JSON is taken as text. Or what pods ask for, as
+            :func:`kubeledger.whatif.pod_settings.parse_pod_setting` reads it.
         recorded: names of settings that the node has besides the fields that are known.
 
     Raises:
@@ -50,8 +43,8 @@ def parse_setting(text: str, recorded: Collection[str] = ()) -> Alternatives:
     if not equals or not key:
         wrong = "is given no value" if key else "names no setting"
         raise BadQuestionError(f"{text!r} {wrong}", advice="write KEY=VALUE")
-    if key.startswith(_OF_POD):
-        return key, [(value, _resource_change(key, value)) for value in values.split("|")]
+    if is_of_pod(key):
+        return key, [(value, parse_pod_setting(key, value)) for value in values.split("|")]
     field, dot, entry = key.partition(".") if not key.startswith("--") else (key, "", "")
     known = FIELDS.keys() | recorded
     if field not in known:
@@ -65,27 +58,6 @@ def parse_setting(text: str, recorded: Collection[str] = ()) -> Alternatives:
         if reason := problem(field, {entry: value} if entry else value):
             raise BadQuestionError(f"{key}={written}: {field} {reason}", advice=_NO_START)
     return key, alternatives
-
-
-def _resource_change(key: str, text: str) -> ResourceChange:
-    match = _RESOURCE.fullmatch(key)
-    if match is None:
-        raise BadQuestionError(f"{key!r} names no resource", advice=_OF_POD_FORM)
-    if text != "null":
-        try:
-            good = Quantity.from_api(text).sign >= 0
-        except QuantityError:
-            good = False
-        if not good:
-            raise BadQuestionError(f"{text!r} is no amount", advice=_OF_POD_FORM)
-    return ResourceChange(
-        namespace=match[1],
-        pod=match[2],
-        container=match[3],
-        part="limits" if match[4] == "limits" else "requests",
-        resource=match[5],
-        amount=None if text == "null" else text,
-    )
 
 
 def _has_entries(field: str) -> bool:
@@ -150,9 +122,8 @@ def _variant(
     names += [config[0]] if config else []
     fields = dict(config[1]) if config else {}
     entries: dict[str, dict[str, Any]] = {}
-    pods = tuple(value for _, _, value in chosen if isinstance(value, ResourceChange))
     for key, _, value in chosen:
-        if isinstance(value, ResourceChange):
+        if is_of_pod(key):
             continue
         field, dot, entry = key.partition(".")
         if dot and not key.startswith("--") and (field in entries or field not in fields):
@@ -163,7 +134,16 @@ def _variant(
     name = " ".join(names)
     if reason := refusal(fields, recorded):
         raise BadQuestionError(f"{name}: {reason}", advice=_NO_START)
-    return Variant(name=name, settings=fields, entries=entries, pods=pods, kubelet_version=version)
+    values = [value for _, _, value in chosen]
+    return Variant(
+        name=name,
+        settings=fields,
+        entries=entries,
+        pods=tuple(v for v in values if isinstance(v, ResourceChange)),
+        probes=tuple(v for v in values if isinstance(v, ProbeChange)),
+        pod_fields=tuple(v for v in values if isinstance(v, PodFieldChange)),
+        kubelet_version=version,
+    )
 
 
 def _put(fields: dict[str, Any], key: str, value: Any, recorded: dict[str, Any]) -> None:  # noqa: ANN401 # any JSON value

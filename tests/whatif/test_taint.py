@@ -9,7 +9,7 @@ import pytest
 
 from kubeledger.verify import Finding, Variant
 from kubeledger.whatif import Change, Outlook, outlook
-from kubeledger.whatif.taint import Taint
+from kubeledger.whatif.taint import Pods, Taint
 from tests.verify.histories import reader, recorded
 
 
@@ -96,6 +96,51 @@ def test_a_collection_is_one_decision() -> None:
     assert taint.of(end) is None
     taint.pass_by(end)
     assert taint.of(finding(4, "images.GarbageCollectionStarted", "node")) == 1
+
+
+def test_a_collection_that_removes_nothing_leads_to_nothing() -> None:
+    """Its words and its beginning are others, and the images stay as they are."""
+    taint = Taint()
+    for seq, kind in ((1, "images.GarbageCollectionStarted"), (2, "images.GarbageCollected")):
+        taint.change(finding(seq, kind, "node"))
+        taint.pass_by(finding(seq, kind, "node"))
+    assert taint.of(finding(3, "images.ImageDeleted", "image/x")) is None
+
+
+@pytest.mark.parametrize(
+    ("kept_bytes", "used_percent", "since"), [(5 * 10**9, 72, None), (20 * 10**9, 72, 1),
+                                              (5 * 10**9, 79, 1)]
+)  # fmt: skip
+def test_images_that_stay_fill_the_disk(
+    kept_bytes: int, used_percent: int, since: int | None
+) -> None:
+    """Of 200 GB, they decide about the next collection only near the threshold of 80 %."""
+    taint = Taint(high_threshold_percent=80)
+    removal = finding(1, "images.ImageDeleted", "image/x")
+    taint.change(msgspec.structs.replace(removal, recorded={"size_bytes": kept_bytes}))
+    taint.pass_by(finding(2, "images.GarbageCollected", "node"))
+    amount = 200 * 10**9 * (used_percent - 5) // 100
+    told = {"usage_percent": used_percent, "low_threshold_percent": 5, "bytes_to_free": amount}
+    start = finding(3, "images.GarbageCollectionStarted", "node")
+    assert taint.of(msgspec.structs.replace(start, recorded=told)) == since
+    assert taint.of(finding(4, "images.ImageDeleted", "image/x")) == since
+
+
+def test_a_pod_that_has_gone_makes_no_difference() -> None:
+    """Nor do its cgroups to another pod; whoever came meanwhile may not have been let in."""
+    taint = Taint(Pods({"u-b": "pod/d/b", "u-c": "pod/d/c"}, {"pod/d/a": [5], "pod/d/b": [9]}))
+    taint.change(finding(1, "lifecycle.PodAdmitted", "pod/d/a"))
+    asked = finding(3, "lifecycle.PodAdmitted", "pod/d/b")
+    taint.pass_by(asked, taint.of(asked))
+    kind, cgroup = "cgroups.CgroupUpdated", "cgroup/kubepods/besteffort"
+    found = {
+        (seq, subject): taint.of(finding(seq, kind, subject))
+        for seq in (4, 6, 10)
+        for subject in (cgroup, f"{cgroup}/podu-b", f"{cgroup}/podu-c", f"{cgroup}/podu-unknown")
+    }
+    assert {seq for (seq, subject), since in found.items() if since == 1} == {4, 6}
+    assert [found[seq, f"{cgroup}/podu-c"] for seq in (4, 6, 10)] == [None, None, None]
+    assert [found[seq, f"{cgroup}/podu-b"] for seq in (4, 6, 10)] == [1, 1, None]
 
 
 def changes_of(name: str, variant: Variant) -> tuple[Outlook, list[Change]]:
