@@ -328,7 +328,7 @@ class WhyTab {
   constructor(dock) {
     this.dock = dock;
     this.target = element("input", {
-      "aria-label": "What to explain", placeholder: "pod/NS/NAME, container/NS/POD/C, image/ID, device/RESOURCE/ID, node",
+      "aria-label": "What to explain", placeholder: "a pod, POD/CONTAINER, NAMESPACE/POD, a UID, an image, a device, a cgroup, node",
       on: { keydown: (event) => { if (event.key === "Enter") this.ask(); } },
     });
     this.at = element("span", { class: "hint" });
