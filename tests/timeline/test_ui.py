@@ -190,6 +190,7 @@ def test_rows_are_limited_and_exact(node_a: Server) -> None:
 def open_page(browser: Browser, server: Server, fragment: str = "") -> None:
     """Open the served page and wait until it is drawn."""
     browser.driver.get("about:blank")
+    browser.complaints()  # of a page whose server had ended
     browser.driver.get(server.url + fragment)
     browser.wait(READY, 60)
 
@@ -269,6 +270,8 @@ def test_sql_is_run_and_refused_in_the_page(browser: Browser, node_a: Server) ->
     told = browser.driver.find_element(By.CSS_SELECTOR, "#panel-sql [role=alert]").text
     assert "only queries that read are allowed" in told
     assert "write one SELECT" in told
+    (refusal,) = browser.complaints()  # the browser's own words
+    assert "400" in refusal
 
 
 def test_what_would_not_have_been_is_crossed_out(browser: Browser, node_a: Server) -> None:
