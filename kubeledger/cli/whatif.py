@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,8 @@ __all__ = ["whatif"]
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A KubeletConfiguration field; KEY=A|B makes two variants. May be repeated.",
+    help="A KubeletConfiguration field, or what a pod asks for (pod/POD/CONTAINER."
+    "livenessProbe.failureThreshold=5); KEY=A|B makes two variants. May be repeated.",
 )
 @click.option(
     "--kubelet-version",
@@ -110,56 +112,73 @@ def _print_lines(found: list[tuple[str, Outlook, list[Change]]], output: str) ->
 
 def _print_table(found: list[tuple[str, Outlook, list[Change]]]) -> None:
     from kubeledger.cli.output import counted, printable, write_rows
-    from kubeledger.cli.screen import screen_width
 
-    columns = ("node", "variant", "decisions", "same", "changed", "untrusted", "unknown")
-    rows = [
-        (
-            node,
-            result.variant,
-            result.decisions,
-            result.same,
-            result.changed,
-            result.untrusted,
-            result.unknown,
-        )
-        for node, result, _ in found
-    ]
-    write_rows(columns, rows, "table", sys.stdout, width_max=screen_width())
-    for node, result, changes in found:
-        if changes:
-            click.secho(f"\n{printable(node)}, {printable(result.variant)}", bold=True)
-        for change in changes:
-            click.echo("\n".join(_words(change)))
+    if len(found) > 1:
+        # What is longest stands last, so that the counts stand below each other.
+        columns = ("node", "same", "changed", "untrusted", "unknown", "variant")
+        rows = [
+            (node, r.same, r.changed, r.untrusted, r.unknown, r.variant) for node, r, _ in found
+        ]
+        write_rows(columns, rows, "table", sys.stdout)
+        click.echo()
+    for number, (node, result, changes) in enumerate(found):
+        if number:
+            click.echo()
+        click.secho(f"{printable(node)}, {printable(result.variant)}", bold=True)
+        _say(_headline(result), "")
+        for line in _by_subject(changes):
+            _say(line, "  ")
         for what, count in sorted(result.missing.items()):
             need = f"{counted(count, 'decision')} {'needs' if count == 1 else 'need'}"
-            click.echo(f"  {need} what is not known: {printable(what)}")
+            _say(f"{need} what is not known: {printable(what)}", "  ")
 
 
-def _words(change: Change) -> list[str]:
-    from kubeledger.cli.output import printable
+def _headline(result: Outlook) -> str:
+    would = "would have been another" if result.changed == 1 else "would have been others"
+    said = f"{result.changed or 'none'} of {result.decisions} decisions {would}"
+    if not result.changed:
+        said = f"none of {result.decisions} decisions would surely have been another"
+    if result.untrusted:
+        said += f"; {result.untrusted} lie behind such a change, in a world that nobody observed"
+    if result.unknown:
+        said += f"; {result.unknown} cannot be told"
+    return said
+
+
+def _by_subject(changes: list[Change]) -> Iterator[str]:
+    """What surely changes, by what it is about; of the rest, how much there is."""
+    from kubeledger.cli.output import counted, printable
     from kubeledger.units import format_ts
 
-    lines = [
-        f"  record {change.seq} at {format_ts(change.ts_ns)}: {change.kind} "
-        f"{printable(change.subject)}",
-        f"    {printable(change.why)}",
-        f"    recorded {_shown(change.recorded)}",
-        f"    instead  {_shown(change.instead)}",
-    ]
-    if change.untrusted_since is not None:
-        lines.append(
-            f"    untrusted: behind the change at record {change.untrusted_since} the node would"
-            " have observed something else"
+    subjects: dict[str, list[Change]] = {}
+    behind: dict[int, int] = {}
+    for change in changes:
+        if change.untrusted_since is None:
+            subjects.setdefault(change.subject, []).append(change)
+        else:
+            behind[change.untrusted_since] = behind.get(change.untrusted_since, 0) + 1
+    for subject, group in subjects.items():
+        yield printable(subject)
+        for change in group:
+            kind = change.kind.partition(".")[2]
+            yield f"  {format_ts(change.ts_ns)} {kind}, record {change.seq}: " + printable(
+                change.why
+            )
+    for seq, count in behind.items():
+        yield (
+            f"untrusted: behind the change at record {seq} the node would have observed something "
+            f"else; {counted(count, 'change')} there (-o json lists them)"
         )
-    return lines
 
 
-def _shown(fields: object) -> str:
-    import msgspec
+def _say(line: str, indent: str) -> None:
+    """A paragraph within the width of a terminal."""
+    import shutil
+    import textwrap
 
-    from kubeledger.cli.output import printable
-
-    if fields is None:
-        return "no such decision"
-    return printable(msgspec.json.encode(fields, order="deterministic").decode())
+    width = max(shutil.get_terminal_size().columns, 40)
+    deeper = indent + "  " * (1 + line.startswith("  "))
+    click.echo(textwrap.fill(
+        line.strip(), width, initial_indent=indent + "  " * line.startswith("  "),
+        subsequent_indent=deeper, break_long_words=False, break_on_hyphens=False,
+    ))  # fmt: skip
