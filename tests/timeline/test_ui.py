@@ -284,13 +284,12 @@ def test_what_would_not_have_been_is_crossed_out(browser: Browser, node_a: Serve
     gone = [each for each in browser.ask("kubeledger.overlay()") if each["change"] == "gone"]
     deleted = [each for each in gone if each["kind"] == "images.ImageDeleted"]
     assert len(deleted) == 8
-    assert sum(each["untrusted"] for each in deleted) == 2
     rows = {each["seq"]: each["row"] for each in browser.ask("kubeledger.find('del')")}
     assert {each["seq"]: each["row"] for each in deleted} == {
         each["seq"]: rows[each["seq"]] for each in deleted
     }
     text = browser.driver.find_element(By.ID, "panel-whatif").text
-    assert "Would not have been: 6× image deleted" in text
+    assert "Would not have been: 8× image deleted" in text
     legend = browser.driver.find_element(By.ID, "legend").text
     assert "what if: would not have been" in legend
     browser.driver.find_element(By.XPATH, "//button[text()='Clear']").click()
@@ -345,6 +344,8 @@ def test_what_would_not_have_followed_is_crossed_out_too(
             (each["seq"], each["change"]): each["row"]
             for each in browser.ask("kubeledger.overlay()")
         }
+        doubted = {each["seq"] for each in browser.ask("kubeledger.overlay()") if each["untrusted"]}
+        assert doubted == {seq for seq, each in changes.items() if each.get("untrusted_since")}
         rows = [drawn[seq, changes[seq]["change"]] for seq in evicted]
         assert all(rows)
 
