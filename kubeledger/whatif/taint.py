@@ -50,6 +50,7 @@ _REACH: dict[str, tuple[str, ...]] = {
 }
 """Kind of a changed decision -> what is not as recorded behind it."""
 
+_ADMISSIONS = frozenset({"lifecycle.PodAdmitted", "lifecycle.PodRejected"})
 _NODE_WIDE = frozenset(
     {
         "lifecycle.PodAdmitted",
@@ -151,7 +152,8 @@ class Taint:
         What was changed inside an image GC run is felt from the end of the run on. A pod that
         would perhaps not have been let in would perhaps have done nothing of what it did.
         """
-        if doubt is not None and finding.kind in _NODE_WIDE and _is_of_pod(finding):
+        others = _ALL_OF_NODE in self._first or self._apart.keys() - {_pod_of(finding)}
+        if doubt is not None and others and finding.kind in _ADMISSIONS:
             self._part(finding, doubt)
         if finding.kind == _RUN_END:
             self._is_calm = False
