@@ -20,7 +20,7 @@ from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.kube.quantity import QuantityError
 from kubeledger.profile.resolve import KubeletProfile, resolve
 
-__all__ = ["SUBSYSTEMS", "decide_line", "decider_of", "judge_line", "judge_of"]
+__all__ = ["SUBSYSTEMS", "decide_line", "decider_of", "input_type", "judge_line", "judge_of"]
 
 SUBSYSTEMS: tuple[str, ...] = (
     "admission",
@@ -69,6 +69,16 @@ def judge_of(subsystem: str, on_verdict: Callable[[Verdict], object] | None = No
     """
     module = _module(subsystem)
     return judge_line(_line_type("Claim", module.INPUT, claim=True), module.judge, on_verdict)
+
+
+def input_type(subsystem: str) -> type[msgspec.Struct]:
+    """What the ``input`` of a case is decoded as.
+
+    Raises:
+        BadQuestionError: no such subsystem.
+    """
+    found: type[msgspec.Struct] = _module(subsystem).INPUT
+    return found
 
 
 def decide_line(

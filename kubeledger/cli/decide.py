@@ -36,6 +36,9 @@ def decide(subsystem: str, file: str, keep_going: bool) -> None:
     nodeallocatable, podactions, podstatus, prober, qos, topologyhints or topologymerge. A case
     is one line {"id", "kubelet", "input"}; an outcome {"id", "outcome"} comes out for each, in
     the same order. Without FILE, or with -, cases are read from standard input.
+
+    Schemas of the lines are schemas/cases.SUBSYSTEM.json, examples
+    recordings/cases/SUBSYSTEM.jsonl; docs/cases.md explains both.
     """
     from kubeledger.cases.registry import decider_of
 
@@ -52,7 +55,7 @@ def judge(subsystem: str, file: str, keep_going: bool) -> None:
 
     A claim is a case with an "outcome"; {"id", "verdict", "why"} comes out. "match" is what
     decide gives, "admissible" what the real kubelet could have done as well. Exits with 1 when
-    a claim is impossible.
+    a claim is impossible. Schemas and examples are those of decide: they hold outcomes, too.
     """
     from kubeledger.cases.registry import judge_of
 

@@ -1,4 +1,4 @@
-"""JSON Schema of every kind of record, made from the types and their docstrings.
+"""JSON Schema of every kind of record and of cases, made from the types and their docstrings.
 
 ``python -m kubeledger.wire.schema [DIRECTORY]`` writes them (default ``schemas/``). Files
 of old schema versions are history: they are listed in the index and never written again.
@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.cases.registry import SUBSYSTEMS, input_type
 from kubeledger.machine import Body, Record
 from kubeledger.wire.catalogue import BODY_TYPES
 from kubeledger.wire.upcast import UPCASTERS
@@ -29,6 +30,7 @@ _ATTRIBUTE = re.compile(r"([\w*]+(?:, [\w*]+)*): (.+)")
 def schema_files() -> dict[str, bytes]:
     """File name -> content of every schema that today's types give, index included."""
     files = {f"{kind}.v{body.v}.json": _body_schema(body) for kind, body in BODY_TYPES.items()}
+    files |= {f"cases.{subsystem}.json": _case_schema(subsystem) for subsystem in SUBSYSTEMS}
     files["record.json"] = _record_schema()
     files["index.json"] = _index()
     return {name: _to_bytes(files[name]) for name in sorted(files)}
@@ -40,26 +42,50 @@ def _to_bytes(schema: dict[str, Any]) -> bytes:
 
 
 def _body_schema(body: type[Body]) -> dict[str, Any]:
-    (reference,), components = msgspec.json.schema_components([body], ref_template="#/$defs/{name}")
+    components = _described(body)
     schema: dict[str, Any] = components.pop(body.__name__)
-    _describe(schema, body)
-    for struct in _structs_below(body):
-        if struct.__name__ in components:
-            _describe(components[struct.__name__], struct)
-    assert reference["$ref"].endswith(body.__name__), reference
     head = {"$schema": _DIALECT, "$id": f"{body.kind}.v{body.v}.json"}
     tail = {"$defs": dict(sorted(components.items()))} if components else {}
     return {**head, **schema, "title": body.kind, **tail}
 
 
+def _case_schema(subsystem: str) -> dict[str, Any]:
+    """A line of ``decide`` and ``judge``, with what stands in its ``input``."""
+    case_input = input_type(subsystem)
+    return {
+        "$schema": _DIALECT,
+        "$id": f"cases.{subsystem}.json",
+        "title": f"cases.{subsystem}",
+        "description": f"A line that `kubeledger decide {subsystem}` reads; other keys of it, as "
+        "`outcome`, are passed over.",
+        "type": "object",
+        "properties": {
+            "id": {"type": "string", "description": "Names the case in the answer."},
+            "kubelet": {
+                "type": "string",
+                "description": "Version of the kubelet that decides.",
+                "examples": ["1.36.2"],
+            },
+            "input": {"$ref": f"#/$defs/{case_input.__name__}"},
+        },
+        "required": ["id", "kubelet", "input"],
+        "$defs": dict(sorted(_described(case_input).items())),
+    }
+
+
+def _described(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """Name -> schema of a struct and of all below it, with what their docstrings say."""
+    _, components = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
+    for each in (struct, *_structs_below(struct)):
+        if each.__name__ in components:
+            _describe(components[each.__name__], each)
+    return components
+
+
 def _record_schema() -> dict[str, Any]:
     """The envelope: ``body`` is told by kind and v, see the index."""
-    _, components = msgspec.json.schema_components([Record], ref_template="#/$defs/{name}")
+    components = _described(Record)
     schema: dict[str, Any] = components.pop("Record")
-    _describe(schema, Record)
-    for struct in _structs_below(Record):
-        if struct.__name__ in components:
-            _describe(components[struct.__name__], struct)
     components.pop("Body")
     properties = schema["properties"]
     properties["seq"]["minimum"] = 1
@@ -95,6 +121,10 @@ def _index() -> dict[str, Any]:
                 "schema": f"{kind}.v{v}.json",
             }
             for kind, v in sorted(versions)
+        ],
+        "cases": [
+            {"subsystem": subsystem, "schema": f"cases.{subsystem}.json"}
+            for subsystem in SUBSYSTEMS
         ],
     }
 
