@@ -295,6 +295,9 @@ class PodWorker:
         Differs: before 1.26 the event tells the hook's own words.
         """
         yield _HOOK_NS
+        listed = self._kubelet.sim.runtime.instances(self.pod.uid)
+        # It may have ended meanwhile.
+        instance = next((i for i in listed if i.container_id == instance.container_id), instance)
         self._report("FailedPostStartHook", "PostStartHook failed", instance.container)
         facts = self._kubelet.sim.profile.lifecycle
         grace_s = container_grace_s(facts, self.pod.spec.get("terminationGracePeriodSeconds"), None)

@@ -67,7 +67,7 @@ def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [name for name, _ in ran] == [
         *("simulate", "simulate", "ls", "why", "verify", "simulate", "diff")
     ]
-    assert "liveness failed 3 times in a row (threshold 3)" in told["why"]
+    assert "was killed by its liveness probe" in told["why"]
     assert "ContainerKilled default/web/server: only in A" in told["diff"]
 
 

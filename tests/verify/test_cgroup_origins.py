@@ -133,8 +133,9 @@ def test_a_process_whose_start_is_in_a_hole_of_the_log() -> None:
     begun = KubeletStarted(
         pid=2, kubelet_version="1.30.14", version_source="log", restart=True, from_start=False
     )
-    settings = process(150, 200)[2]
-    steps: Steps = [*FIRST[:4], settings, (200, begun), (200.5, added()), (201, web(140))]
+    _, settings = process(200, 200)[2]
+    made: Steps = [(200, begun), (200.1, settings), (200.5, added()), (201, web(140))]
+    steps: Steps = [*FIRST[:4], *made]
     assert verdict(steps, "200", 210) == "unverifiable"
     assert verdict(steps, "max", 210) == "unverifiable"
     assert verdict(steps, "50", 210) == "impossible"

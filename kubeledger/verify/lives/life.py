@@ -76,7 +76,9 @@ class Instance(msgspec.Struct):
         Start and end come out of different relists. Told closer together, they waited for the
         sync loop, and nothing tells for how long.
         """
-        if self.killed_ns is not None:
+        killed_ns, died_ns = self.killed_ns, self.died_ns
+        found_dead = killed_ns is not None and died_ns is not None and died_ns < killed_ns
+        if self.killed_ns is not None and not found_dead:
             return self.killed_ns
         told_at_once = (
             self.started_ns is not None
