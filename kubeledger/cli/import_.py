@@ -182,7 +182,7 @@ def tell_what_happened(directory: Path, nodes: list[str], *, advise: bool = True
             )
             counts = happened(found) or "nothing that went wrong was recorded"
             _paragraph(f"What happened on {node}: {counts}.")
-            if found:
+            if happened(found[:1]):
                 _paragraph(f"Worst: {found[0].text.rstrip('.')}.")
             if advise:
                 which = f" --node {quote(node)}" if len(nodes) > 1 else ""

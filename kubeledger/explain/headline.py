@@ -13,6 +13,7 @@ from kubeledger.explain.target import Target
 from kubeledger.explain.words import HEADLINE_MAX, cut_words, ended, seconds, size, time
 from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted, ImageDeleted
 from kubeledger.machine import Record
+from kubeledger.node.records import KubeletExited, KubeletStarted
 from kubeledger.verify import Finding
 
 __all__ = ["counted_steps", "short_headline"]
@@ -101,4 +102,8 @@ def counted_steps(target: Target, records: Iterable[Record]) -> list[StoryStep]:
 
 
 def _weight(record: Record) -> int:
+    if isinstance(record.body, KubeletExited):
+        return 4
+    if isinstance(record.body, KubeletStarted):
+        return 3
     return 2 if record.role == "decision" else 1

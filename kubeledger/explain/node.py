@@ -95,7 +95,8 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
 def _headline(node: str, clauses: list[str]) -> str:
     """The first clauses, as many as there is room for."""
     text = seconds(f"node {node}: {clauses[0]}")
-    for more in map(seconds, clauses[1:]):
+    # A process that is known to have failed says more than one that left no word.
+    for more in map(seconds, sorted(clauses[1:], key=lambda clause: "left no word" in clause)):
         if len(text) + len(more) + 3 <= HEADLINE_MAX:
             text += f"; {more}"
     return ended(cut_words(text, HEADLINE_MAX - 1))
@@ -153,7 +154,8 @@ def _of_processes(processes: list[_Process], because: dict[int, Record]) -> Iter
                 f"{format_ts(process.shut_down[0].ts_ns)} on"
             )
     if len(processes) > _TOLD_MAX:
-        yield f"{len(processes) - _TOLD_MAX} processes came before"
+        before = len(processes) - _TOLD_MAX
+        yield f"{before} more process{'es' if before > 1 else ''} came before"
 
 
 def _end(process: _Process, because: dict[int, Record]) -> str:

@@ -10,6 +10,8 @@ _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _NAMES_MAX = 3
 _NAMES_SHOWN = 2
 _TEXT_MAX = 80
+_CAUSE_MIN = 30
+"""Less (``no such file or directory``) says nothing without what stands before it."""
 
 
 def bytes_text(count: int) -> str:
@@ -47,6 +49,6 @@ def names_text(names: Sequence[str]) -> str:
 def shortened(message: str) -> str:
     """The end of a chain of errors, which is their cause, cut where it is long."""
     cause = message.strip().splitlines()[0] if message.strip() else "no message"
-    while len(cause) > _TEXT_MAX and ": " in cause:
-        cause = cause.partition(": ")[2]
+    while len(cause) > _TEXT_MAX and len(rest := cause.partition(": ")[2]) >= _CAUSE_MIN:
+        cause = rest
     return cause if len(cause) <= _TEXT_MAX else cause[: _TEXT_MAX - 1] + "…"

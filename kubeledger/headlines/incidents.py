@@ -114,6 +114,7 @@ _TARGETS = {
     "killed": "container/{}",
     "refused": "pod/{}",
     "crashed": "container/{}",
+    "held_back": "container/{}",
     "unready": "container/{}",
     "kubelet_restarted": "node",
 }
@@ -233,6 +234,21 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
         lambda row: (
             f"{row['subject']} ended by itself{_times(row)} with exit code {row['exit_code']}"
             f"{_back_off(row)}"
+        ),
+    ),
+    (
+        "held_back",
+        2,
+        """SELECT concat_ws('/', b.namespace, b.pod, b.container) AS subject, count(*) AS count,
+            max(back_off_s) AS back_off_s, min(epoch_ns(b.ts)) AS ts_ns, min(b.seq) AS seq
+        FROM restart_backoffs b
+        WHERE b.node = $node AND NOT EXISTS (
+            FROM container_states s WHERE s.node = b.node AND s.state = 'died'
+                AND s.pod_uid = b.pod_uid AND s.container = b.container)
+        GROUP BY ALL""",
+        lambda row: (
+            f"{row['subject']} kept failing: its restart was put off{_times(row)}"
+            + (f", at last for {row['back_off_s']} s" if row["back_off_s"] else "")
         ),
     ),
     (

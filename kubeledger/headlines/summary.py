@@ -24,6 +24,7 @@ _COUNTED = {
     "refused": ("refused", "refused"),
     "gc_failed": ("image GC failed", "image GCs failed"),
     "crashed": ("crash", "crashes"),
+    "held_back": ("restart put off", "restarts put off"),
     "unready": ("time unready", "times unready"),
     "kubelet_restarted": ("kubelet restart", "kubelet restarts"),
     "deleted": ("image deleted", "images deleted"),

@@ -295,8 +295,7 @@ class PodWorker:
         Differs: before 1.26 the event tells the hook's own words.
         """
         yield _HOOK_NS
-        listed = self._kubelet.sim.runtime.instances(self.pod.uid)
-        # It may have ended meanwhile.
+        listed = self._kubelet.sim.runtime.instances(self.pod.uid)  # it may have ended meanwhile
         instance = next((i for i in listed if i.container_id == instance.container_id), instance)
         self._report("FailedPostStartHook", "PostStartHook failed", instance.container)
         facts = self._kubelet.sim.profile.lifecycle

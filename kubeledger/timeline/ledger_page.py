@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from kubeledger.errors import BadQuestionError
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.query.api import connect
 from kubeledger.replay.histories import histories_of_ledger
@@ -35,13 +36,23 @@ def write_ledger_page(
         tell: called with what is done next; of a long ledger each step takes long.
 
     Raises:
-        BadQuestionError: no such node, no record, or a pod that no record is about.
+        BadQuestionError: no such node, no record, pods that no record is about, or a span that
+            ends before it begins.
     """
+    scope = scope or Scope()
+    if scope.from_ns is not None and scope.to_ns is not None and scope.from_ns > scope.to_ns:
+        raise BadQuestionError("the span ends before it begins", advice="exchange its two times")
     histories = histories_of_ledger(Ledger.open(ledger), node)
     with connect(ledger) as queryable:
         tell("reading and verifying the records")
         views = [NodeView(queryable, each.node, scope, each) for each in histories]
         tell("drawing")
         drawings = [build_drawing(view) for view in views]
+        drawn = {section.id for drawing in drawings for section in drawing.sections}
+        if scope.pods and not drawn & {"problems", "pods"}:
+            raise BadQuestionError(
+                f"nothing is drawn of {', '.join(scope.pods)}",
+                advice="`kubeledger get pods` lists the names; a pod may lie outside the span",
+            )
         tell("writing the records")
         write_page(drawings, [blocks(view) for view in views], stream)
