@@ -37,6 +37,7 @@ __all__ = [
     "parse_time",
     "reports_errors",
     "time_option",
+    "timeout_option",
 ]
 
 BUG_EXIT_CODE = 70
@@ -65,6 +66,17 @@ node_option = click.option(
     help="Node to look at, where the ledger holds several.",
 )
 """``--node NAME``, passed as ``node: str | None``."""
+
+timeout_option = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest time a query may take.",
+)
+"""``--timeout SECONDS``, passed as ``timeout_s: float``."""
 
 
 def output_option(*formats: str) -> Callable[[_F], _F]:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.complete import complete_queries
-from kubeledger.cli.options import ledger_option, output_option, parse_time, reports_errors
+from kubeledger.cli.options import (
+    ledger_option,
+    output_option,
+    parse_time,
+    reports_errors,
+    timeout_option,
+)
 from kubeledger.errors import BadQuestionError
 
 if TYPE_CHECKING:
@@ -40,15 +46,7 @@ _QUERY_BYTES_MAX = 16 << 20
     metavar="NAME=VALUE",
     help="Value of a $NAME in the query. May be given several times.",
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest time a query may take.",
-)
+@timeout_option
 @click.option(
     "--memory",
     metavar="SIZE",

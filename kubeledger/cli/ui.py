@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from kubeledger.cli.options import ledger_option, reports_errors
+from kubeledger.cli.options import ledger_option, reports_errors, timeout_option
 
 __all__ = ["ui"]
 
@@ -23,15 +23,7 @@ __all__ = ["ui"]
     metavar="PORT",
     help="Port on 127.0.0.1. Default: a free one.",
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Longest time a query may take.",
-)
+@timeout_option
 @reports_errors
 def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float) -> None:
     """Look at a node's timeline in a browser, and ask it questions there.
