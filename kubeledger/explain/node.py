@@ -12,7 +12,7 @@ from kubeledger.explain.explanation import Answer, Step
 from kubeledger.explain.headline import counted_steps
 from kubeledger.explain.pieces import evidence_of, in_time, words_of
 from kubeledger.explain.target import Target
-from kubeledger.explain.words import HEADLINE_MAX, cut_words, ended, seconds
+from kubeledger.explain.words import HEADLINE_MAX, cut_words, ended, seconds, time, times
 from kubeledger.lifecycle.records import PodTerminating, ReasonReported
 from kubeledger.machine import Record
 from kubeledger.node.records import ClockStepped, KubeletExited, KubeletStarted, LogThinned
@@ -35,12 +35,33 @@ _ENDS = {
 
 
 class _Process(msgspec.Struct):
-    """A kubelet process: its start, the end that is told, and when it was last heard of."""
+    """A kubelet process.
 
-    start: Record
+    Attributes:
+        first: its start; its end where the log does not hold the start.
+        end: what tells of its end.
+        last_ts_ns: when it was last heard of.
+        shut_down: pods that it stopped because the node shut down.
+    """
+
+    first: Record
     end: Record | None = None
     last_ts_ns: int = 0
     shut_down: list[Record] = []
+
+    @property
+    def pid(self) -> int | None:
+        body = self.first.body
+        return body.pid if isinstance(body, KubeletStarted | KubeletExited) else None
+
+    @property
+    def start(self) -> KubeletStarted | None:
+        return self.first.body if isinstance(self.first.body, KubeletStarted) else None
+
+    @property
+    def died(self) -> bool:
+        """Whether it ended though nobody had asked for it."""
+        return self.end is not None and getattr(self.end.body, "reason", None) != "stopped"
 
 
 def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) -> Answer | None:
@@ -73,15 +94,15 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     causes = {r.cause for r in told if isinstance(r.body, KubeletStarted | KubeletExited)}
     causes = causes - {None} - {r.seq for r in told}
     because = {record.seq: record for record in history.pick([c for c in causes if c])}
-    clauses = [*_of_processes(processes, because), *_of_pressure(told), *_of_others(told)]
-    sentence = f"node {history.node}: {'; '.join(clauses)}"
+    rest = [*_of_pressure(told), *_of_others(told)]
+    sentence = f"node {history.node}: {'; '.join([*_of_processes(processes, because), *rest])}"
     shown = sorted([*told, *because.values()], key=in_time)
     evidence = evidence_of(shown[-_STEPS_MAX:], target)
     numbers = {piece.seq: piece.number for piece in evidence}
     return Answer(
         target=str(target),
         node=history.node,
-        headline=_headline(history.node, clauses),
+        headline=_headline(history.node, processes, because, rest),
         steps=tuple(
             msgspec.structs.replace(step, evidence=numbers.get(step.seq))
             for step in counted_steps(target, shown)
@@ -92,14 +113,43 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     )
 
 
-def _headline(node: str, clauses: list[str]) -> str:
-    """The first clauses, as many as there is room for."""
-    text = seconds(f"node {node}: {clauses[0]}")
+def _headline(
+    node: str, processes: list[_Process], because: dict[int, Record], rest: list[str]
+) -> str:
+    """The newest process and all that died first, then what else there is room for."""
+    died = [process for process in processes if process.died]
+    first, *others = map(seconds, [*_of_processes(processes, because), *rest])
+    room = HEADLINE_MAX - len(f"node {node}: .")
+    if not died or died == processes[-1:]:
+        chosen = [cut_words(first, room)]
+    else:
+        newest = _newest(processes[-1])
+        chosen = [newest, _of_deaths(died, room - len(newest) - 2)]
+        others = list(map(seconds, [*_of_shutdowns(processes), *rest]))
     # A process that is known to have failed says more than one that left no word.
-    for more in map(seconds, sorted(clauses[1:], key=lambda clause: "left no word" in clause)):
-        if len(text) + len(more) + 3 <= HEADLINE_MAX:
-            text += f"; {more}"
-    return ended(cut_words(text, HEADLINE_MAX - 1))
+    for more in sorted(others, key=lambda clause: "left no word" in clause):
+        if sum(len(each) + 2 for each in chosen) + len(more) <= room:
+            chosen.append(more)
+    return ended(f"node {node}: {'; '.join(chosen)}")
+
+
+def _newest(process: _Process) -> str:
+    """The newest process, shortly; a death is told with the others."""
+    name, at = _name(process), time(process.first.ts_ns)
+    if process.end is not None:
+        word = "died" if process.died else "was told to stop"
+        return f"{name}, the last one, {word} at {time(process.end.ts_ns)}"
+    word = "started at" if process.start and process.start.from_start else "had started before"
+    return f"{name}, the last one, {word} {at}"
+
+
+def _of_deaths(died: list[_Process], length: int) -> str:
+    """How often the kubelet died, when, and what it said at last, cut to the length."""
+    ends = [process.end for process in died if process.end is not None]
+    who = "the kubelet" if len(ends) > 1 or died[0].pid is None else f"process {died[0].pid}"
+    why = getattr(ends[-1].body, "message", None) or "killed by the kernel's OOM killer"
+    told = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
+    return told + cut_words(why, length - len(told))
 
 
 def _is_of_node(record: Record) -> bool:
@@ -116,15 +166,17 @@ def _is_of_node(record: Record) -> bool:
 
 def _is_of_log(process: _Process, record: Record) -> bool:
     """Whether the record stands in the log that the process began in."""
-    file = process.start.evidence[0].file if process.start.evidence else None
+    file = process.first.evidence[0].file if process.first.evidence else None
     return any(piece.file == file and piece.line is not None for piece in record.evidence[:1])
 
 
 def _note_end(processes: list[_Process], record: Record) -> None:
-    """Note the newest process's end; that of a process which logged nothing is not its own."""
+    """Note the newest process's end, or one of which only its end is told."""
     body = record.body
-    if isinstance(body, KubeletExited) and processes:
-        if _pid(processes[-1].start) == body.pid:
+    if isinstance(body, KubeletExited):
+        if not any(each.start and each.pid == body.pid for each in processes):
+            processes.append(_Process(record, record, record.ts_ns))
+        elif processes[-1].pid == body.pid:
             processes[-1].end = processes[-1].end or record
     elif isinstance(body, ProcessKilled) and body.process == "kubelet" and processes:
         processes[-1].end = processes[-1].end or record
@@ -132,30 +184,36 @@ def _note_end(processes: list[_Process], record: Record) -> None:
         processes[-1].shut_down.append(record)
 
 
-def _pid(start: Record) -> int | None:
-    return start.body.pid if isinstance(start.body, KubeletStarted) else None
-
-
 def _of_processes(processes: list[_Process], because: dict[int, Record]) -> Iterator[str]:
     for process in processes[: -_TOLD_MAX - 1 : -1]:
-        body, is_last = process.start.body, process is processes[-1]
-        assert isinstance(body, KubeletStarted)
-        name = "the kubelet" if body.pid is None else f"kubelet process {body.pid}"
-        version = f" ({body.kubelet_version})" if body.kubelet_version else ""
-        begun = "started" if body.from_start else "had started before"
-        yield f"{name}{version} {begun} at {format_ts(process.start.ts_ns)} " + (
+        if process.start is None:
+            yield f"{_name(process)}, whose start is not in the log, {_end(process, because)}"
+            continue
+        begun = "started" if process.start.from_start else "had started before"
+        yield f"{_name(process)} {begun} at {format_ts(process.first.ts_ns)} " + (
             "and is the last one recorded"
-            if is_last and process.end is None
+            if process is processes[-1] and process.end is None
             else "and " + _end(process, because)
         )
+        yield from _of_shutdowns([process])
+    if len(processes) > _TOLD_MAX:
+        before = len(processes) - _TOLD_MAX
+        yield f"{before} more process{'es' if before > 1 else ''} came before"
+
+
+def _of_shutdowns(processes: list[_Process]) -> Iterator[str]:
+    for process in reversed(processes):
         if process.shut_down:
             yield (
                 f"the node shut down: {len(process.shut_down)} pods were stopped from "
                 f"{format_ts(process.shut_down[0].ts_ns)} on"
             )
-    if len(processes) > _TOLD_MAX:
-        before = len(processes) - _TOLD_MAX
-        yield f"{before} more process{'es' if before > 1 else ''} came before"
+
+
+def _name(process: _Process) -> str:
+    version = process.start.kubelet_version if process.start is not None else None
+    name = "the kubelet" if process.pid is None else f"kubelet process {process.pid}"
+    return f"{name} ({version})" if version else name
 
 
 def _end(process: _Process, because: dict[int, Record]) -> str:

@@ -39,8 +39,8 @@ def _kubelets(view: NodeView) -> Row:
     row = Row(label="kubelet")
     starts = view.rows(
         "kubelet_starts",
-        "pid, kubelet_version, restart, epoch_ns(exited_ts) AS exited_ns, exit_reason,"
-        " exit_message",
+        "pid, kubelet_version, restart, from_start, epoch_ns(exited_ts) AS exited_ns,"
+        " exit_reason, exit_message",
     )
     last = view(
         """SELECT start.seq, max(record.ts_ns) AS last_ns
@@ -64,6 +64,7 @@ def _kubelets(view: NodeView) -> Row:
             row.bar("gap", end_ns, following["ts_ns"], "no kubelet heard of", following["seq"])
         kind = "kubelet_restart" if start["restart"] else "kubelet_start"
         word = "restarted" if start["restart"] else "started"
+        word = word if start["from_start"] else "first heard of"
         row.mark(kind, start["ts_ns"], f"{version}{pid} {word}", start["seq"])
         if start["exited_ns"] and start["exit_reason"] != "stopped":
             row.mark("kubelet_end", start["exited_ns"], start["exit_message"] or "", start["seq"])

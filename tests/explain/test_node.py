@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from kubeledger.eviction.records import NodeCondition, NodeConditionsChanged
-from kubeledger.explain import explain_node, parse_target
+from kubeledger.explain import Answer, explain_node, parse_target
+from kubeledger.explain.words import HEADLINE_MAX
 from kubeledger.lifecycle.records import PodTerminating
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import ClockStepped, KubeletExited, KubeletStarted, LogThinned
@@ -43,15 +44,20 @@ CLOCK = ClockStepped(from_ts_ns=1_002 * 10**9, to_ts_ns=1_001 * 10**9)
 THIN = LogThinned(from_ts_ns=10**9, to_ts_ns=2 * 10**9, beats_expected=9, beats_missing=3)
 
 
-def _sentence(*bodies: Body, target: str = "node", upto_s: float | None = None) -> str | None:
+def _answer(*bodies: Body, target: str = "node", upto_s: float | None = None) -> Answer | None:
     records: list[Record] = scene(*[(float(n), body) for n, body in enumerate(bodies)])
     history = history_of_reader("node-t", "node-t", reader(records))
     upto_ts_ns = None if upto_s is None else round((1_000 + upto_s) * 1e9)
     answer = explain_node(history, parse_target(target), upto_ts_ns=upto_ts_ns)
-    if answer is None:
-        return None
-    assert [step.seq for step in answer.history] == [piece.seq for piece in answer.evidence]
-    return answer.sentence
+    if answer is not None:
+        assert [step.seq for step in answer.history] == [piece.seq for piece in answer.evidence]
+        assert len(answer.headline) <= HEADLINE_MAX
+    return answer
+
+
+def _sentence(*bodies: Body, target: str = "node", upto_s: float | None = None) -> str | None:
+    answer = _answer(*bodies, target=target, upto_s=upto_s)
+    return None if answer is None else answer.sentence
 
 
 @pytest.mark.parametrize(
@@ -64,6 +70,7 @@ def _sentence(*bodies: Body, target: str = "node", upto_s: float | None = None) 
         ([OOM], "was killed by the kernel's OOM killer at 1970-01-01T00:16:41Z"),
         ([], "left no word of its end, after 1970-01-01T00:16:40Z"),
         ([_ended("error", None)], "left no word of its end"),
+        ([_ended("fatal", 3)], "left no word of its end"),
     ],
 )
 def test_how_a_process_ended(between: list[Body], says: str) -> None:
@@ -72,6 +79,53 @@ def test_how_a_process_ended(between: list[Body], says: str) -> None:
     assert sentence is not None
     assert "process 8 (1.30.14) started at" in sentence
     assert f"process 7 (1.30.14) started at 1970-01-01T00:16:40Z and {says}" in sentence
+
+
+def test_a_process_of_which_only_the_end_is_told() -> None:
+    """A fatal end, or an error in the flags: one process each, and no end of the one before."""
+    alone = [_ended("fatal", 3), _ended("error", None), _ended("error", None)]
+    answer = _answer(_began(7), *alone)
+    assert answer is not None
+    assert (
+        "kubelet process 3, whose start is not in the log, gave up at 1970-01-01T00:16:41Z"
+        in answer.sentence
+    )
+    assert answer.sentence.count("the kubelet, whose start is not in the log, gave up at") == 2
+    assert "the kubelet died 3 times between 1970-01-01T00:16:41Z and 00:16:43Z" in answer.headline
+
+
+LONG = KubeletExited(pid=7, reason="error", message="Failed to start: " + "very " * 50)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "says"),
+    [
+        (
+            [LONG, _began(8), _reports("DiskPressure")],
+            "node node-t: kubelet process 8 (1.30.14), the last one, started at "
+            "1970-01-01T00:16:42Z; process 7 died at 1970-01-01T00:16:41Z: Failed to start",
+        ),
+        (
+            [LONG, _began(8), _ended("fatal", 8)],
+            "node node-t: kubelet process 8 (1.30.14), the last one, died at 1970-01-01T00:16:43Z; "
+            "the kubelet died 2 times between 1970-01-01T00:16:41Z and 00:16:43Z: no cgroup v1",
+        ),
+        (
+            [OOM, _began(8, from_start=False)],
+            "had started before 1970-01-01T00:16:42Z; process 7 died at 1970-01-01T00:16:41Z: "
+            "killed by the kernel's OOM killer; it reports no pressure.",
+        ),
+        (
+            [_ended("stopped"), _began(8)],
+            "node node-t: kubelet process 8 (1.30.14) started at 1970-01-01T00:16:42Z",
+        ),
+    ],
+)
+def test_the_headline_tells_of_deaths(bodies: list[Body], says: str) -> None:
+    """Whatever else there is, and however much the process had said."""
+    answer = _answer(_began(7), *bodies)
+    assert answer is not None
+    assert says in answer.headline
 
 
 @pytest.mark.parametrize(

@@ -133,18 +133,22 @@ def test_folded_ticks(tmp_path: Path) -> None:
 
 
 def test_how_a_kubelet_ended(tmp_path: Path) -> None:
-    """The end of a process stands in its row, not in that of another."""
+    """The end of a process stands in its row, or in one of its own where its start is not told."""
     story = Story("n")
     for pid, ends in ((7, ()), (8, ("first", "second")), (9, ())):
         story.add(KubeletStarted(pid=pid, kubelet_version=None, version_source=None))
         for message in ends:
             story.add(KubeletExited(pid=pid, reason="error", message=message))
+    for alone in (5, 8, None):
+        story.add(KubeletExited(pid=alone, reason="fatal", message="alone"))
     with connect(write_ledger(tmp_path, story.records)) as opened:
-        query = "SELECT pid, exit_reason, exit_message, exited_ts IS NULL FROM kubelet_starts"
-        assert opened.sql(query).fetchall() == [
-            (7, None, None, True),
-            (8, "error", "first", False),
-            (9, None, None, True),
+        query = "SELECT pid, exit_reason, exit_message, exited_ts = ts, from_start, restart"
+        assert opened.sql(f"{query} FROM kubelet_starts").fetchall() == [
+            (7, None, None, None, True, False),
+            (8, "error", "first", False, True, False),
+            (9, None, None, None, True, False),
+            (5, "fatal", "alone", True, False, True),
+            (None, "fatal", "alone", True, False, True),
         ]
 
 

@@ -1,11 +1,13 @@
 -- title: When did the kubelet start, in which version, and which processes ended by themselves?
--- One row a kubelet process.
+-- One row a kubelet process; of one whose start is not in the log (from_start is false), ts is when
+-- it was first heard of.
 SELECT
     node,
     ts,
     kubelet_version,
     pid,
     restart,
+    from_start,
     exited_ts,
     exit_message,
     seq

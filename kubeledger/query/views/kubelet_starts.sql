@@ -1,4 +1,5 @@
--- Kubelet processes that began, and how they ended, where a line tells.
+-- Kubelet processes, and how they ended, where a line tells. Of one whose start is not in the
+-- log, and of which only its end is told, the row is that of its end.
 -- kinds: node.KubeletStarted node.KubeletExited
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1
@@ -10,6 +11,7 @@
 -- column exited_ts TIMESTAMP: when it ended, UTC; NULL while it runs, and where no line tells (a signal leaves none, unless systemd's lines are there)
 -- column exit_reason VARCHAR: `error`, `fatal`, `panic`, `signal` or `stopped`; NULL as above
 -- column exit_message VARCHAR: what it said last, with the error; NULL as above
+-- column from_start BOOLEAN: false where the log does not hold its start, which was before `ts`
 CREATE VIEW kubelet_starts AS
 WITH starts AS (
     SELECT node, seq, ts, body, lead(seq) OVER (PARTITION BY node ORDER BY seq) AS next_seq
@@ -27,6 +29,18 @@ exits AS (
         AND e.seq > s.seq
         AND (s.next_seq IS NULL OR e.seq < s.next_seq)
     GROUP BY s.node, s.seq
+),
+
+unseen AS (
+    SELECT e.node, e.seq, e.ts, e.body
+    FROM records AS e
+    WHERE e.kind = 'node.KubeletExited'
+        AND NOT EXISTS (
+            SELECT 1 FROM starts AS s
+            WHERE s.node = e.node
+                AND (s.body ->> 'pid') IS NOT DISTINCT FROM (e.body ->> 'pid')
+                AND s.seq < e.seq
+        )
 )
 
 SELECT
@@ -39,7 +53,22 @@ SELECT
     coalesce((s.body ->> 'restart')::BOOLEAN, false) AS restart,
     exits.ts AS exited_ts,
     exits.body ->> 'reason' AS exit_reason,
-    exits.body ->> 'message' AS exit_message
+    exits.body ->> 'message' AS exit_message,
+    coalesce((s.body ->> 'from_start')::BOOLEAN, true) AS from_start
 FROM starts AS s
 LEFT JOIN exits ON exits.node = s.node AND exits.seq = s.seq
-ORDER BY s.node, s.seq;
+UNION ALL
+SELECT
+    node,
+    seq,
+    ts,
+    (body ->> 'pid')::BIGINT,
+    NULL,
+    NULL,
+    EXISTS (SELECT 1 FROM starts AS s WHERE s.node = unseen.node AND s.seq < unseen.seq),
+    ts,
+    body ->> 'reason',
+    body ->> 'message',
+    false
+FROM unseen
+ORDER BY node, seq;
