@@ -70,8 +70,10 @@ def completeness(
             sys.stdout.buffer.writelines(encode(report) + b"\n" for report in reports)
         return
     from kubeledger.cli.completeness_output import write_report
+    from kubeledger.cli.screen import paged
 
-    for number, report in enumerate(reports):
-        if number:
-            click.echo()
-        write_report(report, sys.stdout)
+    with paged():
+        for number, report in enumerate(reports):
+            if number:
+                click.echo()
+            write_report(report, sys.stdout)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
-from collections.abc import Iterable
-from typing import TextIO
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
 
 import click
 
@@ -44,21 +45,21 @@ def write_report(report: Completeness, stream: TextIO) -> None:
 
 def _sources(part: SourcesReport, stream: TextIO) -> None:
     _head("1. Sources")
-    columns = ("format", "files", "first", "lines", "not understood", "records", "from", "to")
+    columns = ("format", "files", "lines", "not understood", "records", "from", "to", "first")
     rows = [
         (
             group.format,
             group.files,
-            group.name,
             group.lines,
             group.not_understood,
             group.records,
             _at(group.first_ts_ns),
             _at(group.last_ts_ns),
+            group.name,
         )
         for group in part.groups
     ]
-    write_rows(columns, rows, "table", stream, width_max=screen_width())
+    _table(columns, rows, stream)
     begins = {"start": "with its start", "middle": "in the middle: what was before is not there"}
     ends = {
         "restart": "where the next process begins",
@@ -116,7 +117,7 @@ def _verbosity(part: VerbosityReport, stream: TextIO) -> None:
     _say(f"{there} of {len(part.lines)} kinds of lines are there" + (", not there:" * bool(rows)))
     if rows:
         columns = ("lines", "level", "records", "status", "what they would tell")
-        write_rows(columns, rows, "table", stream, width_max=screen_width())
+        _table(columns, rows, stream)
 
 
 def _gaps(part: GapReport, stream: TextIO) -> None:
@@ -126,13 +127,7 @@ def _gaps(part: GapReport, stream: TextIO) -> None:
             (beat.name, _seconds(beat.period_ns), beat.seen, _seconds(beat.longest_ns))
             for beat in part.beats
         ]
-        write_rows(
-            ("beat", "period s", "seen", "longest s"),
-            rows,
-            "table",
-            stream,
-            width_max=screen_width(),
-        )
+        _table(("beat", "period s", "seen", "longest s"), rows, stream)
     else:
         _say("nothing that a kubelet does regularly is in the records: gaps cannot be told")
     _say(counted(part.probe_workers, "probe worker"))
@@ -218,7 +213,7 @@ def _events(part: EventReport, stream: TextIO) -> None:
     if told:
         columns = ("decision", "taken", "event", "counted later", "never an event", "not told")
         rows = [(k.kind, k.decisions, k.event, k.counted, k.never, k.not_told) for k in told]
-        write_rows(columns, rows, "table", stream, width_max=screen_width())
+        _table(columns, rows, stream)
     silent = [kind for kind in part.kinds if kind.why]
     if silent:
         total = sum(kind.decisions for kind in silent)
@@ -247,7 +242,7 @@ def _reports(part: EventReport, stream: TextIO) -> None:
         others = [reason for reason in part.reasons if reason not in lossy]
         whole = sum(reason.reported for reason in others)
         rows.append((counted(len(others), "other reason"), whole, whole, 0, 0))
-    write_rows(columns, rows, "table", stream, width_max=screen_width())
+    _table(columns, rows, stream)
     for lost in part.lost:
         _say(f"{lost.reports} never became an event: {lost.why}")
 
@@ -270,7 +265,8 @@ def _list(title: str, entries: Iterable[str]) -> None:
         return
     _say(f"{title}: {len(listed)}")
     for entry in listed[:_LISTED_MAX]:
-        click.echo("  " + "\n".join(printable(line) for line in entry.split("\n")))
+        for line in entry.split("\n"):
+            _say(line, "  ")
     if len(listed) > _LISTED_MAX:
         click.echo(f"  ... and {len(listed) - _LISTED_MAX} more (-o json has all)")
 
@@ -280,8 +276,24 @@ def _head(title: str) -> None:
     click.secho(title, bold=True)
 
 
-def _say(text: str) -> None:
-    click.echo(printable(text))
+def _say(text: str, indent: str = "") -> None:
+    """A line, wrapped to the screen; what follows its first one is indented."""
+    text = printable(text)
+    indent += text[: len(text) - len(text.lstrip())]
+    click.echo(
+        textwrap.fill(
+            text.lstrip(),
+            screen_width(),
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]], stream: TextIO) -> None:
+    write_rows(columns, rows, "table", stream, width_max=screen_width(), wrapped=True)
 
 
 def _at(ts_ns: int | None) -> str | None:

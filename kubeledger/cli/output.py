@@ -19,6 +19,7 @@ from itertools import chain
 from typing import Any, TextIO
 from uuid import UUID
 
+from kubeledger.cli.screen import color_wanted
 from kubeledger.cli.table import table_lines
 
 __all__ = [
@@ -50,8 +51,9 @@ def write_rows(
     *,
     types: Sequence[str] = (),
     width_max: int | None = None,
+    wrapped: bool = False,
 ) -> None:
-    """Write a header and rows.
+    """Write a header and rows; on a terminal verdicts have their colors.
 
     Args:
         columns: (n,) names.
@@ -60,11 +62,16 @@ def write_rows(
         stream: where to.
         types: (n,) DuckDB types, if known: a ``JSON`` column is JSON in JSON.
         width_max: columns of the screen that a ``table`` must fit; None: nothing is cut.
+        wrapped: a ``table`` breaks long texts instead of cutting them.
     """
-    writer = _WRITERS[format_]
     buffer: list[str] = []
     size = 0
-    for text in writer(columns, rows, tuple(types) or ("",) * len(columns), width_max):
+    if format_ in _TABLES:
+        width = width_max if format_ == "table" else None
+        texts = _table(columns, rows, stream, width, wrapped=wrapped)
+    else:
+        texts = _WRITERS[format_](columns, rows, tuple(types) or ("",) * len(columns))
+    for text in texts:
         buffer.append(text)
         size += len(text)
         if size >= _MIN_FLUSH_CHARS:
@@ -116,9 +123,7 @@ def _escape(match: re.Match[str]) -> str:
     return _SHORT_ESCAPES.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
 
-def _json_rows(
-    columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], _: int | None
-) -> Iterator[str]:
+def _json_rows(columns: Sequence[str], rows: Iterable[Row], types: Sequence[str]) -> Iterator[str]:
     separator = "["
     for text in _objects(columns, rows, types):
         yield f"{separator}{text}"
@@ -126,9 +131,7 @@ def _json_rows(
     yield "[]\n" if separator == "[" else "]\n"
 
 
-def _jsonl_rows(
-    columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], _: int | None
-) -> Iterator[str]:
+def _jsonl_rows(columns: Sequence[str], rows: Iterable[Row], types: Sequence[str]) -> Iterator[str]:
     for text in _objects(columns, rows, types):
         yield f"{text}\n"
 
@@ -159,23 +162,26 @@ def _distinct(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def _csv_rows(
-    columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], _: int | None
-) -> Iterator[str]:
+def _csv_rows(columns: Sequence[str], rows: Iterable[Row], types: Sequence[str]) -> Iterator[str]:
     return map(csv_line, chain([columns], rows))
 
 
-def _table_rows(
-    columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], width_max: int | None
+def _table(
+    columns: Sequence[str],
+    rows: Iterable[Row],
+    stream: TextIO,
+    width_max: int | None,
+    *,
+    wrapped: bool,
 ) -> Iterator[str]:
-    heads = [printable(name) for name in columns]
-    return table_lines(heads, rows, lambda value: printable(cell_text(value)), width_max)
-
-
-def _wide_rows(
-    columns: Sequence[str], rows: Iterable[Row], types: Sequence[str], _: int | None
-) -> Iterator[str]:
-    return _table_rows(columns, rows, types, None)
+    return table_lines(
+        [printable(name) for name in columns],
+        rows,
+        lambda value: printable(cell_text(value)),
+        width_max,
+        wrapped=wrapped,
+        colored=stream.isatty() and color_wanted() is not False,
+    )
 
 
 def cell_text(value: object) -> str:
@@ -232,15 +238,12 @@ _CONVERSIONS: tuple[tuple[type, Callable[[Any], object]], ...] = (
     (bytes, bytes.hex),
 )
 
-_WRITERS: dict[
-    str, Callable[[Sequence[str], Iterable[Row], Sequence[str], int | None], Iterator[str]]
-] = {
-    "table": _table_rows,
-    "wide": _wide_rows,
+_TABLES = ("table", "wide")
+_WRITERS: dict[str, Callable[[Sequence[str], Iterable[Row], Sequence[str]], Iterator[str]]] = {
     "json": _json_rows,
     "jsonl": _jsonl_rows,
     "csv": _csv_rows,
 }
 
-FORMATS = tuple(_WRITERS)
+FORMATS = (*_TABLES, *_WRITERS)
 """What ``-o`` may be where rows come out."""

@@ -164,14 +164,14 @@ def _show(
 
 def _show_library(output: str) -> None:
     from kubeledger.cli.output import write_rows
-    from kubeledger.cli.screen import terminal_width
+    from kubeledger.cli.screen import screen_width
     from kubeledger.query.library import load_library
 
     rows = [
         (query.name, query.title, " ".join(_signature(query))) for query in load_library().values()
     ]
     columns = ("name", "question", "parameters")
-    write_rows(columns, rows, output, sys.stdout, width_max=terminal_width())
+    write_rows(columns, rows, output, sys.stdout, width_max=screen_width(), wrapped=True)
 
 
 def _signature(query: ShippedQuery) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
-from itertools import chain, islice
+from itertools import islice, zip_longest
 from typing import Any
 
-__all__ = ["cut", "table_lines"]
+import click
+
+__all__ = ["cut", "table_lines", "verdict_text"]
 
 Row = Sequence[Any]
 
@@ -17,6 +20,12 @@ _SAMPLE_ROWS = 1000
 _GAP = "  "
 _TEXT_WIDTH_MIN = 8
 _HEAD_WIDTH_MAX = 16
+_VERDICT_COLORS = {
+    "match": "green",
+    "admissible": "green",
+    "unverifiable": "yellow",
+    "impossible": "red",
+}
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z")
 _TIME_WIDTH = len("2026-11-21T03:00:00Z")
 
@@ -26,6 +35,9 @@ def table_lines(
     rows: Iterable[Row],
     text_of: Callable[[object], str],
     width_max: int | None = None,
+    *,
+    wrapped: bool = False,
+    colored: bool = False,
 ) -> Iterator[str]:
     """Lines of a table: heads, a rule, and the rows; numbers stand at the right.
 
@@ -36,41 +48,79 @@ def table_lines(
         width_max: cells are cut until a row fits; the first column of texts, which mostly names
             what the row is about, keeps more than the others. Numbers are never cut, and times
             lose at most the fraction of their second. Columns
-            at the right that have no room are left out, and a last line says so. None: nothing is
-            cut, and a cell wider than those of the first rows pushes its row to the right.
+            at the right that have no room are left out, and a last line says so. Heads of several
+            words take several lines before a cell is cut. None: nothing is cut, and a cell wider
+            than those of the first rows pushes its row to the right.
+        wrapped: texts that have no room take several lines instead of being cut.
+        colored: a column of verdicts has their colors.
     """
     left = iter(rows)
     sample = list(islice(left, _SAMPLE_ROWS))
     numeric = [_is_numeric(sample, index) for index in range(len(columns))]
     cells = [[text_of(value) for value in row] for row in sample]
-    natural = [
-        max(chain([_width(head)], (_width(row[index]) for row in cells)))
-        for index, head in enumerate(columns)
-    ]
+    heads: list[list[str]] = [[head] for head in columns]
+    body = [max(map(_width, (row[at] for row in cells)), default=0) for at in range(len(columns))]
+    if width_max is not None and _total(_natural(heads, body)) > width_max:
+        heads = [
+            textwrap.wrap(head, max(width, 1), break_long_words=False, break_on_hyphens=False)
+            or [head]
+            for head, width in zip(columns, body, strict=True)
+        ]
+    natural = _natural(heads, body)
     least = [
-        width if numeric[index] else min(width, _least(columns[index], (r[index] for r in cells)))
-        for index, width in enumerate(natural)
+        width if numeric[at] else min(width, _least(heads[at], (row[at] for row in cells)))
+        for at, width in enumerate(natural)
     ]
     widths = natural if width_max is None else _fitted(natural, least, numeric, width_max)
     shown = len(widths)
+    verdicts = {at for at, head in enumerate(columns) if colored and head == "verdict"}
 
     def line(row: Sequence[str]) -> str:
         padded = []
-        for cell, width, right in zip(row[:shown], widths, numeric[:shown], strict=True):
+        for at, (cell, width) in enumerate(zip(row, widths, strict=False)):
+            right = numeric[at]
             text = cell if width_max is None or (right and shown > 1) else cut(cell, width)
             space = " " * (width - _width(text))
+            text = verdict_text(text) if at in verdicts else text
             padded.append(space + text if right else text + space)
         return _GAP.join(padded).rstrip() + "\n"
 
-    yield line(columns)
+    def lines(row: Sequence[str]) -> Iterator[str]:
+        if not wrapped or width_max is None:
+            yield line(row)
+            return
+        parts = [_broken(cell, width) for cell, width in zip(row, widths, strict=False)]
+        yield from map(line, zip_longest(*parts, fillvalue=""))
+
+    height = max(map(len, heads[:shown]), default=1)
+    yield from map(line, zip(*([""] * (height - len(each)) + each for each in heads), strict=True))
     yield line(["-" * width for width in widths])
-    yield from map(line, cells)
+    for row in cells:
+        yield from lines(row)
     for late in left:
-        yield line([text_of(value) for value in late])
+        yield from lines([text_of(value) for value in late])
     if shown < len(columns) and width_max is not None:
         count = len(columns) - shown
-        words = f"({count} of {len(columns)} columns left out; -o wide has them all)"
+        where = "a wider screen" if wrapped else "-o wide"
+        words = f"({count} of {len(columns)} columns left out; {where} has them all)"
         yield cut(words, width_max) + "\n"
+
+
+def _broken(cell: str, width: int) -> list[str]:
+    """Lines of a text; times, names and IDs stay on one."""
+    wide = _width(cell) > width and " " in cell
+    return textwrap.wrap(cell, width, break_on_hyphens=False) if wide else [cell]
+
+
+def _natural(heads: Sequence[Sequence[str]], body: Sequence[int]) -> list[int]:
+    """Widths that hold everything."""
+    return [max([width, *map(_width, head)]) for head, width in zip(heads, body, strict=True)]
+
+
+def verdict_text(verdict: str) -> str:
+    """A verdict in its color, anything else as it is."""
+    color = _VERDICT_COLORS.get(verdict)
+    return verdict if color is None else click.style(verdict, fg=color, bold=True)
 
 
 def cut(text: str, width_max: int) -> str:
@@ -102,10 +152,12 @@ def _last(text: str, width: int) -> str:
     return kept
 
 
-def _least(head: str, cells: Iterable[str]) -> int:
+def _least(head: Sequence[str], cells: Iterable[str]) -> int:
     """What a column of texts needs."""
     is_time = any(map(_TIME.fullmatch, cells))
-    return max(min(_width(head), _HEAD_WIDTH_MAX), _TIME_WIDTH if is_time else _TEXT_WIDTH_MIN)
+    return max(
+        min(max(map(_width, head)), _HEAD_WIDTH_MAX), _TIME_WIDTH if is_time else _TEXT_WIDTH_MIN
+    )
 
 
 def _fitted(

@@ -50,6 +50,7 @@ def why(
     """
     import msgspec
 
+    from kubeledger.cli.screen import paged
     from kubeledger.cli.verify import histories_for
     from kubeledger.cli.why_output import full_text, screen_size, short_text
     from kubeledger.explain import explain, explain_node, find_target
@@ -70,6 +71,7 @@ def why(
         sys.stdout.buffer.write(b"\n")
         return
     width, height = screen_size()
-    for number, answer in enumerate(found):
-        text = full_text(answer) if full else short_text(answer, width, height)
-        click.echo(("\n" if number else "") + "\n".join(text))
+    with paged(wanted=full):
+        for number, answer in enumerate(found):
+            text = full_text(answer) if full else short_text(answer, width, height)
+            click.echo(("\n" if number else "") + "\n".join(text))

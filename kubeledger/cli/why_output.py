@@ -6,14 +6,16 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
 from kubeledger.cli.output import counted, printable
+from kubeledger.cli.table import verdict_text
 from kubeledger.explain import Answer, Explanation, Piece, StoryStep
 from kubeledger.explain.story import most_telling
-from kubeledger.explain.words import cut, time
+from kubeledger.explain.words import time
+from kubeledger.query.shorten import cut
 from kubeledger.units import format_ts
 from kubeledger.verify import Finding
 
@@ -24,7 +26,6 @@ _WIDTH_MAX = 200
 _STEP_LINES_MAX = 10
 _RANKING_SHOWN = 2
 _NAMESAKES_SHOWN = 2
-_COLOURS = {"match": "green", "admissible": "green", "unverifiable": "yellow"}
 _KLOG = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
 _CIRCUMSTANCES = frozenset({"node.NodeObserved", "node.SettingsObserved"})
 _OPENED = re.compile(r" \w+=<$")
@@ -60,11 +61,13 @@ def short_text(answer: Answer, width: int, height: int) -> list[str]:
     lines += _namesakes(answer, width)
     tail = [*_ranking(answer, width), _verdict(answer, width)]
     shown = most_telling(answer.steps)
-    body = _steps(shown, width, len(answer.steps) - len(shown))
+    left = len(answer.steps) - len(shown)
+    taken = len(_steps(shown, {step.evidence: step.evidence for step in shown}, width, left))
+    room = height - len(lines) - bool(taken) - taken - len(tail) - 1
+    proofs, cited = _evidence(answer, shown, width, room - 1)
+    body = _steps(shown, cited, width, left)  # without some numbers they take no more lines
     lines += ["", *body] if body else []
-    room = height - len(lines) - len(tail) - 1
-    proofs = _evidence(answer, shown, width, room - 1)
-    left = len(answer.evidence) - len([line for line in proofs if line.startswith("[")])
+    left = len(answer.evidence) - len(set(cited.values()))
     if proofs:
         more = f" ({left} more with --full)" if left else ""
         lines += ["", cut(f"Evidence on {printable(answer.node)}{more}:", width), *proofs]
@@ -82,7 +85,10 @@ def _namesakes(answer: Answer, width: int) -> Iterator[str]:
         yield click.style(f"and {len(others) - _NAMESAKES_SHOWN} before them", dim=True)
 
 
-def _steps(shown: list[StoryStep], width: int, left: int) -> list[str]:
+def _steps(
+    shown: list[StoryStep], cited: Mapping[int | None, int | None], width: int, left: int
+) -> list[str]:
+    """Lines of the steps; each names its evidence if ``cited`` has the number it goes by."""
     if not shown:
         return []
     days = {time(ts)[:10] for step in shown for ts in (step.ts_ns, step.last_ts_ns)}
@@ -90,7 +96,7 @@ def _steps(shown: list[StoryStep], width: int, left: int) -> list[str]:
     more = f", {left} more with --full" if left > 0 else ""
     lines = [cut(f"What happened{day} (UTC{more}):", width)]
     begin = 11 if day else 5
-    rows = {step.seq: _row(step, begin) for step in shown}
+    rows = {step.seq: _row(step, begin, cited.get(step.evidence)) for step in shown}
     spare = max(_STEP_LINES_MAX - len(shown), 0)
     texts: dict[int, list[str]] = {}
     for step in sorted(shown, key=lambda step: -step.weight):
@@ -117,16 +123,22 @@ def _wrapped(text: str, width: int, lines_max: int) -> list[str]:
         length = min(length - 1, lines_max * width)
 
 
-def _row(step: StoryStep, begin: int) -> tuple[str, str]:
+def _row(step: StoryStep, begin: int, evidence: int | None) -> tuple[str, str]:
     text = printable(step.text)
     if step.count > 1:
         text = f"{step.count} times until {time(step.last_ts_ns)[begin:-1]}: {text}"
-    number = "" if step.evidence is None else step.evidence
-    return time(step.ts_ns)[begin:-1], f"{text} [{number}]".removesuffix(" []")
+    return time(step.ts_ns)[begin:-1], text if evidence is None else f"{text} [{evidence}]"
 
 
-def _evidence(answer: Answer, shown: list[StoryStep], width: int, room: int) -> list[str]:
-    """Pieces that prove the steps shown, those of the weightiest first, in their order."""
+def _evidence(
+    answer: Answer, shown: list[StoryStep], width: int, room: int
+) -> tuple[list[str], dict[int | None, int | None]]:
+    """Lines of the pieces that prove the steps shown, those of the weightiest first.
+
+    Returns:
+        The lines, at most ``room``, in the order of the pieces, and the number by which each
+        piece is shown: of pieces from one place one is.
+    """
     by_number = {piece.number: piece for piece in answer.evidence}
     ranked = sorted(shown, key=lambda step: -step.weight)
     numbers = dict.fromkeys(step.evidence for step in ranked if step.evidence is not None)
@@ -138,13 +150,16 @@ def _evidence(answer: Answer, shown: list[StoryStep], width: int, room: int) -> 
     name = answer.target.split("/")[2 if len(answer.target.split("/")) > 2 else -1]
     known.sort(key=lambda n: by_number[n].line is None)
     places = {(by_number[n].file, by_number[n].line): n for n in reversed(known)}
-    known = [n for n in known if places[by_number[n].file, by_number[n].line] == n]
-    for lines_max in (2, 1):
-        proofs = {n: _proof(by_number[n], width, lines_max, name) for n in known}
-        if sum(map(len, proofs.values())) <= room:
-            break
-    shown_numbers = sorted(known[: max(room, 0)] if lines_max == 1 else known)
-    return [line for n in shown_numbers for line in proofs[n]]
+    shown_as = {n: places[by_number[n].file, by_number[n].line] for n in known}
+    kept = [n for n in known if shown_as[n] == n][: max(room, 0)]
+    proofs = {n: _proof(by_number[n], width, 1, name) for n in kept}
+    spare = room - len(kept)
+    for n in kept:
+        longer = _proof(by_number[n], width, 2, name)
+        if len(longer) == 2 and spare > 0:  # lines
+            proofs[n], spare = longer, spare - 1
+    cited: dict[int | None, int | None] = {n: as_ for n, as_ in shown_as.items() if as_ in proofs}
+    return [line for n in sorted(proofs) for line in proofs[n]], cited
 
 
 def _is_aside(answer: Answer, piece: Piece) -> bool:
@@ -213,11 +228,7 @@ def _verdict(answer: Answer, width: int) -> str:
     if len(before) + len(finding.verdict) >= width:
         before = "Verdict: "
     after = cut(after, width - len(before) - len(finding.verdict))
-    return f"{before}{_verdict_word(finding)}{after}"
-
-
-def _verdict_word(finding: Finding) -> str:
-    return click.style(finding.verdict, fg=_COLOURS.get(finding.verdict, "red"), bold=True)
+    return f"{before}{verdict_text(finding.verdict)}{after}"
 
 
 def full_text(answer: Answer) -> Iterator[str]:
@@ -230,7 +241,7 @@ def full_text(answer: Answer) -> Iterator[str]:
         yield ""
         yield "What happened:"
         for step in answer.steps:
-            when, text = _row(step, 0)
+            when, text = _row(step, 0, step.evidence)
             yield f"  {when}Z  {text}"
     yield ""
     yield f"In full: {printable(answer.sentence)}"
@@ -258,7 +269,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     import msgspec
 
     yield f"Decision: record {finding.seq}, {finding.kind} at {format_ts(finding.ts_ns)}"
-    yield f"Verdict:  {_verdict_word(finding)}"
+    yield f"Verdict:  {verdict_text(finding.verdict)}"
     if finding.rule:
         yield f"Rule:     {printable(finding.rule)}"
     for title, fields in (("Expected", finding.expected), ("Recorded", finding.recorded)):

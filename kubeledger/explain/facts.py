@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.explain.words import cut
 from kubeledger.machine import Record
+from kubeledger.query.shorten import cut
 from kubeledger.verify import Finding
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "why_of",
 ]
 
-_OUTPUT_MAX = 42
+_OUTPUT_MAX = 80
 PROBES = frozenset({"liveness", "readiness", "startup"})
 OWN_KILLS = {
     "deadline_exceeded": "was killed at its deadline",

@@ -10,10 +10,11 @@ from kubeledger.explain.focus import words_about
 from kubeledger.explain.lead import clause
 from kubeledger.explain.pieces import words_of
 from kubeledger.explain.target import Target
-from kubeledger.explain.words import HEADLINE_MAX, cut_words, ended, seconds, size, time
+from kubeledger.explain.words import HEADLINE_MAX, ended, seconds, size, time
 from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted, ImageDeleted
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletExited, KubeletStarted
+from kubeledger.query.shorten import cut_clause
 from kubeledger.verify import Finding
 
 __all__ = ["counted_steps", "short_headline"]
@@ -46,7 +47,7 @@ def short_headline(
         text = f"cgroup {path} {when}: {finding.why}"
     else:
         text = clause(main, finding, cause)
-    return ended(cut_words(seconds(text.rstrip(".")), HEADLINE_MAX - 1))
+    return ended(cut_clause(seconds(text.rstrip(".")), HEADLINE_MAX - 1))
 
 
 def _deleted(body: ImageDeleted, when: str, cause: Record | None, finding: Finding) -> str:

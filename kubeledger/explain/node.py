@@ -12,11 +12,12 @@ from kubeledger.explain.explanation import Answer, Step
 from kubeledger.explain.headline import counted_steps
 from kubeledger.explain.pieces import evidence_of, in_time, words_of
 from kubeledger.explain.target import Target
-from kubeledger.explain.words import HEADLINE_MAX, cut_words, ended, seconds, time, times
+from kubeledger.explain.words import HEADLINE_MAX, ended, seconds, time, times
 from kubeledger.lifecycle.records import PodTerminating, ReasonReported
 from kubeledger.machine import Record
 from kubeledger.node.records import ClockStepped, KubeletExited, KubeletStarted, LogThinned
 from kubeledger.oom.records import ProcessKilled
+from kubeledger.query.shorten import cut_clause
 from kubeledger.replay.histories import History
 from kubeledger.units import format_ts
 
@@ -121,7 +122,7 @@ def _headline(
     first, *others = map(seconds, [*_of_processes(processes, because), *rest])
     room = HEADLINE_MAX - len(f"node {node}: .")
     if not died or died == processes[-1:]:
-        chosen = [cut_words(first, room)]
+        chosen = [cut_clause(first, room)]
     else:
         newest = _newest(processes[-1])
         chosen = [newest, _of_deaths(died, room - len(newest) - 2)]
@@ -149,7 +150,7 @@ def _of_deaths(died: list[_Process], length: int) -> str:
     who = "the kubelet" if len(ends) > 1 or died[0].pid is None else f"process {died[0].pid}"
     why = getattr(ends[-1].body, "message", None) or "killed by the kernel's OOM killer"
     told = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
-    return told + cut_words(why, length - len(told))
+    return told + cut_clause(why, length - len(told))
 
 
 def _is_of_node(record: Record) -> bool:

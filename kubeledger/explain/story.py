@@ -7,6 +7,7 @@ what kept a container from starting; what every pod goes through weighs least.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,8 +28,9 @@ from kubeledger.explain.happenings import (
     Words,
 )
 from kubeledger.explain.target import Target
-from kubeledger.explain.words import HEADLINE_MAX, cut_words, ended, seconds, time, times
+from kubeledger.explain.words import HEADLINE_MAX, ended, seconds, time, times
 from kubeledger.machine import Record
+from kubeledger.query.shorten import cut_clause
 from kubeledger.verify import Finding
 
 __all__ = ["STEPS_MAX", "Story", "most_telling", "tell"]
@@ -38,6 +40,7 @@ STEPS_MAX = 8
 _WHY_MIN = 15
 _REASON_LONG = 40
 _SENTENCE_MIN = 135
+_CLAUSE_END = re.compile(r"[;,] | \(\w+ \d")
 _LIVES = frozenset(
     {"lifecycle.ContainerStarted", "lifecycle.ContainerRestarted", "lifecycle.ContainerDied"}
 )
@@ -164,13 +167,22 @@ def _headline(target: Target, groups: list[_Group], records: Sequence[Record]) -
     if not trouble:
         return _without_trouble(target, ranked, records)
     also = _ready_again(trouble[0], ranked)
+    room = HEADLINE_MAX - 1 - max(_SENTENCE_MIN, len(_with_first_clause(target, trouble[0])))
     for group in [each for each in trouble[1:] if not _is_told_by(each, trouble[0])][:2]:
         counts = group.count > 1 and group.weight != BACK_OFF
         often = f" ({group.count} times)" if counts else ""
         more = f"; {group.words.who or 'the pod'} {group.words.what}{often}"
-        if len(also) + len(more) <= HEADLINE_MAX - _SENTENCE_MIN:
+        if len(also) + len(more) <= room:
             also += more
     return ended(_sentence(target, trouble[0], HEADLINE_MAX - 1 - len(also)) + also)
+
+
+def _with_first_clause(target: Target, group: _Group) -> str:
+    """The sentence with as much of its reason as says something."""
+    who, what, why = group.words
+    first = _CLAUSE_END.split(why, maxsplit=1)[0]
+    least = msgspec.structs.replace(group, words=Words(who, what, first))
+    return _sentence(target, least, HEADLINE_MAX - 1)
 
 
 def _ready_again(unready: _Group, groups: list[_Group]) -> str:
@@ -205,8 +217,8 @@ def _sentence(target: Target, group: _Group, length: int) -> str:
     text = f"{subject} {what} {times(first, last, group.count)}"
     room = length - len(text) - 2
     if not why or room < _WHY_MIN:
-        return cut_words(text, length)
-    return f"{text}: {cut_words(seconds(' '.join(why.split())), room)}"
+        return cut_clause(text, length)
+    return f"{text}: {cut_clause(seconds(' '.join(why.split())), room)}"
 
 
 def _quiet(groups: list[_Group]) -> str:

@@ -1,4 +1,4 @@
-"""Short words for amounts, times and lists, and texts cut to a length."""
+"""Short words for amounts, times and lists."""
 
 from __future__ import annotations
 
@@ -6,26 +6,11 @@ import re
 
 from kubeledger.units import NS_PER_S, format_ts
 
-__all__ = ["HEADLINE_MAX", "cut", "cut_words", "ended", "seconds", "size", "time", "times"]
+__all__ = ["HEADLINE_MAX", "ended", "seconds", "size", "time", "times"]
 
 HEADLINE_MAX = 200
 _FRACTION = re.compile(r"(T\d\d:\d\d:\d\d)\.\d+Z")
 _UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
-
-
-def cut(text: str, length: int) -> str:
-    """At most ``length`` characters, the end replaced by an ellipsis."""
-    return text if len(text) <= length else text[: max(length - 1, 0)].rstrip(" ,;:(") + "…"
-
-
-def cut_words(text: str, length: int) -> str:
-    """As ``cut``, but where a clause ends, if one ends late enough."""
-    if len(text) <= length:
-        return text
-    end = max(text.rfind(mark, length * 3 // 5, length) for mark in ("; ", ": ", ", ", " ("))
-    kept = text[:end] if end > 0 else cut(text, length)
-    opened = kept.rfind(" (")
-    return kept[:opened] if opened > length // 2 and ")" not in kept[opened:] else kept
 
 
 def ended(text: str) -> str:

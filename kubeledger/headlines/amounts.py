@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kubeledger.query.shorten import cut
+
 __all__ = ["bytes_text", "missing_text", "names_text", "shortened"]
 
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -51,4 +53,4 @@ def shortened(message: str) -> str:
     cause = message.strip().splitlines()[0] if message.strip() else "no message"
     while len(cause) > _TEXT_MAX and len(rest := cause.partition(": ")[2]) >= _CAUSE_MIN:
         cause = rest
-    return cause if len(cause) <= _TEXT_MAX else cause[: _TEXT_MAX - 1] + "…"
+    return cut(cause, _TEXT_MAX)

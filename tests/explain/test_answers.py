@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.verify.histories import outcomes, reader, recorded
 
 GOLDEN = Path(__file__).parent.parent / "data" / "why"
 RECORDINGS = ("node-a", "node-b", "node-e-evictions", "node-e-oom")
+_CITES = re.compile(r"^  .* \[\d+\]$|^ +\[\d+\]$")
 QUESTIONS = (
     ("node-a", "gpu-a"),
     ("node-a", "gpu-c"),
@@ -115,6 +117,8 @@ def test_every_answer_fits_a_screen(name: str) -> None:
             assert len(lines) <= height, (target, width)
             assert max(map(len, lines)) <= width, (target, max(lines, key=len))
             assert lines[-1].startswith("Verdict"), target
+            cited = {int(line.rpartition("[")[2][:-1]) for line in lines if _CITES.search(line)}
+            assert cited <= {int(line[1:].partition("]")[0]) for line in lines if line[:1] == "["}
     assert answered > len(known.pods) // 2
 
 

@@ -1,0 +1,34 @@
+"""Texts cut to a length, between words: half a word or name could not be searched for."""
+
+from __future__ import annotations
+
+__all__ = ["cut", "cut_clause"]
+
+_CLAUSE_ENDS = ("; ", ": ", ", ", " (")
+_LONGEST_WORD_PART = 2
+"""A word that takes more than half of the room is cut itself: there is little else."""
+
+
+def cut(text: str, length: int) -> str:
+    """At most ``length`` characters: the words that fit, and an ellipsis where some do not."""
+    if len(text) <= length:
+        return text
+    room = max(length - 1, 0)
+    end = text.rfind(" ", 0, room + 1)
+    if room - end > length // _LONGEST_WORD_PART:
+        end = room
+    kept = text[:end]
+    opened = kept.rfind(" (")
+    if opened > length * 2 // 3 and ")" not in kept[opened:]:
+        kept = kept[:opened]
+    return kept.rstrip(" ,;:(\"'") + "…"
+
+
+def cut_clause(text: str, length: int) -> str:
+    """As ``cut``, but where a clause ends, if one ends late enough."""
+    if len(text) <= length:
+        return text
+    end = max(text.rfind(mark, length * 3 // 5, length) for mark in _CLAUSE_ENDS)
+    kept = text[:end] if end > 0 else cut(text, length)
+    opened = kept.rfind(" (")
+    return kept[:opened] if opened > length // 2 and ")" not in kept[opened:] else kept
