@@ -129,10 +129,12 @@ def _import(ledger: Path) -> None:
 
 
 def _timeline(ledger: Path, page: Path) -> None:
+    from kubeledger.cli.progress import progress
     from kubeledger.cli.timeline import write_timeline
 
     _title("2. See it")
-    write_timeline(ledger, page)
+    with progress("drawing") as shown:
+        write_timeline(ledger, page, tell=shown.tell)
     click.echo(f"The timeline page is written: open {page.resolve().as_uri()} in a browser.")
 
 

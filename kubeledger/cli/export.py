@@ -141,7 +141,7 @@ def _write_records(
     """Write them line by line; without a key as they are."""
     from kubeledger.cli.files import is_standard, write_lines_to
     from kubeledger.cli.losses import warn_of_losses
-    from kubeledger.cli.timeline import steps
+    from kubeledger.cli.progress import progress
     from kubeledger.query.excerpt import lines_of_excerpt, records_of_excerpt
     from kubeledger.query.listing import list_records
     from kubeledger.query.redaction import redacted
@@ -161,9 +161,8 @@ def _write_records(
             list_records(ledger, wanted) if key is None else map(decode_line, lines)
         )
     is_verified = is_recording and wanted.pod is not None and not is_standard(out)
-    with steps() if is_verified else nullcontext(str) as tell:
-        if is_verified:
-            tell("verifying, for what the pod's decisions rest on")
+    words = "verifying, for what the pod's decisions rest on"
+    with progress(words) if is_verified else nullcontext():
         count = write_lines_to(out, lines)
     if not is_standard(out):
         click.echo(f"{counted(count, 'record')} in {out}", err=True)
@@ -186,7 +185,7 @@ def _write_trace(ledger: Ledger, wanted: Filter, out: Path) -> None:
     import sys
 
     from kubeledger.cli.files import is_standard, new_output, output_errors
-    from kubeledger.cli.timeline import steps
+    from kubeledger.cli.progress import progress
     from kubeledger.query.api import connect
     from kubeledger.replay.histories import histories_of_ledger
     from kubeledger.timeline import NodeView, Scope, build_drawing, write_trace
@@ -197,12 +196,14 @@ def _write_trace(ledger: Ledger, wanted: Filter, out: Path) -> None:
     scope = Scope(
         pods=[wanted.pod] if wanted.pod else (), from_ns=wanted.since_ns, to_ns=wanted.until_ns
     )
-    with steps() as tell, connect(ledger.path) as queryable:
-        tell("reading and verifying the records")
+    with (
+        progress("reading and verifying the records") as shown,
+        connect(ledger.path) as queryable,
+    ):
         views = [NodeView(queryable, each.node, scope, each) for each in histories]
-        tell("drawing")
+        shown.tell("drawing")
         drawings = [(view, build_drawing(view, apart=True)) for view in views]
-        tell("writing the trace")
+        shown.tell("writing the trace")
         with output_errors(out), new_output(out) as file:
             count = write_trace(drawings, file)
     if not is_standard(out):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -31,7 +31,7 @@ _NAMED_MAX = 3
 
 _COPY = re.compile(r"(same (?:content|entries) as) ")
 _PARAGRAPH_WIDTH = 80
-_COUNTS = ("bytes", "lines", "understood", "noise", "not understood", "records")
+_COUNTS = ("bytes", "lines", "noise", "not understood", "records")
 
 
 @click.command(name="import", epilog="Example: kubeledger import /var/tmp/node-a --year 2026")
@@ -146,6 +146,7 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
             _print_sources(bundle, all_files=all_files)
         if all_files:
             _table(("kind", "records"), sorted(bundle.by_kind.items()))
+            click.echo()
         click.echo(_totals(bundle))
         if bundle.superseded:
             records = counted(bundle.superseded, "record")
@@ -235,10 +236,13 @@ def _totals(bundle: NodeReport) -> str:
     repeated = sum(account.repeated for account in bundle.accounts)
     again = f" ({repeated:,} of it lines that are there twice)" if repeated else ""
     size = sum(bundle.sizes.values())
-    return (
-        f"  {counted(len(bundle.sizes), 'file')}, {counted(size, 'byte')}, "
+    return click.wrap_text(
+        f"{counted(len(bundle.sizes), 'file')}, {counted(size, 'byte')}, "
         f"{counted(lines, 'line')}: {noise:,} known noise{again}, {lost:,} not understood; "
-        f"{counted(bundle.added, 'record')}"
+        f"{counted(bundle.added, 'record')}",
+        _PARAGRAPH_WIDTH,
+        initial_indent="  ",
+        subsequent_indent="  ",
     )
 
 
@@ -250,26 +254,39 @@ def _print_sources(bundle: NodeReport, *, all_files: bool) -> None:
             for one in bundle.accounts
         ]
         _table(("file", "format", *_COUNTS), rows)
+        _confirming(bundle, {one.file: [one] for one in bundle.accounts})
+        click.echo()
         return
-    groups: dict[str, list[tuple[int, ...]]] = {}
+    groups: dict[str, list[SourceAccount]] = {}
     for one in bundle.accounts:
-        form = bundle.formats.get(one.file, "unknown")
-        groups.setdefault(form, []).append(_counts(bundle, one))
+        groups.setdefault(bundle.formats.get(one.file, "unknown"), []).append(one)
+    counts = {form: [_counts(bundle, one) for one in each] for form, each in groups.items()}
     _table(
         ("format", "files", *_COUNTS),
         [
             (form, len(each), *map(sum, zip(*each, strict=True)))
-            for form, each in sorted(groups.items())
+            for form, each in sorted(counts.items())
         ],
     )
-    click.echo("  (with --files a row a file; -o json has them, too)\n")
+    _confirming(bundle, groups)
+    click.echo("\n  (with --files a row a file; -o json has them, too)\n")
+
+
+def _confirming(bundle: NodeReport, groups: Mapping[str, Sequence[SourceAccount]]) -> None:
+    """Say where the entries of a source went that has no record of its own."""
+    from kubeledger.cli.output import printable
+
+    for name, accounts in sorted(groups.items()):
+        confirmed = sum(bundle.confirmed.get(each.file, 0) for each in accounts)
+        if confirmed and not any(each.records for each in accounts):
+            records = counted(confirmed, "record")
+            click.echo(printable(f"  {name}: merged into {records} of other sources"))
 
 
 def _counts(bundle: NodeReport, account: SourceAccount) -> tuple[int, ...]:
     return (
         bundle.sizes.get(account.file, 0),
         account.lines,
-        account.understood,
         account.noise,
         account.not_understood,
         sum(account.records.values()),
@@ -280,5 +297,4 @@ def _table(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     from kubeledger.cli.output import write_rows
     from kubeledger.cli.screen import screen_width
 
-    write_rows(columns, rows, "table", sys.stdout, width_max=screen_width())
-    click.echo()
+    write_rows(columns, rows, "table", sys.stdout, width_max=screen_width(), wrapped=True)

@@ -44,6 +44,10 @@ class Progress:
         """Show it in a second, unless it is over by then."""
         self._thread.start()
 
+    def tell(self, words: str) -> None:
+        """What is being done from now on."""
+        self.words, self.done, self.total = words, None, None
+
     def end(self) -> None:
         """Take it off the screen; nothing where it is over."""
         if not self._over.is_set():

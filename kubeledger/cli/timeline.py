@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +22,7 @@ from kubeledger.cli.options import (
 if TYPE_CHECKING:
     from kubeledger.timeline import Scope
 
-__all__ = ["steps", "timeline", "write_timeline"]
+__all__ = ["timeline", "write_timeline"]
 
 _OUT = "timeline.html"
 
@@ -74,20 +72,25 @@ def timeline(
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline import Scope
 
-    with progress("drawing"), ledger_for(sources, ledger) as directory:
+    with progress("reading") as shown, ledger_for(sources, ledger) as directory:
         span = partial(Ledger.open(directory).span, node)
         scope = Scope(
             pods=pods,
             from_ns=None if from_ is None else parse_time(from_, span),
             to_ns=None if to is None else parse_time(to, span),
         )
-        count = write_timeline(directory, out, node=node, scope=scope)
+        count = write_timeline(directory, out, node=node, scope=scope, tell=shown.tell)
     if not is_standard(out):
         click.echo(f"{out}: {count:,} bytes; open it in a browser")
 
 
 def write_timeline(
-    ledger: Path, out: Path, *, node: str | None = None, scope: Scope | None = None
+    ledger: Path,
+    out: Path,
+    *,
+    node: str | None = None,
+    scope: Scope | None = None,
+    tell: Callable[[str], object] = str,
 ) -> int:
     """Write the page of a ledger's nodes.
 
@@ -96,6 +99,7 @@ def write_timeline(
         out: the file, or ``-``.
         node: only this one; None: all.
         scope: what part of their histories.
+        tell: is told what is being done.
 
     Returns:
         How many bytes.
@@ -107,21 +111,9 @@ def write_timeline(
     from kubeledger.cli.files import new_output, output_errors
     from kubeledger.timeline import write_ledger_page
 
-    with output_errors(out), new_output(out) as file, steps() as tell:
+    with output_errors(out), new_output(out) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", write_through=True)
         write_ledger_page(ledger, text, node=node, scope=scope, tell=tell)
         count = text.tell() if file.seekable() else 0
         text.detach()
     return count
-
-
-@contextmanager
-def steps() -> Iterator[Callable[[str], None]]:
-    """What is being done, on a terminal's stderr; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("reading") as status:
-        yield status.update

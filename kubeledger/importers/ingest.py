@@ -62,6 +62,7 @@ class NodeReport(msgspec.Struct):
         node: whose records; ``label`` how the user named the bundle.
         formats: file -> format of what was read; ``sizes`` in bytes, decompressed.
         accounts: where each line of each source went; empty when nothing was read.
+        confirmed: file -> how many records it is evidence of besides the source that counts them.
         added: records appended; ``by_kind`` of them.
         already: all sources had been imported before, so nothing was read.
         resumed: an import that had been killed was completed.
@@ -77,6 +78,7 @@ class NodeReport(msgspec.Struct):
     formats: dict[str, str]
     sizes: dict[str, int]
     accounts: tuple[SourceAccount, ...] = ()
+    confirmed: dict[str, int] = {}
     added: int = 0
     by_kind: dict[str, int] = {}
     already: bool = False
@@ -380,6 +382,7 @@ class _Ingestion:
     def finish(self, report: NodeReport) -> None:
         """Complete the report."""
         report.accounts = self._pipeline.totals()
+        report.confirmed = dict(sorted(self._pipeline.confirmed.items()))
         report.findings = self._pipeline.findings
         report.added = sum(self._by_kind.values())
         report.by_kind = dict(sorted(self._by_kind.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, zip_longest
 
@@ -64,12 +65,14 @@ class Pipeline:
 
     Attributes:
         accounts: file -> account of its lines.
+        confirmed: file -> records that it is evidence of, besides the file that counts them.
         findings: what was odd, those known from the start included.
     """
 
     def __init__(self, plan: Plan, coverage: Coverage, progress: Progress | None = None) -> None:
         self.plan = plan
         self.accounts: dict[str, Account] = {}
+        self.confirmed: Counter[str] = Counter()
         self.findings: list[Finding] = []
         self._coverage = coverage
         self._progress = progress
@@ -152,6 +155,8 @@ class Pipeline:
             account = self.accounts.get(fact.evidence[0].file)
             if account is not None:
                 account.records[fact.body.kind] += 1
+            first, *others = (piece.file for piece in fact.evidence)
+            self.confirmed.update({*others} - {first})
 
     def totals(self) -> tuple[SourceAccount, ...]:
         """The accounts of the sources that are new, sorted by file."""
