@@ -90,7 +90,7 @@ def write_timeline(
     *,
     node: str | None = None,
     scope: Scope | None = None,
-    tell: Callable[[str], object] = str,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Write the page of a ledger's nodes.
 
