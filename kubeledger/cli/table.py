@@ -58,14 +58,8 @@ def table_lines(
     sample = list(islice(left, _SAMPLE_ROWS))
     numeric = [_is_numeric(sample, index) for index in range(len(columns))]
     cells = [[text_of(value) for value in row] for row in sample]
-    heads: list[list[str]] = [[head] for head in columns]
     body = [max(map(_width, (row[at] for row in cells)), default=0) for at in range(len(columns))]
-    if width_max is not None and _total(_natural(heads, body)) > width_max:
-        heads = [
-            textwrap.wrap(head, max(width, 1), break_long_words=False, break_on_hyphens=False)
-            or [head]
-            for head, width in zip(columns, body, strict=True)
-        ]
+    heads = _heads(columns, body, width_max)
     natural = _natural(heads, body)
     least = [
         width if numeric[at] else min(width, _least(heads[at], (row[at] for row in cells)))
@@ -104,6 +98,17 @@ def table_lines(
         where = "a wider screen" if wrapped else "-o wide"
         words = f"({count} of {len(columns)} columns left out; {where} has them all)"
         yield cut(words, width_max) + "\n"
+
+
+def _heads(columns: Sequence[str], body: Sequence[int], width_max: int | None) -> list[list[str]]:
+    """Lines of each head: several where the table is too wide."""
+    heads = [[head] for head in columns]
+    if width_max is None or _total(_natural(heads, body)) <= width_max:
+        return heads
+    return [
+        textwrap.wrap(head, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+        for head, width in zip(columns, body, strict=True)
+    ]
 
 
 def _broken(cell: str, width: int) -> list[str]:
