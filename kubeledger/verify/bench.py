@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,6 +20,9 @@ from kubeledger.verify.losses import Losses
 from kubeledger.verify.pods import PodRegister
 from kubeledger.verify.settings import Settings
 from kubeledger.verify.variant import RECORDED, Variant
+
+if TYPE_CHECKING:
+    from kubeledger.verify.admission.question import Question
 
 __all__ = ["Bench"]
 
@@ -38,10 +41,17 @@ class Bench:
         losses: lines that the log lost, where that is shown.
         capacities: sizes that hardly ever change, as all records tell them.
         docket: where findings go.
+        on_question: is told of each admission: seq of the decision that it is asked for, and
+            what it rests on.
     """
 
-    def __init__(self, variant: Variant = RECORDED) -> None:
+    def __init__(
+        self,
+        variant: Variant = RECORDED,
+        on_question: Callable[[int, Question], None] = lambda _, __: None,
+    ) -> None:
         self.variant = variant
+        self.on_question = on_question
         self.settings = Settings(variant)
         self.pods = PodRegister()
         self.recorded_pods = PodRegister()

@@ -12,6 +12,7 @@ from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, LogThinned, NodeObserved, SettingsObserved
 from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
+from kubeledger.verify.admission.question import Question
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Outcome
 from kubeledger.verify.lost_records import LostRecords
@@ -56,6 +57,7 @@ def verify(
     read: Reader,
     variant: Variant = RECORDED,
     verifiers: Sequence[type[Verifier]] | None = None,
+    on_question: Callable[[int, Question], None] = lambda _, __: None,
 ) -> Iterator[Outcome]:
     """Decide every decision of a node again.
 
@@ -63,6 +65,8 @@ def verify(
         read: opens its records; called twice.
         variant: decide under these settings; the recorded ones by default.
         verifiers: only these; all by default.
+        on_question: is told what each admission rests on, before its finding comes: seq of the
+            decision, and the question.
 
     Yields:
         one finding for each recorded decision, in the order of replay, and between them
@@ -70,7 +74,7 @@ def verify(
         give the same outcomes. Memory grows with the pods a ledger knows, and with nothing
         else.
     """
-    bench = Bench(variant)
+    bench = Bench(variant, on_question)
     at_work = [verifier(bench) for verifier in (VERIFIERS if verifiers is None else verifiers)]
     foresees: dict[type[Body], list[Foresee]] = {}
     sees: dict[type[Body], list[See]] = {}

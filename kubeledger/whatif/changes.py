@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodListed
 from kubeledger.verify import Finding, Reader, Variant, verify
 from kubeledger.verify.finding import Fields
+from kubeledger.whatif.memory import SpareMemory
+from kubeledger.whatif.pods import pods_of
 from kubeledger.whatif.probes import Probes
-from kubeledger.whatif.taint import Pods, Taint
+from kubeledger.whatif.taint import Taint
+from kubeledger.whatif.world import World
 
 __all__ = ["Change", "Outlook", "outlook"]
 
@@ -88,13 +90,15 @@ def outlook(
         changes in the order of replay, the untrusted ones marked.
     """
     high = variant.settings.get("imageGCHighThresholdPercent")
-    taint, probes = Taint(_pods(read), high), Probes(read, variant)
+    pods, probes = pods_of(read, variant), Probes(read, variant)
+    taint = Taint(World(pods, SpareMemory(read, variant)), pods, high)
     before, own = _unsound(read), probes.own
-    for finding, doubt in _with_probes(_findings(read, variant), probes, taint):
-        taint.pass_by(finding, doubt)
+    for finding, doubt in _with_probes(_findings(read, variant, taint), probes, taint):
+        unsound = before.get((finding.seq, finding.recorded is None))
+        is_open = unsound is None and finding.verdict == "unverifiable"
+        taint.pass_by(finding, doubt, is_open=is_open)
         if finding.recorded is not None:
             result.decisions += 1
-        unsound = before.get((finding.seq, finding.recorded is None))
         if finding.kind in _OCCASIONS and (unsound, finding.verdict) == _NEVER:
             unsound = None
         if unsound is not None:
@@ -114,7 +118,7 @@ def outlook(
             if finding.seq in own:
                 taint.end(finding)
             else:
-                taint.change(finding)
+                taint.change(finding, doubt)
             yield _change(finding, doubt)
 
 
@@ -137,24 +141,9 @@ def _doubted(finding: Finding, probes: Probes, taint: Taint) -> tuple[Finding, i
     return finding, min((doubt for doubt in doubts if doubt is not None), default=None)
 
 
-def _pods(read: Reader) -> Pods:
-    """Who the pods of a ledger are, and when they had left the node."""
-    subjects: dict[str, str] = {}
-    gone: dict[str, list[int]] = {}
-    for record in read({PodAdmitted.kind, PodConfigChanged.kind, PodListed.kind}):
-        body = record.body
-        assert isinstance(body, PodAdmitted | PodConfigChanged | PodListed)
-        subject = f"pod/{body.namespace}/{body.pod}"
-        if body.pod_uid is not None:
-            subjects[body.pod_uid] = subject
-        left = isinstance(body, PodConfigChanged) and body.operation == "REMOVE"
-        if left or (isinstance(body, PodListed) and body.gone):
-            gone.setdefault(subject, []).append(record.ts_ns)
-    return Pods(subjects, gone)
-
-
-def _findings(read: Reader, variant: Variant) -> Iterator[Finding]:
-    return (outcome for outcome in verify(read, variant) if isinstance(outcome, Finding))
+def _findings(read: Reader, variant: Variant, taint: Taint) -> Iterator[Finding]:
+    outcomes = verify(read, variant, on_question=taint.note_question)
+    return (outcome for outcome in outcomes if isinstance(outcome, Finding))
 
 
 def _unsound(read: Reader) -> dict[tuple[int, bool], str]:

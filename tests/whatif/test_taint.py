@@ -9,7 +9,8 @@ import pytest
 
 from kubeledger.verify import Finding, Variant
 from kubeledger.whatif import Change, Outlook, outlook
-from kubeledger.whatif.taint import Pods, Taint
+from kubeledger.whatif.pods import Pods
+from kubeledger.whatif.taint import Taint
 from tests.verify.histories import reader, recorded
 
 
@@ -26,6 +27,7 @@ def finding(seq: int, kind: str, subject: str) -> Finding:
             {
                 ("lifecycle.PodAdmitted", "pod/d/b"): True,
                 ("devicemanager.DevicesAllocated", "container/d/b/c"): True,
+                ("topologymanager.AffinityDecided", "container/d/none/c"): False,
                 ("prober.ProbeTransitioned", "container/d/a/c"): True,
                 ("prober.ProbeTransitioned", "container/d/b/c"): False,
                 ("images.ImageDeleted", "image/x"): False,
@@ -62,7 +64,7 @@ def finding(seq: int, kind: str, subject: str) -> Finding:
 )
 def test_reach(changed: tuple[str, str], others: dict[tuple[str, str], bool]) -> None:
     """By subject and subsystem; the first change is named."""
-    taint = Taint()
+    taint = Taint(pods=Pods(claims={"pod/d/none": False}))
     taint.change(finding(7, *changed))
     taint.change(finding(8, *changed))
     found = {other: taint.of(finding(9, *other)) for other in others}
@@ -128,7 +130,8 @@ def test_images_that_stay_fill_the_disk(
 
 def test_a_pod_that_has_gone_makes_no_difference() -> None:
     """Nor do its cgroups to another pod; whoever came meanwhile may not have been let in."""
-    taint = Taint(Pods({"u-b": "pod/d/b", "u-c": "pod/d/c"}, {"pod/d/a": [5], "pod/d/b": [9]}))
+    pods = Pods({"u-b": "pod/d/b", "u-c": "pod/d/c"}, {"pod/d/a": [5], "pod/d/b": [9]})
+    taint = Taint(pods=pods)
     taint.change(finding(1, "lifecycle.PodAdmitted", "pod/d/a"))
     asked = finding(3, "lifecycle.PodAdmitted", "pod/d/b")
     taint.pass_by(asked, taint.of(asked))

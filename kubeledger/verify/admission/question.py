@@ -140,6 +140,18 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
                     yield answer
                     first = False
 
+    def worlds(self) -> Iterator[tuple[Node, tuple[Other, ...]]]:
+        """The node and the pods that count, in each world."""
+        return ((node, pods) for pods in self._casts() for node in self.nodes)
+
+    def answer_in(self, node: Node, others: tuple[Other, ...]) -> Answer:
+        """What the kubelet does on that node, with these pods; first order of what is short.
+
+        Raises:
+            BadInputError: a quantity of a pod is none.
+        """
+        return next(self._in_world(node, others))
+
     @property
     def open_worlds(self) -> bool:
         """Whether so many pods are doubtful that not all worlds are tried."""

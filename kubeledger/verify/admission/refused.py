@@ -41,6 +41,7 @@ ALLOCATION: Final = "Allocate failed due to "
 """How the words of a manager that has nothing to give begin."""
 _CONDITIONS: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
 _NOT_ENOUGH: Final = "Node didn't have enough resource: "
+_ADMITTED: Final[Fields] = {"admit": True}
 _OUT_OF: Final = re.compile(rf"{_NOT_ENOUGH}(\S+), requested: (\d+), used: (\d+), capacity: (\d+)")
 _ELSEWHERE: Final = {
     "AppArmor": "the node's AppArmor profiles",
@@ -198,7 +199,7 @@ def _otherwise(question: Question, likely: Answer, recorded: Fields) -> Judgemen
         return unverifiable(_ELSEWHERE[reason])
     if message.startswith("Update plugin resources failed"):
         return unverifiable("what the device manager held")
-    if (wrong := _own_numbers(question, reason, message)) is not None:
+    if (wrong := _own_numbers(question, likely, reason, message)) is not None:
         return wrong
     if question.unread:
         return unverifiable(*(f"the spec of pod {name}" for name in question.unread))
@@ -216,7 +217,7 @@ def _otherwise(question: Question, likely: Answer, recorded: Fields) -> Judgemen
     if reason in {f"OutOf{resource}" for resource in question.unsized}:
         return unverifiable(*capacities(question.unsized))
     if result.admit:
-        expected: Fields = {"admit": True}
+        expected = _ADMITTED
         why = f"the pod was refused as {reason} ({message}), but {_fits(question, likely)}"
     else:
         expected = {"reason": result.reason, "message": result.message}
@@ -236,7 +237,7 @@ def _otherwise(question: Question, likely: Answer, recorded: Fields) -> Judgemen
     )
 
 
-def _own_numbers(question: Question, reason: str, message: str) -> Judgement | None:
+def _own_numbers(question: Question, likely: Answer, reason: str, message: str) -> Judgement | None:
     """What the words say of pod and node, whoever else was there; None where that is right."""
     told = _OUT_OF.fullmatch(message)
     if told is None or reason != f"OutOf{told[1]}" or told[1] in question.unsized:
@@ -250,6 +251,11 @@ def _own_numbers(question: Question, reason: str, message: str) -> Judgement | N
         return None
     size = capacity if capacity in sizes or UNCOUNTED in sizes else sizes[0]
     right = f"{_NOT_ENOUGH}{resource}, requested: {asked}, used: {used}, capacity: {size}"
+    expected: Fields = {"reason": reason, "message": right}
+    if asked + int(used) <= size:  # what is likely follows, for this is not short
+        result = likely.result
+        expected = {"reason": result.reason, "message": result.message}
+        expected = _ADMITTED if result.admit else expected
     wrong = [
         f"asks for {amount(resource, asked)}, not {plain(resource, requested)}",
         f"was refused on a node that has {amount(resource, size)} for pods, not "
@@ -258,7 +264,7 @@ def _own_numbers(question: Question, reason: str, message: str) -> Judgement | N
     return Judgement(
         verdict="impossible",
         why=f"the pod {listing(wrong[requested == asked : 1 + (size != capacity)])}",
-        expected={"reason": reason, "message": right},
+        expected=expected,
         recorded={"reason": reason, "message": message},
         rule=RULE_PREDICATES,
         inputs=question.inputs,

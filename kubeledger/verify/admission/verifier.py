@@ -383,12 +383,10 @@ class AdmissionVerifier(Verifier):
 
     def _ask(self, offer: Offer, record: Record, state: NodeState) -> Question | tuple[str, ...]:
         """The question about an offer; asked once, before anybody is killed for it."""
-        question = self._questions.get(offer)
-        if question is not None:
-            return question
-        asked = self._asker.ask(offer, record.ts_ns, state)
+        asked = self._questions.get(offer) or self._asker.ask(offer, record.ts_ns, state)
         if isinstance(asked, Question):
             self._questions[offer] = asked
+            self.bench.on_question(record.seq, asked)
         return asked
 
     def _close(self, offer: Offer, record: Record) -> None:
