@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kubeledger.headlines.amounts import bytes_text
+from kubeledger.headlines.amounts import bytes_text, shortened
 from kubeledger.headlines.headline import Headline, Incident
 from kubeledger.headlines.incidents import incidents
 from kubeledger.headlines.summary import happened, headlines
 
-__all__ = ["Headline", "Incident", "bytes_text", "happened", "headlines", "incidents"]
+__all__ = ["Headline", "Incident", "bytes_text", "happened", "headlines", "incidents", "shortened"]

@@ -113,6 +113,7 @@ _TARGETS = {
     "oom": "container/{}",
     "killed": "container/{}",
     "refused": "pod/{}",
+    "sandbox_failed": "pod/{}",
     "crashed": "container/{}",
     "held_back": "container/{}",
     "unready": "container/{}",
@@ -220,6 +221,19 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
             min(epoch_ns(ts)) AS ts_ns, arg_max(seq, coalesce(bytes_to_free, 0)) AS seq
         FROM image_gc_runs WHERE node = $node AND outcome = 'failed' HAVING count(*) > 0""",
         _gc_failed,
+    ),
+    (
+        "sandbox_failed",
+        2,
+        """SELECT 'sandboxes' AS subject, sum(count)::BIGINT AS count, arg_min(message, seq) AS message,
+            list(concat_ws('/', namespace, name) ORDER BY seq) AS pods,
+            arg_min(concat_ws('/', namespace, name), seq) AS about,
+            min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+        FROM kubernetes_events WHERE node = $node AND reason = 'FailedCreatePodSandBox'
+        HAVING count(*) > 0""",
+        lambda row: (
+            f"{_pods(row['pods'])} got no sandbox{_times(row)}: {shortened(row['message'] or '')}"
+        ),
     ),
     (
         "crashed",

@@ -23,6 +23,7 @@ _COUNTED = {
     "killed": ("killed by probes or hooks", "killed by probes or hooks"),
     "refused": ("refused", "refused"),
     "gc_failed": ("image GC failed", "image GCs failed"),
+    "sandbox_failed": ("sandbox failed", "sandboxes failed"),
     "crashed": ("crash", "crashes"),
     "held_back": ("restart put off", "restarts put off"),
     "unready": ("time unready", "times unready"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,21 @@ _OF_PODS = frozenset(
     }
 )
 """Views whose rows are about a pod each."""
-_PODS = "pod IN $pods OR namespace || '/' || pod IN $pods OR pod_uid IN $pods"
+_POD = "{1} IN $pods OR {0} || '/' || {1} IN $pods OR {2} IN $pods"
+_PODS = _POD.format("namespace", "pod", "pod_uid")
+_ABOUT = {
+    **dict.fromkeys(_OF_PODS, _PODS),
+    "events": f"coalesce(pod, namespace, pod_uid) IS NULL OR {_PODS}",
+    "kubernetes_events": f"object_kind <> 'Pod' OR {_POD.format('namespace', 'name', 'uid')}",
+    "preemptions": " OR ".join(
+        _POD.format(f"{who}_namespace", f"{who}_pod", f"{who}_uid")
+        for who in ("victim", "preemptor")
+    ),
+    "verdicts": "seq IN (SELECT seq FROM events UNION ALL SELECT seq FROM preemptions)",
+}
+"""View -> which of its rows are about certain pods, or about the node itself."""
+_NAMED = re.compile(r"\b(?:FROM|JOIN) ([a-z_]+)")
+_ALL = (1 << 63) - 1
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +59,19 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[str] = ()
     from_ns: int | None = None
     to_ns: int | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it is the whole history."""
+        return not self.pods and self.from_ns is None and self.to_ns is None
+
+    @property
+    def between(self) -> tuple[int, int]:
+        """The span's first and last time, those that 64 bits hold where it has none."""
+        return (
+            -_ALL if self.from_ns is None else self.from_ns,
+            _ALL if self.to_ns is None else self.to_ns,
+        )
 
     def touches(self, start_ns: int, end_ns: int | None) -> bool:
         """Whether something lies in the span, at least in part."""
@@ -87,6 +115,33 @@ class NodeView:
         """Rows of a query, taken one after the other."""
         rows = self._queryable.sql(query, {"node": self.node, **(params or {})})
         return (dict(zip(rows.columns, row, strict=True)) for row in rows)
+
+    def in_scope(self, query: str, params: Mapping[str, object] | None = None) -> list[ViewRow]:
+        """Rows of a query that sees of each view what lies in the scope.
+
+        Decisions are those about the scope's pods, preemptions for them, and those about no pod;
+        other rows that are about no pod are all there. All of it within the scope's span.
+        """
+        if self.scope.is_all:
+            return self(query, params)
+        named = dict.fromkeys(["events", "preemptions", *_NAMED.findall(query)])
+        views = ", ".join(
+            f"{view} AS (SELECT * FROM {view} WHERE node = $node"
+            f" AND epoch_ns(ts) BETWEEN $from_ns AND $to_ns"
+            f" AND ({_ABOUT.get(view, 'true') if self.scope.pods else 'true'}))"
+            for view in named
+        )
+        from_ns, to_ns = self.scope.between
+        return self(
+            f"WITH {views} {query}",
+            {
+                **(params or {}),
+                # The views' times are cut to microseconds.
+                "from_ns": from_ns // 1000 * 1000,
+                "to_ns": to_ns,
+                **({"pods": list(self.scope.pods)} if self.scope.pods else {}),
+            },
+        )
 
     def rows(self, view: str, columns: str = "*", where: str = "true") -> list[ViewRow]:
         """Rows of a view in the order of their time, ``ts_ns`` for ``ts``; of the scope's pods."""

@@ -75,14 +75,14 @@ def records_between(view: NodeView, first_seq: int, last_seq: int) -> list[dict[
 
 
 def _records(view: NodeView, first_seq: int, last_seq: int) -> Iterator[dict[str, Any]]:
-    scope = view.scope
+    from_ns, to_ns = view.scope.between
     rows = view.stream(
         _RECORDS,
         {
             "first_seq": first_seq,
             "last_seq": last_seq,
-            "from_ns": -_ALL if scope.from_ns is None else scope.from_ns,
-            "to_ns": _ALL if scope.to_ns is None else scope.to_ns,
+            "from_ns": from_ns,
+            "to_ns": to_ns,
         },
     )
     return map(_record, rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from kubeledger.headlines import headlines, incidents
@@ -26,12 +25,18 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         BadQuestionError: a query takes too long.
         DamagedLedgerError: the ledger cannot be read.
     """
-    verdict_counts: Counter[str] = Counter()
-    verdicts: dict[int, str] = {}
-    for row in view("SELECT decision_seq, verdict FROM verdicts WHERE node = $node"):
-        verdict_counts[row["verdict"]] += 1
-        if row["verdict"] != "match":
-            verdicts[row["decision_seq"]] = row["verdict"]
+    verdicts: dict[int, str] = {
+        row["decision_seq"]: row["verdict"]
+        for row in view(
+            "SELECT decision_seq, verdict FROM verdicts WHERE node = $node AND verdict <> 'match'"
+        )
+    }
+    verdict_counts = {
+        row["verdict"]: row["count"]
+        for row in view.in_scope(
+            "SELECT verdict, count(*) AS count FROM verdicts WHERE node = $node GROUP BY verdict"
+        )
+    }
     begin_ns, last_ns = _recorded(view)
     pods, arrows = pod_sections(view, verdicts, begin_ns, apart=apart)
     node = node_section(view)
@@ -40,13 +45,7 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
     node.rows.append(decisions_row(view, drawn))
     sections = _in_scope([node, *others], view.scope)
     start_ns, end_ns = _span(view.scope, begin_ns, last_ns, sections)
-    found = headlines(
-        [
-            each
-            for each in incidents(view, view.node, verdicts=True)
-            if view.scope.touches(each.ts_ns, each.ts_ns)
-        ]
-    )
+    found = headlines(incidents(view.in_scope, view.node, verdicts=True))
     versions = view(
         "SELECT kubelet_version AS version FROM kubelet_starts"
         " WHERE node = $node AND kubelet_version IS NOT NULL GROUP BY ALL ORDER BY min(seq)"
@@ -57,9 +56,11 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         start_ns=start_ns,
         end_ns=end_ns,
         verdict_counts={
-            each: verdict_counts[each]
+            each: verdict_counts.get(each, 0)
             for each in ("match", "admissible", "impossible", "unverifiable")
         },
+        only=", ".join(view.scope.pods),
+        is_part=not view.scope.is_all,
         verdicts=verdicts,
         sections=sections,
         arrows=arrows,

@@ -130,7 +130,9 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
         node: its name.
         versions: of its kubelet, in the order they ran.
         start_ns, end_ns: the span that is drawn.
-        verdict_counts: verdict -> number of decisions.
+        only: pods that were asked for, as they were named; empty: all.
+        is_part: not all of the node's history is drawn.
+        verdict_counts: verdict -> number of decisions, of those that are drawn.
         verdicts: seq -> verdict, for those that are no match.
         sections: those with rows.
         arrows: between marks.
@@ -146,3 +148,5 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     sections: Sequence[Section]
     arrows: Sequence[Arrow]
     headlines: Sequence[Headline]
+    only: str = ""
+    is_part: bool = False

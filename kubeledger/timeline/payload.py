@@ -37,6 +37,8 @@ def node_payload(drawing: Drawing) -> dict[str, Any]:
         "base_ns": str(drawing.start_ns),
         "span_us": _us(drawing, drawing.end_ns),
         "verdicts": dict(drawing.verdict_counts),
+        "only": drawing.only,
+        "is_part": drawing.is_part,
         "sections": [
             {"id": each.id, "title": each.title, "folded": each.folded} for each in drawing.sections
         ],

@@ -158,14 +158,10 @@ def decisions_row(view: NodeView, drawn: set[int]) -> Row:
         drawn: records that have an item on another row.
     """
     row = Row(label="other decisions")
-    for each in view(
-        """SELECT verdicts.seq, decision_seq, verdicts.kind, subject, verdict,
-            epoch_ns(verdicts.ts) AS ts_ns, namespace, pod, pod_uid
-        FROM verdicts JOIN events USING (node, seq)
-        WHERE node = $node AND verdict <> 'match' ORDER BY verdicts.ts, verdicts.seq"""
+    for each in view.in_scope(
+        """SELECT seq, decision_seq, kind, subject, verdict, epoch_ns(ts) AS ts_ns
+        FROM verdicts WHERE node = $node AND verdict <> 'match' ORDER BY ts, seq"""
     ):
-        if not view.scope.names(each["namespace"], each["pod"], each["pod_uid"]):
-            continue
         if each["decision_seq"] is None:
             label = f"did not come: {each['kind']}, {each['subject']}"
             row.mark("not_taken", each["ts_ns"], label, each["seq"], each["verdict"])

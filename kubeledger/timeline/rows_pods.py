@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from kubeledger.headlines import shortened
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Arrow, Row, Section
 from kubeledger.timeline.lives import add_lives
@@ -30,6 +31,7 @@ _WEIGHTS = {
     "killed": 5,
     "refused": 4,
     "died": 3,
+    "sandbox_failed": 3,
     "threshold": 2,
 }
 _UID_SHOWN = 8
@@ -193,6 +195,7 @@ def pod_sections(
     for row, item in add_ticks(view):
         pods.container(row).ticks.items.append(item)
     _transitions(view, pods)
+    _sandboxes(view, pods)
     for pod in pods.by_key.values():
         pod.add_admission()
     weighed = [(pod.weight(verdicts), pod) for pod in pods.by_key.values()]
@@ -295,6 +298,30 @@ def _transitions(view: NodeView, pods: _Pods) -> None:
         if row["container"] and row["to_result"] == "failure" and row["from_result"] == "success":
             label = f"{row['probe_type']} failed"
             pods.lane(row).mark("threshold", row["ts_ns"], label, row["seq"])
+
+
+def _sandboxes(view: NodeView, pods: _Pods) -> None:
+    """Sandboxes that could not be made, and those that had to be made again.
+
+    A pod's first one is the beginning of what the row shows anyway.
+    """
+    for row in view.rows(
+        "kubernetes_events",
+        "namespace, name AS pod, uid AS pod_uid, message",
+        "reason = 'FailedCreatePodSandBox'",
+    ):
+        if view.scope.names(row["namespace"], row["pod"], row["pod_uid"]):
+            label = f"no sandbox: {shortened(row['message'] or '')}"
+            pods.of(row).own.mark("sandbox_failed", row["ts_ns"], label, row["seq"])
+    of_pods: dict[int, set[str]] = {}
+    for row in view.rows(
+        "container_states", f"{_POD}, container_id", "sandbox AND state = 'started'"
+    ):
+        pod = pods.of(row)
+        known = of_pods.setdefault(id(pod), set())
+        if known and row["container_id"] not in known:
+            pod.own.mark("sandbox", row["ts_ns"], "another sandbox", row["seq"])
+        known.add(row["container_id"])
 
 
 def _admissions(view: NodeView, pods: _Pods) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kubeledger.lifecycle.records import (
     PodListed,
     PodRejected,
     PodTerminated,
+    ReasonReported,
 )
 from kubeledger.node.records import (
     ClockStepped,
@@ -301,6 +303,63 @@ def test_a_decision_without_a_row_has_a_place(tmp_path: Path) -> None:
     assert drawing.verdicts[seq] != "match"
     payload = node_payload(drawing)
     assert payload["items"]["verdict"][payload["items"]["seq"].index(seq)] > 0
+
+
+def test_counts_and_headlines_are_of_what_is_shown(tmp_path: Path) -> None:
+    """Of the pods asked for and of no pod, within the span; the payload says that it is a part."""
+    story = begun()
+    for name in ("a", "b"):
+        story.add(PodRejected(**pod(name, f"uid-{name}"), reason=f"For-{name}", message=""))
+    image = {"image_id": "sha256:1", "size_bytes": 1}
+    story.add(ImageDeleted(**image))
+    story.add(PodRejected(**pod("a", "uid-c"), reason="For-c", message=""))
+    late_ns = story.records[-1].ts_ns
+    ledger = write_ledger(tmp_path, story.records)
+
+    def shown(scope: Scope) -> tuple[int, set[str], bool]:
+        with connect(ledger) as queryable:
+            drawing = build_drawing(NodeView(queryable, story.node, scope))
+        payload = node_payload(drawing)
+        assert payload["only"] == ", ".join(scope.pods)
+        told = set(re.findall("For-.", " ".join(each.text for each in drawing.headlines)))
+        return sum(payload["verdicts"].values()), told, payload["is_part"]
+
+    assert shown(Scope()) == (4, {"For-a", "For-b", "For-c"}, False)
+    assert shown(Scope(pods=["default/a"])) == (3, {"For-a", "For-c"}, True)
+    assert shown(Scope(pods=["uid-b"])) == (2, {"For-b"}, True)
+    assert shown(Scope(pods=["a"], to_ns=late_ns - 1)) == (2, {"For-a"}, True)
+    assert shown(Scope(from_ns=late_ns)) == (1, {"For-c"}, True)
+
+
+def test_sandboxes_that_could_not_be_made(tmp_path: Path) -> None:
+    """They are a problem of the pod and a headline; a first sandbox is not drawn, another is."""
+    story = begun()
+    reported = {
+        "object_kind": "Pod",
+        "type": "Warning",
+        "reason": "FailedCreatePodSandBox",
+        "message": "Failed to create pod sandbox: no such image",
+    }
+    story.add(PodAdmitted(**pod()))
+    for _ in range(2):
+        story.add(ReasonReported(**pod(), **reported))
+    story.add(PodAdmitted(**pod("other", "uid-2")))
+    for uid, container_id in (("uid-2", "s1"), ("uid-2", "s1"), ("uid-2", "s2")):
+        about = pod("other", uid)
+        story.add(
+            ContainerStarted(**about, container=None, container_id=container_id, sandbox=True)
+        )
+    drawing = drawn(tmp_path, story)
+    (bad,) = section(drawing, "problems")
+    assert told(bad)[2:] == [
+        ("sandbox_failed", at, at, "no sandbox: Failed to create pod sandbox: no such image")
+        for at in (3, 4)
+    ]
+    (other,) = section(drawing, "pods")
+    assert told(other)[2:] == [("sandbox", 8, 8, "another sandbox")]
+    assert [each.text for each in drawing.headlines] == [
+        "default/web got no sandbox 2×: Failed to create pod sandbox: no such image"
+    ]
 
 
 def test_items_carry_their_own_verdict() -> None:

@@ -361,6 +361,7 @@ const GLYPHS = {
   burst: (s, x, y, c) => {
     s.area([[x, y - 7], [x + 2, y - 2], [x + 7, y], [x + 2, y + 2], [x, y + 7], [x - 2, y + 2], [x - 7, y], [x - 2, y - 2]], c);
   },
+  crossed: (s, x, y, c) => { s.frame(x - 5, y - 5, 10, 10, c, 1.5); s.line([[x - 4, y + 4], [x + 4, y - 4]], c, 1.5); },
   square: (s, x, y, c) => s.frame(x - 4, y - 4, 8, 8, c, 1.5),
   warning: (s, x, y, c) => { s.area([[x - 6, y + 5], [x + 6, y + 5], [x, y - 6]], c); s.text("!", x, y + 1.5, "paper", { align: "center", bold: true }); },
   stop: (s, x, y) => s.rect(x - 1, y - BAR / 2, 2.5, BAR, "text"),

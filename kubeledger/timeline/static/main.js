@@ -54,8 +54,8 @@ class Page {
     document.title = visible(`${drawing.node} · kubeledger`);
     document.getElementById("node").textContent = visible(drawing.node);
     const span = `${view.clock.date(0)} ${view.clock.time(0, 1e6)} – ${view.clock.dated(drawing.spanUs, 0, 1e6)} ${view.clock.zone()} · ${duration(drawing.spanUs)}`;
-    document.getElementById("meta").textContent = visible(`kubelet ${drawing.versions.join(", ") || "?"} · ${span}`);
-    document.getElementById("verdicts").replaceChildren("verify: ", ...VERDICTS.flatMap((verdict, i) => [
+    document.getElementById("meta").textContent = visible(`kubelet ${drawing.versions.join(", ") || "?"} · ${span}${drawing.only ? ` · only ${drawing.only}` : ""}`);
+    document.getElementById("verdicts").replaceChildren(drawing.isPart ? "verify, of what is shown: " : "verify: ", ...VERDICTS.flatMap((verdict, i) => [
       i ? " · " : "", element("b", { class: drawing.verdicts[verdict] ? verdict : "" }, (drawing.verdicts[verdict] || 0).toLocaleString("en")), ` ${verdict}`,
     ]));
     document.getElementById("zone").textContent = view.clock.zone();
@@ -412,7 +412,7 @@ function paged(lines, height, taken) {
 
 const SIGNS = {
   preempted: "⇣", killed: "✖", refused: "⊘", gc_failed: "▲", unready: "▼", kubelet_restarted: "↻", evicted: "⏏", oom: "✸",
-  impossible: "!", crashed: "✖", gap: "▨", deleted: "▏", pressure: "◍", kubelet_died: "✖",
+  impossible: "!", crashed: "✖", held_back: "▨", sandbox_failed: "⧄", gap: "▨", deleted: "▏", pressure: "◍", kubelet_died: "✖",
 };
 
 function smallCanvas(colours, draw) {

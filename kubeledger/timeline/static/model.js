@@ -22,6 +22,8 @@ const KINDS = {
   changed: { glyph: "edge" },
   killed: { weight: 1, glyph: "cross", bad: true, legend: "killed or crashed" },
   died: { glyph: "cross", bad: true, legend: "killed or crashed" },
+  sandbox_failed: { glyph: "crossed", bad: true, legend: "sandbox not made" },
+  sandbox: { glyph: "edge" },
   completed: { glyph: "edge" },
   stopped: { glyph: "edge" },
   oom: { weight: 2, glyph: "burst", bad: true, legend: "OOM kill" },
@@ -50,7 +52,7 @@ const KINDS = {
 class Drawing {
   constructor(payload) {
     Object.assign(this, {
-      node: payload.node, versions: payload.versions, verdicts: payload.verdicts,
+      node: payload.node, versions: payload.versions, verdicts: payload.verdicts, only: payload.only, isPart: payload.is_part,
       sections: payload.sections, rows: payload.rows, strings: payload.strings,
       kinds: payload.kinds.map((name) => ({ name, ...(KINDS[name] || { bar: "quiet", state: "" }) })),
       curves: payload.curves, headlines: payload.headlines,
