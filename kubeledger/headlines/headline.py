@@ -13,8 +13,8 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: what happened: ``preempted``, ``evicted``, ``oom``, ``killed``, ``refused``,
             ``sandbox_failed``, ``crashed``, ``held_back``, ``unready``, ``gc_failed``, ``deleted``,
-            ``kubelet_died``, ``kubelet_restarted``, ``pressure``, ``impossible``, or, of the evidence, ``log_lost``,
-            ``clock_step`` and ``finding``.
+            ``kubelet_died``, ``kubelet_restarted``, ``pressure``, ``impossible``, or, of the
+            evidence, ``log_lost``, ``clock_step`` and ``finding``.
         severity: 5 (the worst) to 1; 0: it happened, and is no headline.
         subject: whom it befell, as in ``default/web/app``; what headlines are put together by.
         text: the sentence.

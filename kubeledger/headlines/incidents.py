@@ -225,7 +225,8 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
     (
         "sandbox_failed",
         2,
-        """SELECT 'sandboxes' AS subject, sum(count)::BIGINT AS count, arg_min(message, seq) AS message,
+        """SELECT 'sandboxes' AS subject, sum(count)::BIGINT AS count,
+            arg_min(message, seq) AS message,
             list(concat_ws('/', namespace, name) ORDER BY seq) AS pods,
             arg_min(concat_ws('/', namespace, name), seq) AS about,
             min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq

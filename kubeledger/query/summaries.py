@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from string import Formatter
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["TEMPLATES", "subject_of", "summary_of"]
 
@@ -129,14 +130,53 @@ def summary_of(kind: str, body: Mapping[str, Any]) -> str:
     template = TEMPLATES.get(kind)
     if template is None:
         return ""
-    told = _OPTIONAL.sub(lambda part: part[1] if _is_known(part[1], body) else "", template)
-    text = _Words().vformat(told, (), body)
-    return " ".join(text.removesuffix(": ?").split())
+    said = (
+        "".join(_word(body, field) if field else literal for literal, field in group.pieces)
+        for group in _groups(template)
+        if all(body.get(field.removesuffix("#")) is not None for field in group.needed)
+    )
+    return " ".join("".join(said).removesuffix(": ?").split())
 
 
-def _is_known(template: str, body: Mapping[str, Any]) -> bool:
-    fields = (name for _, name, _, _ in Formatter().parse(template) if name)
-    return all(body.get(name.removesuffix("#")) is not None for name in fields)
+class _Group(NamedTuple):
+    """A piece of a template that is said, or not.
+
+    Attributes:
+        pieces: text, or (where it is not empty) a field.
+        needed: fields that must be known for it to be said.
+    """
+
+    pieces: tuple[tuple[str, str], ...]
+    needed: tuple[str, ...]
+
+
+@cache
+def _groups(template: str) -> tuple[_Group, ...]:
+    """The template taken apart: what is always said, and in turns what is in brackets."""
+    return tuple(
+        _group(text, is_optional=bool(index % 2))
+        for index, text in enumerate(_OPTIONAL.split(template))
+    )
+
+
+def _group(text: str, *, is_optional: bool) -> _Group:
+    pieces = []
+    for literal, field, _, _ in Formatter().parse(text):
+        pieces.append((literal, ""))
+        if field:
+            pieces.append(("", field))
+    needed = tuple(field for _, field in pieces if field) if is_optional else ()
+    return _Group(tuple(pieces), needed)
+
+
+def _word(body: Mapping[str, Any], field: str) -> str:
+    """A field as a word: None is ``?``, a list its items, ``name#`` the count."""
+    if field.endswith("#"):
+        return str(len(body.get(field[:-1]) or ()))
+    value = body.get(field)
+    if isinstance(value, list | tuple | dict):
+        return ", ".join(str(item) for item in value) or "none"
+    return "?" if value is None else str(value)
 
 
 def subject_of(body: Mapping[str, Any]) -> str:
@@ -146,17 +186,3 @@ def subject_of(body: Mapping[str, Any]) -> str:
         if all(body.get(field) for field in needed):
             return "/".join(str(body[field]) for field in fields if body.get(field))
     return ""
-
-
-class _Words(Formatter):
-    """Fields as words: None is ``?``, a list its items, ``name#`` the count."""
-
-    def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, str]:  # noqa: ANN401 - as Formatter
-        """Look up a field of the body."""
-        name = field_name.removesuffix("#")
-        value = kwargs.get(name)
-        if name != field_name:
-            return len(value or ()), name
-        if isinstance(value, list | tuple | dict):
-            return ", ".join(str(item) for item in value) or "none", name
-        return "?" if value is None else value, name

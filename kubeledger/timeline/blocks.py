@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -63,7 +62,7 @@ def blocks(view: NodeView) -> Iterator[Block]:
     """All records of the node in the scope's span, a block after the other."""
     records = _records(view, 1, _ALL)
     while batch := list(islice(records, BLOCK_RECORDS)):
-        packed = gzip.compress(json.dumps(batch).encode(), mtime=0)
+        packed = gzip.compress(msgspec.json.encode(batch), mtime=0)
         yield Block(
             first_seq=batch[0]["seq"], last_seq=batch[-1]["seq"], data=b64encode(packed).decode()
         )
@@ -89,7 +88,7 @@ def _records(view: NodeView, first_seq: int, last_seq: int) -> Iterator[dict[str
 
 
 def _record(row: ViewRow) -> dict[str, Any]:
-    body = json.loads(row["body"])
+    body = msgspec.json.decode(row["body"])
     why = row["why"]
     if row["missing"]:
         why = f"{why}. Missing: {', '.join(row['missing'])}."

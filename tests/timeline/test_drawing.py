@@ -327,7 +327,7 @@ def test_counts_and_headlines_are_of_what_is_shown(tmp_path: Path) -> None:
     assert shown(Scope()) == (4, {"For-a", "For-b", "For-c"}, False)
     assert shown(Scope(pods=["default/a"])) == (3, {"For-a", "For-c"}, True)
     assert shown(Scope(pods=["uid-b"])) == (2, {"For-b"}, True)
-    assert shown(Scope(pods=["a"], to_ns=late_ns - 1)) == (2, {"For-a"}, True)
+    assert shown(Scope(pods=["a"], to_ns=late_ns - NS_PER_S // 2)) == (2, {"For-a"}, True)
     assert shown(Scope(from_ns=late_ns)) == (1, {"For-c"}, True)
 
 
