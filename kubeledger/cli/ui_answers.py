@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -15,21 +14,20 @@ import msgspec
 
 from kubeledger.cli.output import cell_text
 from kubeledger.cli.sql import bound
-from kubeledger.cli.whatif_variants import variants_for
+from kubeledger.cli.ui_snapshots import Snapshots
+from kubeledger.cli.whatif_variants import ConfigFile, config_of, variants_for
 from kubeledger.errors import BadQuestionError
 from kubeledger.explain import explain, explain_node, find_target
 from kubeledger.explain.why import no_such_target
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.node.document import document
-from kubeledger.query.api import connect
 from kubeledger.query.library import find_query, load_library
-from kubeledger.query.segments import fingerprint
 from kubeledger.replay import state_at
 from kubeledger.replay.histories import History, histories_of_ledger
-from kubeledger.timeline import NodeView, build_drawing
+from kubeledger.timeline import NodeView
 from kubeledger.timeline.blocks import records_between
 from kubeledger.timeline.overlay import Overlay
-from kubeledger.timeline.page import page_text, payload_of
+from kubeledger.timeline.page import page_text
 from kubeledger.timeline.server import Answer, Asked, Reply, json_reply
 
 __all__ = ["ROWS_MAX", "Answers"]
@@ -43,16 +41,13 @@ _NOT_MODIFIED = 304
 class Answers:
     """Answers of one ledger, to several requests at a time; use it as a context manager.
 
-    One query engine answers all: what it was verified for stays until the ledger grows.
+    A snapshot answers all that is drawn or asked in SQL, until one of the grown ledger is ready.
     """
 
     def __init__(self, ledger: Path, timeout_s: float) -> None:
         self._ledger = ledger
-        self._queryable = connect(ledger, timeout_s=timeout_s)
-        self._drawing_lock = Lock()
+        self._snapshots = Snapshots(ledger, timeout_s)
         self._whatif_lock = Lock()
-        self._drawn: tuple[str, bytes] | None = None
-        self._rest_until_s = 0.0
         self.nodes()
 
     def __enter__(self) -> Answers:
@@ -66,7 +61,7 @@ class Answers:
         trace: TracebackType | None,
     ) -> None:
         """Close."""
-        self._queryable.close()
+        self._snapshots.close()
 
     def nodes(self) -> list[str]:
         """Names of the nodes.
@@ -96,26 +91,18 @@ class Answers:
 
     def drawing(self, asked: Asked) -> Reply:
         """The payload; of a ledger that has not grown, that it has not."""
-        with self._drawing_lock:
-            etag = _etag(self._ledger)
-            if self._drawn is None or (
-                self._drawn[0] != etag and time.monotonic() > self._rest_until_s
-            ):
-                began_s = time.monotonic()
-                views = [NodeView(self._queryable, node) for node in self.nodes()]
-                payload = payload_of([build_drawing(view) for view in views])
-                self._drawn = etag, json_reply(payload).content
-                # A ledger that grows all the time leaves time for other questions.
-                self._rest_until_s = 2 * time.monotonic() - began_s
-            etag, content = self._drawn
-        if asked.etag == etag:
-            return Reply(content=b"", status=_NOT_MODIFIED, etag=etag)
-        return Reply(content=content, etag=etag)
+        self._snapshots.follow()
+        with self._snapshots.newest() as snapshot:
+            if asked.etag == snapshot.etag:
+                return Reply(content=b"", status=_NOT_MODIFIED, etag=snapshot.etag)
+            return Reply(content=snapshot.drawing, etag=snapshot.etag)
 
     def records(self, asked: Asked) -> Reply:
         """A record as the side pane shows it, in a list; an empty one where there is none."""
         seq = asked.whole("seq") or 0
-        return json_reply(records_between(NodeView(self._queryable, self._node(asked)), seq, seq))
+        with self._snapshots.newest() as snapshot:
+            view = NodeView(snapshot.queryable, self._node(asked))
+            return json_reply(records_between(view, seq, seq))
 
     def sql(self, asked: Asked) -> Reply:
         """Rows of a query, no more than ``ROWS_MAX``."""
@@ -132,8 +119,10 @@ class Answers:
             filled = {key: each for key, each in given.items() if each}
             params = bound(find_query(name), filled, Ledger.open(self._ledger).span)
         began_s = time.monotonic()
-        rows = self._queryable.sql(query, {k: v for k, v in params.items() if f"${k}" in query})
-        shown = [[_cell(value) for value in row] for row in islice(rows, ROWS_MAX + 1)]
+        with self._snapshots.newest() as snapshot:
+            named = {key: value for key, value in params.items() if f"${key}" in query}
+            rows = snapshot.queryable.sql(query, named)
+            shown = [[_cell(value) for value in row] for row in islice(rows, ROWS_MAX + 1)]
         return json_reply(
             {
                 "columns": rows.columns,
@@ -163,13 +152,15 @@ class Answers:
         """What would have been decided otherwise, to be drawn over what was recorded."""
         settings, versions = _options(asked.text("set"))
         history = self._history(asked)
-        variants = variants_for(history, settings, versions, ())
+        variants = variants_for(history, settings, versions, _configs(asked))
         if len(variants) > 1:
             raise BadQuestionError(
                 "several variants cannot be drawn over one another", advice="ask for one"
             )
-        with self._whatif_lock:  # each decides everything twice: one after the other
-            overlay = Overlay.of(history, variants[0], NodeView(self._queryable, history.node))
+        # Each decides everything twice: one after the other.
+        with self._whatif_lock, self._snapshots.newest() as snapshot:
+            view = NodeView(snapshot.queryable, history.node)
+            overlay = Overlay.of(history, variants[0], view)
         return json_reply(overlay.payload())
 
     def _node(self, asked: Asked) -> str:
@@ -192,8 +183,20 @@ def _queries(_: Asked) -> Reply:
     return json_reply([msgspec.to_builtins(query) for query in load_library().values()])
 
 
-def _etag(ledger: Path) -> str:
-    return sha256(repr(fingerprint(ledger)).encode()).hexdigest()[:20]
+def _configs(asked: Asked) -> list[ConfigFile]:
+    """The KubeletConfiguration that the page sends along, if it does.
+
+    Raises:
+        BadQuestionError: it is not sent as name and text.
+        BadInputError: it is none.
+    """
+    config = asked.values.get("config")
+    if config is None:
+        return []
+    match config:
+        case {"name": str(name), "text": str(text)}:
+            return [config_of(name, text.encode())]
+    raise BadQuestionError("config is no object of name and text")
 
 
 def _cell(value: object) -> str | None:

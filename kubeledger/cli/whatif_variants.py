@@ -21,7 +21,7 @@ from kubeledger.verify.settings import UNKNOWN
 from kubeledger.whatif.of_history import recorded_settings, setting_values, variants_of
 from kubeledger.whatif.refusals import refusal
 
-__all__ = ["ConfigFile", "read_configs", "variants_for"]
+__all__ = ["ConfigFile", "config_of", "read_configs", "variants_for"]
 
 
 class ConfigFile(NamedTuple):
@@ -45,12 +45,18 @@ def read_configs(names: Sequence[str]) -> list[ConfigFile]:
     """
     if sum(map(is_standard, names)) > 1:
         raise BadQuestionError(f"{STANDARD_INPUT} can be read once, and is named twice")
-    return [_read_config(name) for name in names]
+    return [
+        config_of(STANDARD_INPUT if is_standard(name) else name, read_input(name, DOCUMENT_MAX))
+        for name in names
+    ]
 
 
-def _read_config(name: str) -> ConfigFile:
-    data = read_input(name, DOCUMENT_MAX)
-    name = STANDARD_INPUT if is_standard(name) else name
+def config_of(name: str, data: bytes) -> ConfigFile:
+    """The configuration that a file holds.
+
+    Raises:
+        BadInputError: it cannot be read, or is none.
+    """
     flaws: list[str] = []
     try:
         documents = load_yaml(data)

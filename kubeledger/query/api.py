@@ -51,10 +51,12 @@ class Queryable:
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         memory_limit: str | None = None,
+        is_fixed: bool = False,
     ) -> None:
         self.timeout_s = timeout_s
         self._ledger = ledger
         self._memory_limit = memory_limit
+        self._is_fixed = is_fixed
         self._spill = mkdtemp(prefix="kubeledger-spill-")
         # Whoever forgets to close leaves no directory behind, and gets no warning for it.
         self._remove_spill = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
@@ -127,7 +129,8 @@ class Queryable:
 
     def _ready(self, needs: Needs) -> duckdb.DuckDBPyConnection:
         self._needs = self._needs.union(needs)
-        wanted = (self._needs, fingerprint(self._ledger))
+        loaded = self._loaded if self._is_fixed else None
+        wanted = (self._needs, loaded[1] if loaded else fingerprint(self._ledger))
         if self._history is None:
             self._history = History(Ledger.open(self._ledger), Path(self._spill))
         if self._database is None or self._loaded != wanted:
@@ -150,6 +153,7 @@ def connect(
     *,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     memory_limit: str | None = None,
+    is_fixed: bool = False,
 ) -> Queryable:
     """Open a ledger for SQL.
 
@@ -158,8 +162,12 @@ def connect(
         timeout_s: seconds that one query may take.
         memory_limit: memory for data and queries, as DuckDB writes it (``2GB``); what does
             not fit goes to a temporary directory. None is DuckDB's default.
+        is_fixed: what is appended after a query has loaded all it names is not seen by later
+            ones that name no more; else every query sees what there is.
     """
-    return Queryable(Path(ledger), timeout_s=timeout_s, memory_limit=memory_limit)
+    return Queryable(
+        Path(ledger), timeout_s=timeout_s, memory_limit=memory_limit, is_fixed=is_fixed
+    )
 
 
 class _Run:

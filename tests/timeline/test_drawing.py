@@ -310,8 +310,7 @@ def test_counts_and_headlines_are_of_what_is_shown(tmp_path: Path) -> None:
     story = begun()
     for name in ("a", "b"):
         story.add(PodRejected(**pod(name, f"uid-{name}"), reason=f"For-{name}", message=""))
-    image = {"image_id": "sha256:1", "size_bytes": 1}
-    story.add(ImageDeleted(**image))
+    story.add(ImageDeleted(image_id="sha256:1", size_bytes=1))
     story.add(PodRejected(**pod("a", "uid-c"), reason="For-c", message=""))
     late_ns = story.records[-1].ts_ns
     ledger = write_ledger(tmp_path, story.records)
@@ -334,15 +333,16 @@ def test_counts_and_headlines_are_of_what_is_shown(tmp_path: Path) -> None:
 def test_sandboxes_that_could_not_be_made(tmp_path: Path) -> None:
     """They are a problem of the pod and a headline; a first sandbox is not drawn, another is."""
     story = begun()
-    reported = {
-        "object_kind": "Pod",
-        "type": "Warning",
-        "reason": "FailedCreatePodSandBox",
-        "message": "Failed to create pod sandbox: no such image",
-    }
+    failed = ReasonReported(
+        **pod(),
+        object_kind="Pod",
+        type="Warning",
+        reason="FailedCreatePodSandBox",
+        message="Failed to create pod sandbox: no such image",
+    )
     story.add(PodAdmitted(**pod()))
     for _ in range(2):
-        story.add(ReasonReported(**pod(), **reported))
+        story.add(failed)
     story.add(PodAdmitted(**pod("other", "uid-2")))
     for uid, container_id in (("uid-2", "s1"), ("uid-2", "s1"), ("uid-2", "s2")):
         about = pod("other", uid)

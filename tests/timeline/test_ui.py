@@ -8,10 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -19,11 +20,15 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from kubeledger.cli.ui_answers import ROWS_MAX, Answers
+from kubeledger.cli.ui_snapshots import Snapshot
 from kubeledger.importers.api import import_sources
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.lifecycle.records import PodAdmitted
+from kubeledger.node.records import KubeletStarted
 from kubeledger.query.api import connect
 from kubeledger.timeline.page import payload_of
-from kubeledger.timeline.server import HOST, Answer, Asked, Reply, Server, json_reply
+from kubeledger.timeline.server import HOST, Answer, Reply, Server, json_reply
+from tests.query.fixture_ledger import Story, write_ledger
 from tests.recordings import extract
 from tests.timeline.browser import Browser
 from tests.timeline.test_hostile import EVIL, hostile_drawings
@@ -58,7 +63,7 @@ def node_a(ledgers: dict[str, Path]) -> Iterator[Server]:
         yield server
 
 
-def broken(_: Asked) -> Reply:
+def broken(_: object) -> Reply:
     """An answer with a bug."""
     raise ZeroDivisionError("a secret of the program")
 
@@ -377,6 +382,74 @@ def test_a_ledger_that_grows_is_followed(browser: Browser, tmp_path: Path) -> No
         assert len(browser.ask("kubeledger.find('liveness')")) > count
         assert browser.driver.find_element(By.CSS_SELECTOR, "#pane h2").text == shown
         assert ask(server, "/api/drawing", headers={"If-None-Match": etag})[0] == 200
+
+
+def test_a_ledger_that_grows_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the grown ledger is verified and drawn, the state before answers everything."""
+    story = Story("node-a")
+    story.add(KubeletStarted(pid=7, kubelet_version="1.36.2", version_source="log"))
+    ledger = write_ledger(tmp_path, story.records)
+    draw, begun, go_on = Snapshot.draw, Event(), Event()
+
+    def slow(snapshot: Snapshot) -> None:
+        begun.set()
+        assert go_on.wait(30)
+        draw(snapshot)
+
+    with served(ledger) as server:
+
+        def counted() -> str:
+            query = {"query": "SELECT count(*) FROM events JOIN verdicts USING (node)"}
+            return str(answer(server, "/api/sql", query)["rows"][0][0])
+
+        def drawing() -> int:
+            return ask(server, "/api/drawing", headers={"If-None-Match": etag})[0]
+
+        etag = ask(server, "/api/drawing")[1]["ETag"]
+        monkeypatch.setattr(Snapshot, "draw", slow)
+        story.add(PodAdmitted(namespace="default", pod="web", pod_uid="uid-1"))
+        write_ledger(tmp_path, story.records)
+        wait_until(lambda: drawing() == 304 and begun.is_set())
+        assert (counted(), drawing()) == ("0", 304)
+        assert answer(server, "/api/records?node=node-a&seq=1")
+        go_on.set()
+        wait_until(lambda: drawing() == 200)
+        assert counted() == "2"
+        monkeypatch.setattr(Snapshot, "draw", broken)
+        story.add(PodAdmitted(namespace="default", pod="web", pod_uid="uid-2"))
+        write_ledger(tmp_path, story.records)
+        etag = ask(server, "/api/drawing")[1]["ETag"]
+        wait_until(lambda: drawing() == 500)
+        assert counted() == "2"
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    until_s = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
+def test_what_if_takes_a_configuration(browser: Browser, node_a: Server, tmp_path: Path) -> None:
+    """A file that the page sends along, judged as on the command line."""
+    body = {"node": "node-a", "set": "", "config": {"name": "x.yaml", "text": "kind: Pod"}}
+    status, _, content = ask(node_a, "/api/whatif", body)
+    assert (status, b"is no KubeletConfiguration" in content) == (400, True)
+    assert ask(node_a, "/api/whatif", {**body, "config": "x.yaml"})[0] == 400
+    file = tmp_path / "other.yaml"
+    file.write_text("kind: KubeletConfiguration\nimageGCHighThresholdPercent: 95\n")
+    open_page(browser, node_a)
+    browser.driver.find_element(By.ID, "tab-whatif").click()
+    browser.driver.find_element(By.ID, "config").send_keys(str(file))
+    browser.wait("return kubeledger.overlay().length > 0", 60)
+    kinds = {each["kind"] for each in browser.ask("kubeledger.overlay()")}
+    assert "images.ImageDeleted" in kinds
+    assert "other.yaml" in browser.driver.find_element(By.CSS_SELECTOR, "#panel-whatif h3").text
+    browser.driver.find_element(By.XPATH, "//button[text()='Clear']").click()
+    assert browser.ask("document.getElementById('config').value") == ""
 
 
 def test_hostile_answers_stay_text(browser: Browser, ledgers: dict[str, Path]) -> None:

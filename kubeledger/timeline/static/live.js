@@ -434,20 +434,28 @@ class WhatIfTab {
       "aria-label": "Settings", placeholder: "KEY=VALUE, e.g. evictionHard.memory.available=5%",
       on: { keydown: (event) => { if (event.key === "Enter") this.ask(); } },
     });
+    this.file = element("input", { type: "file", id: "config", accept: ".yaml,.yml,.json", "aria-label": "KubeletConfiguration in place of the node's", on: { change: () => this.choose() } });
     this.clear = element("button", { type: "button", on: { click: () => this.forget() } }, "Clear");
     this.clear.hidden = true;
     this.result = element("div", { class: "result prose" }, element("p", { class: "hint" },
       "What would the kubelet have decided under another setting, or another version? What would not have been is crossed out in the chart. Try: ",
       ...EXAMPLES.flatMap((text) => [element("button", { type: "button", class: "ask", on: { click: () => { this.set.value = text; this.ask(); } } }, text), " "])));
-    this.root = element("div", {}, element("div", { class: "line" }, this.set,
+    this.root = element("div", {}, element("div", { class: "line" }, this.set, element("label", { class: "hint" }, "and the configuration ", this.file),
       element("button", { type: "button", class: "primary", on: { click: () => this.ask() } }, "What if?"), this.clear), this.result);
   }
 
   show() { this.set.focus(); }
 
+  /** Another configuration file in place of the node's; none where the choice was cancelled. */
+  async choose() {
+    const [file] = this.file.files;
+    this.config = file ? { name: file.name, text: await file.text() } : null;
+    if (file) this.ask();
+  }
+
   ask() {
     const { node } = this.dock;
-    answerInto(this.result, this.dock.server.post("whatif", { node, set: this.set.value }), (answer) => {
+    answerInto(this.result, this.dock.server.post("whatif", { node, set: this.set.value, ...(this.config && { config: this.config }) }), (answer) => {
       this.answer = { ...answer, node };
       this.draw();
       this.reveal();
@@ -475,7 +483,8 @@ class WhatIfTab {
   }
 
   forget() {
-    this.answer = null;
+    this.answer = this.config = null;
+    this.file.value = "";
     this.draw();
     this.result.replaceChildren();
   }
