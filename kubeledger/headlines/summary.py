@@ -83,7 +83,8 @@ def _of_kind(group: list[Incident]) -> list[Headline]:
     count = sum(each.count for each in rest)
     names = list(dict.fromkeys(each.subject for each in rest))
     others = f" and {len(names) - 2} more" if len(names) > 2 else ""
-    text = f"{count:,} more {one if count == 1 else many}: {', '.join(names[:2])}{others}"
+    about = "" if names == one.split()[:1] else f": {', '.join(names[:2])}{others}"
+    text = f"{count:,} more {one if count == 1 else many}{about}"
     return [_headline(first, first.text), _headline(rest[0], text)]
 
 

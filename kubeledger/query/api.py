@@ -67,6 +67,7 @@ class Queryable:
         self._database: duckdb.DuckDBPyConnection | None = None
         self._needs = Needs(kinds=frozenset(), evidence=False)
         self._loaded: tuple[Needs, object] | None = None
+        self._is_closed = False
         self._history: History | None = None
 
     def __enter__(self) -> Queryable:
@@ -84,6 +85,7 @@ class Queryable:
 
     def close(self) -> None:
         """Let go of memory and of spilled files; what other threads ask is stopped."""
+        self._is_closed = True
         at_work = tuple(self._at_work)
         for query in at_work:
             query.interrupt()
@@ -107,8 +109,12 @@ class Queryable:
             DamagedLedgerError: the ledger cannot be read.
         """
         with self._loading:
+            if self._is_closed:
+                raise _closed()
             needs = needs_of(check_query(self._parser, query))
             database = self._ready(needs)
+            if self._is_closed:  # meanwhile, by another thread, which did not wait
+                raise _closed()
         values = {name: in_utc(value) for name, value in params.items()} if params else None
 
         def start() -> _Run:
@@ -196,7 +202,7 @@ class _Run:
         try:
             cursor = self._new_cursor()
         except duckdb.ConnectionException as error:
-            raise BadQuestionError("the ledger was closed", advice="open it again") from error
+            raise _closed() from error
         cursor.execute("BEGIN TRANSACTION READ ONLY")
         return cursor
 
@@ -280,6 +286,10 @@ def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) ->
         answers.put(work())
     except BaseException as error:
         answers.put(error)
+
+
+def _closed() -> BadQuestionError:
+    return BadQuestionError("the ledger was closed", advice="open it again")
 
 
 def _refusal(error: duckdb.Error) -> BadQuestionError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 
 import msgspec
 
@@ -31,6 +32,7 @@ _WEIGHTS = {
     "killed": 5,
     "refused": 4,
     "died": 3,
+    "no_sandbox": 3,
     "sandbox_failed": 3,
     "threshold": 2,
 }
@@ -303,25 +305,40 @@ def _transitions(view: NodeView, pods: _Pods) -> None:
 def _sandboxes(view: NodeView, pods: _Pods) -> None:
     """Sandboxes that could not be made, and those that had to be made again.
 
-    A pod's first one is the beginning of what the row shows anyway.
+    Attempts that failed one after the other are a bar. A pod's first sandbox is the beginning of
+    what its row shows anyway.
     """
-    for row in view.rows(
+    failures = view.rows(
         "kubernetes_events",
-        "namespace, name AS pod, uid AS pod_uid, message",
+        "namespace, name AS pod, uid AS pod_uid, message, NULL AS container_id",
         "reason = 'FailedCreatePodSandBox'",
-    ):
+    )
+    starts = view.rows("container_states", f"{_POD}, container_id", "sandbox AND state = 'started'")
+    of_pods: dict[int, tuple[_Pod, list[ViewRow]]] = {}
+    for row in sorted([*failures, *starts], key=lambda row: (row["ts_ns"], row["seq"])):
         if view.scope.names(row["namespace"], row["pod"], row["pod_uid"]):
-            label = f"no sandbox: {shortened(row['message'] or '')}"
-            pods.of(row).own.mark("sandbox_failed", row["ts_ns"], label, row["seq"])
-    of_pods: dict[int, set[str]] = {}
-    for row in view.rows(
-        "container_states", f"{_POD}, container_id", "sandbox AND state = 'started'"
-    ):
-        pod = pods.of(row)
-        known = of_pods.setdefault(id(pod), set())
-        if known and row["container_id"] not in known:
-            pod.own.mark("sandbox", row["ts_ns"], "another sandbox", row["seq"])
-        known.add(row["container_id"])
+            pod = pods.of(row)
+            of_pods.setdefault(id(pod), (pod, []))[1].append(row)
+    for pod, rows in of_pods.values():
+        known: set[str] = set()
+        for container_id, group in groupby(rows, key=lambda row: row["container_id"]):
+            if container_id is None:
+                _no_sandbox(pod.own, list(group))
+                continue
+            if known and container_id not in known:
+                first = next(group)
+                pod.own.mark("sandbox", first["ts_ns"], "another sandbox", first["seq"])
+            known.add(container_id)
+
+
+def _no_sandbox(row: Row, failures: list[ViewRow]) -> None:
+    first, last = failures[0], failures[-1]
+    times = f" {len(failures)}×" if len(failures) > 1 else ""
+    label = f"no sandbox{times}: {shortened(first['message'] or '')}"
+    if times:
+        row.bar("no_sandbox", first["ts_ns"], last["ts_ns"], label, first["seq"])
+    else:
+        row.mark("sandbox_failed", first["ts_ns"], label, first["seq"])
 
 
 def _admissions(view: NodeView, pods: _Pods) -> None:

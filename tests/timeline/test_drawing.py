@@ -341,8 +341,10 @@ def test_sandboxes_that_could_not_be_made(tmp_path: Path) -> None:
         message="Failed to create pod sandbox: no such image",
     )
     story.add(PodAdmitted(**pod()))
-    for _ in range(2):
-        story.add(failed)
+    story.add(failed)
+    story.add(failed)
+    story.add(ContainerStarted(**pod(), container=None, container_id="s0", sandbox=True))
+    story.add(failed)
     story.add(PodAdmitted(**pod("other", "uid-2")))
     for uid, container_id in (("uid-2", "s1"), ("uid-2", "s1"), ("uid-2", "s2")):
         about = pod("other", uid)
@@ -351,14 +353,15 @@ def test_sandboxes_that_could_not_be_made(tmp_path: Path) -> None:
         )
     drawing = drawn(tmp_path, story)
     (bad,) = section(drawing, "problems")
+    message = "Failed to create pod sandbox: no such image"
     assert told(bad)[2:] == [
-        ("sandbox_failed", at, at, "no sandbox: Failed to create pod sandbox: no such image")
-        for at in (3, 4)
+        ("no_sandbox", 3, 4, f"no sandbox 2×: {message}"),
+        ("sandbox_failed", 6, 6, f"no sandbox: {message}"),
     ]
     (other,) = section(drawing, "pods")
-    assert told(other)[2:] == [("sandbox", 8, 8, "another sandbox")]
+    assert told(other)[2:] == [("sandbox", 10, 10, "another sandbox")]
     assert [each.text for each in drawing.headlines] == [
-        "default/web got no sandbox 2×: Failed to create pod sandbox: no such image"
+        "default/web got no sandbox 3×: Failed to create pod sandbox: no such image"
     ]
 
 

@@ -173,7 +173,7 @@ def test_all_that_is_drawn(traces: dict[str, Trace], ledgers: dict[str, Path], n
 
 def test_pods_and_containers(traces: dict[str, Trace]) -> None:
     """A track a pod, tracks of its containers below it, ticks below these."""
-    pod = ("node node-a", "Pods with problems (8)", "default/live-fail")
+    pod = ("node node-a", "Pods with problems (13)", "default/live-fail")
     names: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for event in traces["node-a"].events:
         if event.path[:3] == pod:

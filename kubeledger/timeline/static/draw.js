@@ -81,7 +81,7 @@ class Painter {
     const state = fitted(told, Math.max(GUTTER - 32 - row.depth * 14 - textWidth(visible(row.label)), GUTTER * 0.3));
     const room = GUTTER - 20 - row.depth * 14 - (state ? textWidth(state) + 10 : 0);
     const name = row.note ? `${row.label}  ${row.note}` : row.label;
-    surface.text(fitted(visible(name), room), 8 + row.depth * 14, middle, row.depth ? "faint" : "text");
+    surface.text(fittedEnds(visible(name), room), 8 + row.depth * 14, middle, row.depth ? "faint" : "text");
     surface.text(state, GUTTER - 8, middle, "cursor", { align: "right" });
     surface.rect(0, y + line.height - 1, surface.width, 1, "rule");
   }
@@ -97,7 +97,7 @@ class Painter {
         if (this.drawing.isSeen(i)) marks.push(i);
       } else if (kind.bar) {
         const [from, to] = this.extent(i);
-        if (to <= painted && !this.drawing.verdict[i]) return;
+        if (to <= painted && to - from <= 1 && !this.drawing.verdict[i]) return;
         painted = Math.max(painted, to);
         bars.push({ i, kind, from, to });
         this.bar(i, kind, middle, from, to);
@@ -215,8 +215,8 @@ class Painter {
     if (textWidth(text) + 4 < to - from) surface.text(text, (from + to) / 2, middle, "paper", { align: "center", bold: true });
     const worst = [2, 3, 1].find((verdict) => group.some((i) => drawing.verdict[i] === verdict));
     if (!worst) return [from, to, null];
-    this.verdict(worst, to + 8, middle);
-    return [from, to + 16, null];
+    this.verdict(worst, to + 8, middle, 1);
+    return [from, to + 24, null];
   }
 
   glyph(i, x, y) {
@@ -226,18 +226,19 @@ class Painter {
     if (drawing.verdict[i]) this.verdict(drawing.verdict[i], x, y);
   }
 
-  /** A match costs no ink; the other three have a shape and a colour each. */
-  verdict(verdict, x, y) {
+  /** A match costs no ink; the other three have a shape and a colour each, and a sign to the left (-1) or right (1) of it. */
+  verdict(verdict, x, y, side = x - 20 < GUTTER && this.view ? 1 : -1) {
     const { surface } = this;
+    const sign = (text, away, up, colour) => surface.text(text, x + side * away, y - up, colour, { bold: true, align: side < 0 ? "right" : "left", halo: true });
     if (verdict === 1) {
       surface.circle(x, y, 7.5, "admissible");
-      surface.text("≈", x - 8, y - 6, "admissible", { bold: true, align: "right", halo: true });
+      sign("≈", 8, 6, "admissible");
     } else if (verdict === 2) {
       surface.frame(x - 9, y - 9, 18, 18, "impossible", 2);
-      surface.text("!", x - 11, y - 5, "impossible", { bold: true, align: "right", halo: true });
+      sign("!", 11, 5, "impossible");
     } else {
       surface.circle(x, y, 7.5, "unverifiable", 1.5, [2, 2]);
-      surface.text("?", x - 8, y - 6, "unverifiable", { bold: true, align: "right", halo: true });
+      sign("?", 8, 6, "unverifiable");
     }
   }
 
@@ -286,8 +287,9 @@ class Painter {
     const boxes = [];
     const tip = points.filter(([x]) => x <= surface.width).pop() || points[0];
     const value = curveAt(curve, view.to);
-    this.curveLabel(value, Math.min(end, surface.width) - 5 - textWidth(value), tip[1], y, line.height, "edge", boxes);
+    // All lines before all words: no line goes through a word.
     const limits = curve.limits.flatMap((limit) => this.limit(limit, place(limit.value)));
+    this.curveLabel(value, Math.min(end, surface.width) - 5 - textWidth(value), tip[1], y, line.height, "edge", boxes);
     for (const { text, x, at } of limits) this.curveLabel(text, x, at, y, line.height, "bad", boxes);
   }
 

@@ -412,7 +412,7 @@ function paged(lines, height, taken) {
 
 const SIGNS = {
   preempted: "⇣", killed: "✖", refused: "⊘", gc_failed: "▲", unready: "▼", kubelet_restarted: "↻", evicted: "⏏", oom: "✸",
-  impossible: "!", crashed: "✖", held_back: "▨", sandbox_failed: "⧄", gap: "▨", deleted: "▏", pressure: "◍", kubelet_died: "✖",
+  impossible: "!", crashed: "✖", held_back: "▨", sandbox_failed: "☒", gap: "▨", deleted: "▏", pressure: "◍", kubelet_died: "✖",
 };
 
 function smallCanvas(colours, draw) {

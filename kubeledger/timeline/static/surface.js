@@ -23,6 +23,15 @@ function fitted(text, width) {
   return keep > 1 ? text.slice(0, keep) + "…" : "";
 }
 
+/** The text with an ellipsis in place of its middle: names that begin alike stay apart. */
+function fittedEnds(text, width) {
+  if (textWidth(text) <= width) return text;
+  let keep = Math.floor((text.length * width) / textWidth(text));
+  const cut = () => `${text.slice(0, Math.floor(keep * 0.4))}…${text.slice(text.length - Math.ceil(keep * 0.6))}`;
+  while (keep > 2 && textWidth(cut()) > width) keep--;
+  return keep > 2 ? cut() : fitted(text, width);
+}
+
 class CanvasSurface {
   constructor(canvas, colours) {
     this.canvas = canvas;
