@@ -112,7 +112,7 @@ def _span(
     start_ns = begin_ns or min(times, default=0)
     end_ns = max([last_ns, *times])
     if scope.from_ns is not None:
-        start_ns = max(start_ns, scope.from_ns)
+        start_ns = max(start_ns, scope.from_ns // 1000 * 1000)  # as the views' times are cut
     if scope.to_ns is not None:
         end_ns = min(end_ns, scope.to_ns)
     return start_ns, max(start_ns, end_ns)

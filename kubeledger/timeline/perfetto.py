@@ -30,6 +30,8 @@ _CLEARED = 1
 _PODS = frozenset({"problems", "pods"})
 _KINDS = {
     "admission": "pod",
+    "sandbox": "another sandbox",
+    "sandbox_failed": "no sandbox",
     "held0": "held",
     "held1": "held",
     "tick_success": "success",
@@ -219,7 +221,7 @@ class _Node:
             order=(1, item.seq),
             type=_INSTANT if is_instant else _BEGIN,
             track=track,
-            name=f"{kind} {item.label}" if item.label else kind,
+            name=item.label if item.label.startswith(kind) else f"{kind} {item.label}".rstrip(),
             category=kind,
             seq=item.seq,
         )
