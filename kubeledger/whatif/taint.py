@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from kubeledger.cgroups.paths import owner_of
+from kubeledger.units import NS_PER_S
 from kubeledger.verify import Finding
 from kubeledger.verify.admission.question import Question
 from kubeledger.whatif.pods import Pods
@@ -48,6 +49,11 @@ _REJECTED = "lifecycle.PodRejected"
 _EVICTED = "lifecycle.PodEvicted"
 _PREEMPTED = "preemption.PodPreempted"
 _RECLAIM = "eviction.ReclaimAttempted"
+_KILLED = "lifecycle.ContainerKilled"
+_GRACE = "grace_period_s"
+_ENDS_WITHIN_S = 10
+"""The end of a container is acted on so soon."""
+_RESTARTING = frozenset({"liveness_probe", "startup_probe", "post_start_hook"})
 _AFFINITY = "topologymanager.AffinityDecided"
 _ASKED = frozenset({_ADMITTED, _REJECTED, _PREEMPTED, "preemption.PreemptionFailed"})
 _CLAIMS = frozenset(
@@ -276,6 +282,10 @@ class Taint:
             self._part(finding, seq, _SURELY_BESIDES)
         elif kind.endswith("AllocationFailed"):
             self._part(finding, seq, _BESIDES)
+        elif kind == _EVICTED and expected.keys() == {"message"}:
+            return  # in other words
+        elif kind in {_EVICTED, _KILLED} and _GRACE in expected:
+            self._ends_otherwise(finding, expected)
         elif kind in {_PREEMPTED, _EVICTED}:
             self._part(finding, seq, _ABSENT if told is None else _SURELY_BESIDES)
             if expected.get("victim_pod"):
@@ -288,6 +298,15 @@ class Taint:
             self._part(finding, seq, _ABSENT if refused else _BESIDES)
         elif kind == "devicemanager.DevicesAllocated":
             self._part(finding, seq, ("holds",) if expected.get("device_ids") else _ABSENT)
+
+    def _ends_otherwise(self, finding: Finding, expected: dict[str, Any]) -> None:
+        """Its containers would get more or less time to end; one that is restarted stays."""
+        told = finding.recorded or {}
+        graces = [g for g in (told.get(_GRACE), expected[_GRACE]) if isinstance(g, int)]
+        if told.get("reason") not in _RESTARTING and len(set(graces)) > 1:
+            until_ns = finding.ts_ns + (max(graces) + _ENDS_WITHIN_S) * NS_PER_S
+            pod = pod_of(finding.subject)
+            self._world.shift_end(pod, finding.seq, finding.ts_ns, until_ns)
 
     def _removal(self, finding: Finding) -> None:
         """The node would have other images, and another amount of space, from the run's end on."""

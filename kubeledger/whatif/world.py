@@ -46,6 +46,7 @@ class _Apart(msgspec.Struct):
         besides: it would perhaps be on the node while it was not.
         sure: not only perhaps.
         holds: it would perhaps hold other devices; alone, nothing else of it would be otherwise.
+        until_ns: from when on it lives as recorded all the same; None: no such time is known.
     """
 
     seq: int
@@ -54,6 +55,7 @@ class _Apart(msgspec.Struct):
     sure: bool = False
     besides: bool = False
     holds: bool = False
+    until_ns: int | None = None
 
 
 class World:
@@ -76,6 +78,8 @@ class World:
     def part(self, subject: str, seq: int, from_ns: int, flags: Collection[str]) -> None:
         """From here on a pod would live another life; ``flags`` of :class:`_Apart`."""
         apart = self._apart.get(subject)
+        if apart is not None:
+            apart.until_ns = None
         if apart is not None and apart.besides and "absent" in flags:
             if "sure" in flags and not apart.absent:
                 del self._apart[subject]  # nor was it there
@@ -92,6 +96,15 @@ class World:
         for flag in set(flags) - {"sure"}:
             setattr(apart, flag, True)
         apart.sure &= not apart.besides or subject in self._pods.lasts
+
+    def shift_end(self, subject: str, seq: int, from_ns: int, until_ns: int) -> None:
+        """A pod would end sooner or later than it did, by then at the latest."""
+        apart = self._apart.get(subject)
+        if apart is None:
+            flags = {"absent": True, "besides": True}
+            self._apart[subject] = _Apart(seq, from_ns, until_ns=until_ns, **flags)
+        elif apart.until_ns is not None:
+            apart.until_ns = max(apart.until_ns, until_ns)
 
     def part_all(self, seq: int, ts_ns: int) -> None:
         """Any pod would perhaps be killed."""
@@ -149,7 +162,8 @@ class World:
         """A pod that has left the node leaves it as it would have been without."""
         for subject, apart in list(self._apart.items()):
             ends_ns = self._pods.grace_ns.get(subject, 0) + _LINGERS_NS if apart.besides else 0
-            if self._has_gone(subject, apart.from_ns, now_ns - ends_ns):
+            is_over = apart.until_ns is not None and apart.until_ns < now_ns
+            if is_over or self._has_gone(subject, apart.from_ns, now_ns - ends_ns):
                 del self._apart[subject]
             elif self._has_gone(subject, apart.from_ns, now_ns):
                 apart.sure = False
