@@ -106,12 +106,17 @@ def _progress() -> Iterator[Progress | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task("looking at the files", total=None)
+
+        def show(done: int, total: int) -> None:
+            words = f"reading {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
+            bar.update(task, description=words, completed=done, total=total)
+
+        yield show
 
 
 def _warn(report: ImportReport, *, all_files: bool) -> None:

@@ -33,9 +33,7 @@ _COLUMNS = ("node", "seq", "ts", "role", "kind", "subject", "summary")
 _NS_PER_DAY = 24 * 3600 * NS_PER_S
 
 
-@click.command(
-    epilog="Example: kubeledger ls --pod default/web --kind 'prober.*' --since 2026-11-21T03:00:00Z"
-)
+@click.command(epilog="Example: kubeledger ls --pod default/web --kind 'prober.*' --since +5m")
 @ledger_option
 @node_option
 @click.option(
@@ -143,6 +141,8 @@ def no_record_words(ledger: Ledger, wanted: Filter) -> str:
     """What to say where no record passes the filter."""
     from kubeledger.query.names import POD_KINDS, similar_pods
 
+    if not ledger.nodes():
+        return "the ledger has no records; `kubeledger import` adds some"
     advice = "`kubeledger ls` lists all"
     if wanted.pod is not None:
         similar = similar_pods(ledger.records(wanted.node, kinds=POD_KINDS), wanted.pod)

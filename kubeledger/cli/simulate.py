@@ -25,9 +25,7 @@ __all__ = ["simulate"]
 _BAD_INPUT = 3
 
 
-@click.command(
-    epilog="Example: kubeledger simulate node.yaml && kubeledger sql --run restart_counts"
-)
+@click.command(epilog="Example: kubeledger simulate node.yaml --ledger ./simulated")
 @click.argument(
     "scenario",
     required=False,

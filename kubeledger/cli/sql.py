@@ -29,9 +29,7 @@ _TABLES = ("table", "wide")
 _QUERY_BYTES_MAX = 16 << 20
 
 
-@click.command(
-    epilog='Example: kubeledger sql "SELECT pod, reason FROM admissions WHERE NOT admitted" -o csv'
-)
+@click.command(epilog='Example: kubeledger sql "SELECT pod, reason FROM container_restarts" -o csv')
 @click.argument("query", required=False)
 @ledger_option
 @output_option("table", "wide", "json", "jsonl", "csv")

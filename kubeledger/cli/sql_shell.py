@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from kubeledger.cli.output import printable
+from kubeledger.cli.output import printable, write_rows
+from kubeledger.cli.screen import screen_width
 from kubeledger.clock import Span
 from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.query.library import load_library
@@ -87,13 +89,11 @@ class Shell:
             case ".help":
                 click.echo(_HELP)
             case ".tables":
-                for view in load_views().values():
-                    click.echo(f"{view.name:<22} {view.doc}")
+                _table(("view", "rows"), [(v.name, v.doc) for v in load_views().values()])
             case ".schema":
                 _schema(words)
             case ".queries":
-                for query in load_library().values():
-                    click.echo(f"{query.name:<22} {query.title}")
+                _table(("query", "question"), [(q.name, q.title) for q in load_library().values()])
             case ".run":
                 self._run(words)
             case _:
@@ -115,9 +115,13 @@ def _schema(words: list[str]) -> None:
         view = views.get(name.lower())
         if view is None:
             raise BadQuestionError(f"there is no view {name}", advice="`.tables` lists them")
-        click.echo(f"{view.name}: {view.doc}")
-        for column in view.columns:
-            click.echo(f"    {column.name:<24} {column.type:<12} {column.comment}")
+        click.echo(click.wrap_text(f"{view.name}: {view.doc}", screen_width()))
+        rows = [(column.name, column.type, column.comment) for column in view.columns]
+        _table(("column", "type", "what it holds"), rows)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    write_rows(columns, rows, "table", sys.stdout, width_max=screen_width(), wrapped=True)
 
 
 @contextlib.contextmanager

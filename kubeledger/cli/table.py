@@ -19,6 +19,8 @@ Row = Sequence[Any]
 _SAMPLE_ROWS = 1000
 _GAP = "  "
 _TEXT_WIDTH_MIN = 8
+_NAME_SHARE = 5
+"""A name gets this part of the screen before columns are left out."""
 _HEAD_WIDTH_MAX = 16
 _VERDICT_COLORS = {
     "match": "green",
@@ -61,11 +63,18 @@ def table_lines(
     body = [max(map(_width, (row[at] for row in cells)), default=0) for at in range(len(columns))]
     heads = _heads(columns, body, width_max)
     natural = _natural(heads, body)
-    least = [
-        width if numeric[at] else min(width, _least(heads[at], (row[at] for row in cells)))
-        for at, width in enumerate(natural)
-    ]
-    widths = natural if width_max is None else _fitted(natural, least, numeric, width_max)
+    widths = natural
+    if width_max is not None and _total(natural) > width_max:
+        texts = [[] if numeric[at] else [row[at] for row in cells] for at in range(len(columns))]
+        natural = [
+            min(width, _TIME_WIDTH) if any(map(_TIME.fullmatch, each)) else width
+            for width, each in zip(natural, texts, strict=True)
+        ]
+        least = [
+            width if numeric[at] else min(width, _least(heads[at], texts[at], width_max))
+            for at, width in enumerate(natural)
+        ]
+        widths = _fitted(natural, least, numeric, width_max)
     shown = len(widths)
     verdicts = {at for at, head in enumerate(columns) if colored and head == "verdict"}
 
@@ -157,12 +166,12 @@ def _last(text: str, width: int) -> str:
     return kept
 
 
-def _least(head: Sequence[str], cells: Iterable[str]) -> int:
-    """What a column of texts needs."""
-    is_time = any(map(_TIME.fullmatch, cells))
-    return max(
-        min(max(map(_width, head)), _HEAD_WIDTH_MAX), _TIME_WIDTH if is_time else _TEXT_WIDTH_MIN
-    )
+def _least(head: Sequence[str], cells: Sequence[str], width_max: int) -> int:
+    """What a column of texts needs: a name, which is one word, more than a sentence."""
+    if any(map(_TIME.fullmatch, cells)):
+        return _TIME_WIDTH
+    least = _TEXT_WIDTH_MIN if any(" " in cell for cell in cells) else width_max // _NAME_SHARE
+    return max(min(max(map(_width, head)), _HEAD_WIDTH_MAX), least)
 
 
 def _fitted(

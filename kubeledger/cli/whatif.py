@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["whatif"]
 
 
-@click.command(
-    epilog="Example: kubeledger whatif --set 'imageGCHighThresholdPercent=80|90' --node node-a"
-)
+@click.command(epilog="Example: kubeledger whatif --set 'imageGCHighThresholdPercent=80|90'")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
 @node_option

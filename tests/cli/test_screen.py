@@ -95,6 +95,18 @@ def test_errors_are_red_on_a_terminal(
         assert ("\x1b" in text) == colored
 
 
+@pytest.mark.parametrize(("variables", "colored"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_verdicts_have_their_colors(
+    query_ledger: Path, variables: dict[str, str], colored: bool
+) -> None:
+    """In any table with a column of that name, through the pager as well."""
+    query = "SELECT 'impossible' AS verdict, 'impossible' AS other"
+    _, text = on_terminal(query_ledger, "sql", query, PAGER="sed ''", **variables)
+    row = text.splitlines()[-1]
+    assert row.count("impossible") == 2
+    assert row.count("\x1b[31m") == colored
+
+
 SLOW = """
 import sys, time
 from kubeledger.cli.progress import progress
