@@ -62,19 +62,10 @@ def table_lines(
     cells = [[text_of(value) for value in row] for row in sample]
     body = [max(map(_width, (row[at] for row in cells)), default=0) for at in range(len(columns))]
     heads = _heads(columns, body, width_max)
+    texts = [[] if numeric[at] else [row[at] for row in cells] for at in range(len(columns))]
     natural = _natural(heads, body)
-    widths = natural
-    if width_max is not None and _total(natural) > width_max:
-        texts = [[] if numeric[at] else [row[at] for row in cells] for at in range(len(columns))]
-        natural = [
-            min(width, _TIME_WIDTH) if any(map(_TIME.fullmatch, each)) else width
-            for width, each in zip(natural, texts, strict=True)
-        ]
-        least = [
-            width if numeric[at] else min(width, _least(heads[at], texts[at], width_max))
-            for at, width in enumerate(natural)
-        ]
-        widths = _fitted(natural, least, numeric, width_max)
+    fits = width_max is None or _total(natural) <= width_max
+    widths = natural if fits else _fitted(heads, natural, texts, numeric, width_max or 0)
     shown = len(widths)
     verdicts = {at for at, head in enumerate(columns) if colored and head == "verdict"}
 
@@ -175,9 +166,21 @@ def _least(head: Sequence[str], cells: Sequence[str], width_max: int) -> int:
 
 
 def _fitted(
-    natural: Sequence[int], least: Sequence[int], numeric: Sequence[bool], width_max: int
+    heads: Sequence[Sequence[str]],
+    natural: Sequence[int],
+    texts: Sequence[Sequence[str]],
+    numeric: Sequence[bool],
+    width_max: int,
 ) -> list[int]:
-    """Widths of the columns that are shown, at least one."""
+    """Widths of the columns that are shown, at least one; a time gets no room for a fraction."""
+    natural = [
+        min(width, _TIME_WIDTH) if any(map(_TIME.fullmatch, each)) else width
+        for width, each in zip(natural, texts, strict=True)
+    ]
+    least = [
+        width if numeric[at] else min(width, _least(heads[at], texts[at], width_max))
+        for at, width in enumerate(natural)
+    ]
     shown = len(least)
     while shown > 1 and _total(least[:shown]) > width_max:
         shown -= 1
