@@ -139,13 +139,13 @@ def _narrow(
 
 def no_record_words(ledger: Ledger, wanted: Filter) -> str:
     """What to say where no record passes the filter."""
-    from kubeledger.query.names import POD_KINDS, similar_pods
+    from kubeledger.query.names import similar_pods
 
     if not ledger.nodes():
         return "the ledger has no records; `kubeledger import` adds some"
     advice = "`kubeledger ls` lists all"
     if wanted.pod is not None:
-        similar = similar_pods(ledger.records(wanted.node, kinds=POD_KINDS), wanted.pod)
+        similar = similar_pods(ledger.records(wanted.node), wanted.pod)
         advice = f"is it pod {' or '.join(similar)}?" if similar else advice
     return f"no matching records; {advice}"
 

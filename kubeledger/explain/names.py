@@ -4,37 +4,21 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from kubeledger.errors import BadQuestionError
+from kubeledger.explain.concern import weight_of
 from kubeledger.explain.target import FORMS, Target, TargetKind, parse_target
 from kubeledger.machine import Record
 from kubeledger.replay.histories import History
 
 __all__ = ["find_target", "known_names"]
 
-_KINDS = frozenset(
-    {
-        "cgroups.CgroupRemoved",
-        "cgroups.CgroupUpdated",
-        "devicemanager.CheckpointRead",
-        "devicemanager.DevicesAllocated",
-        "devicemanager.DevicesReported",
-        "images.ImageDeleted",
-        "images.ImagesDetected",
-        "lifecycle.ContainerDied",
-        "lifecycle.ContainerStarted",
-        "lifecycle.PodAdmitted",
-        "lifecycle.PodConfigChanged",
-        "lifecycle.PodEvicted",
-        "lifecycle.PodListed",
-        "lifecycle.PodRejected",
-    }
-)
 _ID_MIN = 6
+_LIGHTEST = (-100, 0, 0)
 _SHOWN_MAX = 8
 _RUNTIME = re.compile(r"^[a-z-]+://")
 _MOUNT = re.compile(r"^/?sys/fs/cgroup/(?:[a-z_,]+/(?=kubepods|[^/]*\.slice))?")
@@ -48,6 +32,8 @@ class Known(msgspec.Struct):
 
     Attributes:
         pods: (namespace, name) -> UIDs.
+        weights: pod, or pod and container -> what its weightiest decision explains, and when.
+        unnamed: UID of a pod -> names of containers that records tell with nothing but it.
         manifests: pods that only a manifest names; the kubelet adds the node's name to theirs.
         containers: pod -> names of its containers.
         container_ids: ID -> pod, container (empty for the sandbox), UID of the pod.
@@ -63,6 +49,8 @@ class Known(msgspec.Struct):
     images: dict[str, set[str]] = {}
     devices: dict[tuple[str, str], None] = {}
     cgroups: dict[str, None] = {}
+    weights: dict[tuple[str, ...], tuple[int, int, int]] = {}
+    unnamed: dict[str, dict[str, None]] = {}
 
 
 def find_target(text: str, histories: Sequence[History]) -> Target:
@@ -96,7 +84,7 @@ def find_target(text: str, histories: Sequence[History]) -> Target:
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
-            raise _several(text, fitting)
+            raise _several(text, sorted(fitting, key=lambda t: _likeliest(t, known)))
     if target is not None:
         return target
     raise _nothing(text, kind, asked, known)
@@ -117,17 +105,27 @@ def _static(target: Target, known: Known) -> Iterable[Target]:
         yield Target(target.kind, (*full, *target.parts[2:]))
 
 
+def _likeliest(target: Target, known: Sequence[Known]) -> tuple[int, ...]:
+    """Pods before the rest, and of pods and containers those that most befell, the latest first."""
+    weights = (each.weights.get(target.parts) for each in known)
+    rank, ts_ns, _ = max(filter(None, weights), default=_LIGHTEST)
+    return list(FORMS).index(target.kind), -rank, -ts_ns
+
+
 def known_names(history: History) -> Known:
     """The names that the records of a node know."""
     known = Known(history.node)
-    for record in history.read(_KINDS):
+    for record in history.read(None):
         _note(known, record)
+    for pod, uids in known.pods.items():
+        for uid in uids:
+            if uid in known.unnamed:
+                known.containers.setdefault(pod, {}).update(known.unnamed[uid])
     return known
 
 
 def _note(known: Known, record: Record) -> None:
     body: Any = record.body
-    pod = getattr(body, "namespace", None), getattr(body, "pod", None)
     match record.kind:
         case "cgroups.CgroupUpdated" | "cgroups.CgroupRemoved":
             known.cgroups[body.cgroup] = None
@@ -143,23 +141,37 @@ def _note(known: Known, record: Record) -> None:
                 known.devices |= dict.fromkeys((resource, device) for device in ids)
         case "devicemanager.DevicesAllocated":
             known.devices |= dict.fromkeys((body.resource, i) for i in body.device_ids)
-        case _ if pod[0] and pod[1]:
-            _note_pod(known, (pod[0], pod[1]), body)
         case _:
             pass
+    if getattr(body, "object_kind", "Pod") != "Pod":
+        return
+    for prefix in ("", "victim_", "preemptor_"):
+        namespace = getattr(body, f"{prefix}namespace", None)
+        pod = getattr(body, f"{prefix}pod", None)
+        if namespace and pod:
+            uid = getattr(body, f"{prefix or 'pod_'}uid", None)
+            _note_pod(known, (namespace, pod), uid, record)
+    uid, container = getattr(body, "pod_uid", None), getattr(body, "container", None)
+    if uid and container and not getattr(body, "pod", None):
+        known.unnamed.setdefault(uid, {})[container] = None
 
 
-def _note_pod(known: Known, pod: Pod, body: Any) -> None:  # noqa: ANN401 # any body
-    if getattr(body, "listed_by", None) == "manifest" and body.pod_uid is None:
+def _note_pod(known: Known, pod: Pod, uid: str | None, record: Record) -> None:
+    body: Any = record.body
+    if getattr(body, "listed_by", None) == "manifest" and uid is None:
         known.manifests[pod] = None
     else:
-        known.pods.setdefault(pod, {}).update({body.pod_uid: None} if body.pod_uid else {})
-    if container_id := getattr(body, "container_id", None):
-        name = body.container or ""
-        if name or container_id not in known.container_ids:
-            known.container_ids[container_id] = (pod, name, body.pod_uid)
-        if name:
-            known.containers.setdefault(pod, {})[name] = None
+        known.pods.setdefault(pod, {}).update({uid: None} if uid else {})
+    name = getattr(body, "container", None)
+    if name:
+        known.containers.setdefault(pod, {})[name] = None
+    if record.role == "decision":
+        weight = weight_of(record)
+        for whose in (pod, (*pod, name)) if name else (pod,):
+            known.weights[whose] = max(known.weights.get(whose, weight), weight)
+    container_id = getattr(body, "container_id", None)
+    if container_id and (name or container_id not in known.container_ids):
+        known.container_ids[container_id] = (pod, name or "", uid)
     for part, groups in (
         ("spec", ("initContainers", "containers", "ephemeralContainers")),
         ("status", ("initContainerStatuses", "containerStatuses")),
@@ -252,6 +264,13 @@ def _beginning(asked: str, known: Known) -> Iterable[Target]:
     for pod in _pods(known):
         if pod[1].startswith(f"{name}-") and namespace in {"", pod[0]} and name:
             yield Target("pod", pod)
+        within, _, prefix = namespace.rpartition("/")
+        if prefix and pod[1].startswith(f"{prefix}-") and within in {"", pod[0]}:
+            yield from (
+                Target("container", (*pod, each))
+                for each in known.containers.get(pod, {})
+                if each == name
+            )
     path = _MOUNT.sub("", asked).strip("/")
     if "/" in path or "kubepods" in path:
         yield from (Target("cgroup", (p,)) for p in known.cgroups if p.endswith(f"/{path}"))
@@ -267,6 +286,14 @@ def _names_of_image(name: str) -> set[str]:
         for short in (whole, whole.partition("/")[2], whole.rpartition("/")[2])
         if short
     }
+
+
+def _controllers(pod: str) -> Iterator[str]:
+    """What a pod's name may begin with: that of its controller, and of that one's own."""
+    for _ in range(2):
+        pod = pod.rpartition("-")[0]
+        if pod:
+            yield pod
 
 
 def _written(target: Target) -> str:
@@ -290,6 +317,7 @@ def _nothing(
 ) -> BadQuestionError:
     """The error that suggests the nearest names."""
     names: dict[str, str] = {}
+    shorter: dict[str, dict[str, None]] = {}
     for each in known:
         for pod in _pods(each):
             whole = f"pod/{pod[0]}/{pod[1]}"
@@ -297,11 +325,16 @@ def _nothing(
             for container in each.containers.get(pod, {}):
                 whole = f"container/{pod[0]}/{pod[1]}/{container}"
                 names |= {f"{pod[1]}/{container}": whole, f"{pod[0]}/{pod[1]}/{container}": whole}
+                shorter.setdefault(f"container/{container}", {})[whole] = None
+            for short in _controllers(pod[1]):
+                shorter.setdefault(f"pod/{short}", {})[f"pod/{pod[0]}/{pod[1]}"] = None
         for resource, device in each.devices:
             names.setdefault(device, f"device/{resource}/{device}")
         for image_id, its in each.images.items():
             for short in sorted({short for name in its for short in _names_of_image(name)}):
                 names.setdefault(short, f"image/{image_id}")
+    for short, wholes in shorter.items():
+        names.setdefault(short.partition("/")[2], short if len(wholes) > 1 else next(iter(wholes)))
     named = {name: whole for name, whole in names.items() if whole.startswith(kind or "")}
     near = difflib.get_close_matches(asked, named or names, 3, 0.6) if asked else []
     part = asked.rpartition("/")[2]

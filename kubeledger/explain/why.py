@@ -18,7 +18,7 @@ from kubeledger.explain.concern import (
     tells_of,
 )
 from kubeledger.explain.ends import ended_by_itself, last_end, out_of_memory_before
-from kubeledger.explain.explanation import Explanation, Step, StoryStep
+from kubeledger.explain.explanation import Answer, Explanation, Step, StoryStep
 from kubeledger.explain.headline import counted_steps, short_headline
 from kubeledger.explain.lead import clause
 from kubeledger.explain.pieces import evidence_of, in_time, words_of
@@ -26,8 +26,9 @@ from kubeledger.explain.sandboxes import failures_about
 from kubeledger.explain.scope import Scope, scope_of
 from kubeledger.explain.story import most_telling, tell
 from kubeledger.explain.target import Target
+from kubeledger.explain.told import only_told
 from kubeledger.machine import Record
-from kubeledger.query.names import POD_KINDS, similar_pods
+from kubeledger.query.names import similar_pods
 from kubeledger.replay.histories import History
 from kubeledger.units import format_ts
 from kubeledger.verify import Finding, Reader, verify
@@ -60,9 +61,7 @@ _AFTER_START = frozenset(
 )
 
 
-def explain(
-    history: History, target: Target, *, upto_ts_ns: int | None = None
-) -> Explanation | None:
+def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) -> Answer | None:
     """Why the target is as it is.
 
     Args:
@@ -71,7 +70,8 @@ def explain(
         upto_ts_ns: as of this time; None: as of the last record.
 
     Returns:
-        None when no decision is about it.
+        What the records tell of a pod or container about which nothing was decided; None when
+        no record is about the target, or, of any other target, no decision.
     """
     read = history.read
     if _lacks_container(read, target):
@@ -81,7 +81,7 @@ def explain(
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions:
-        return None
+        return only_told(target, about, scope)
     end = last_end(about, target)
     main = ending_attempt(read, main_of(target, decisions, end), decisions)
     led = [*_rests_on(history, findings[main.seq]), *_causes(history, main)]
@@ -346,7 +346,7 @@ def no_such_target(target: Target, histories: Sequence[History] = ()) -> BadQues
         )
     advice = "`kubeledger ls` shows what the ledger knows"
     if target.kind in {"pod", "container"}:
-        pods = (record for history in histories for record in history.read(POD_KINDS))
+        pods = (record for history in histories for record in history.read(None))
         if similar := similar_pods(pods, "/".join(target.parts[:2])):
             advice = f"is it {' or '.join(f'pod/{pod}' for pod in similar)}?"
     return BadQuestionError(f"no decision is about {target}", advice=advice)

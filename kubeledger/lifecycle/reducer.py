@@ -293,7 +293,8 @@ def _killed(pod: PodState, body: ContainerKilled) -> list[ContainerState]:
 
 
 def _restart_backed_off(state: LifecycleState, ts_ns: int, body: RestartBackedOff) -> None:
-    pod = known(state, body.pod_uid, body.namespace, body.pod)
+    """The kubelet puts a restart off while it syncs the pod: the pod is on the node."""
+    pod = meet(state, ts_ns, body.pod_uid, body.namespace, body.pod)
     if pod is not None:
         container = pod.containers.setdefault(body.container, ContainerState())
         container.back_off_s = body.back_off_s

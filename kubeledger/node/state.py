@@ -22,7 +22,7 @@ from kubeledger.topologymanager.state import TopologyManagerState
 
 __all__ = ["STATE_SCHEMA", "KubeletState", "MachineState", "NodeState"]
 
-STATE_SCHEMA = 4
+STATE_SCHEMA = 5
 """Version of these structures and of what the reducers do; a snapshot of another is void."""
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
-from kubeledger.lifecycle.records import PodAdmitted, PodListed, PodRejected
 from kubeledger.machine import Record
 
-__all__ = ["POD_KINDS", "similar_pods"]
-
-POD_KINDS = frozenset({PodAdmitted.kind, PodListed.kind, PodRejected.kind})
-"""Kinds that tell which pods there are."""
+__all__ = ["similar_pods"]
 
 _SUGGESTIONS_MAX = 3
 
@@ -20,7 +17,7 @@ def similar_pods(records: Iterable[Record], asked: str) -> list[str]:
     """Pods as ``NAMESPACE/NAME`` whose name may have been meant, the likeliest first.
 
     Args:
-        records: at least those of ``POD_KINDS``.
+        records: of any kinds.
         asked: ``NAMESPACE/NAME`` or ``NAME``.
 
     Returns:
@@ -29,11 +26,11 @@ def similar_pods(records: Iterable[Record], asked: str) -> list[str]:
         of a name that is written much like it.
     """
     name = asked.rpartition("/")[2]
-    pods = {
-        f"{body.namespace}/{body.pod}": body.pod
-        for body in (record.body for record in records)
-        if isinstance(body, PodAdmitted | PodListed | PodRejected) and body.pod
-    }
+    pods: dict[str, str] = {}
+    for record in records:
+        body: Any = record.body
+        if getattr(body, "object_kind", "Pod") == "Pod" and getattr(body, "pod", None):
+            pods[f"{body.namespace}/{body.pod}"] = body.pod
     same = sorted(pod for pod, its in pods.items() if its == name)
     longer = sorted(pod for pod, its in pods.items() if its.startswith(f"{name}-"))
     names = difflib.get_close_matches(name, sorted(set(pods.values())), _SUGGESTIONS_MAX)

@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
+from kubeledger.devicemanager.records import DevicesAllocated
 from kubeledger.errors import BadQuestionError
-from kubeledger.explain import Target, explain, find_target
-from kubeledger.lifecycle.records import ContainerStarted, PodAdmitted, PodRejected
+from kubeledger.explain import Explanation, Target, explain, find_target
+from kubeledger.lifecycle.records import (
+    ContainerStarted,
+    PodAdmitted,
+    PodRejected,
+    ReasonReported,
+    RestartBackedOff,
+)
+from kubeledger.preemption.records import PodPreempted
 from kubeledger.replay.histories import History, history_of_reader
 from tests.verify.histories import reader, recorded, scene
 
@@ -110,6 +118,89 @@ def test_targets_to_copy(typed: str, advice: str) -> None:
     assert advice in f"{caught.value} {caught.value.advice}"
 
 
+def _put_off(pod: str, container: str = "app") -> RestartBackedOff:
+    return RestartBackedOff(
+        namespace="prod", pod=pod, pod_uid=f"u-{pod}", container=container, back_off_s=10
+    )
+
+
+ONLY_TOLD = (
+    _put_off("web-6d5f-x1"),
+    _put_off("web-6d5f-x2"),
+    _put_off("solo-0", "solver"),
+    ReasonReported(
+        namespace="prod", pod="told-0", pod_uid="u", container=None, object_kind="Pod",
+        type="Warning", reason="FailedMount", message="no volume", count=1,
+    ),
+    ReasonReported(
+        namespace="", pod="node-t", pod_uid="node-t", container=None, object_kind="Node",
+        type="Normal", reason="NodeReady", message="", count=1,
+    ),
+    PodPreempted(
+        victim_namespace="prod", victim_pod="victim-0", victim_uid="v", preemptor_namespace="prod",
+        preemptor_pod="big-0", preemptor_uid="b", preemptor_inferred=False, insufficient=(),
+        evicted=True,
+    ),
+    DevicesAllocated(
+        namespace=None, pod=None, pod_uid="u-solo-0", container="warmup", resource="r",
+        device_ids=("d-1",), numa=None,
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "means"),
+    [
+        ("solo", "container/prod/solo-0/solver pod/prod/solo-0"),
+        ("solver", "container/prod/solo-0/solver"),
+        ("warmup", "container/prod/solo-0/warmup"),
+        ("prod/solo-0", "pod/prod/solo-0"),
+        ("solo/solver", "container/prod/solo-0/solver"),
+        ("prod/solo/solver", "container/prod/solo-0/solver"),
+        ("told-0", "pod/prod/told-0"),
+        ("victim", "pod/prod/victim-0"),
+        ("big-0", "pod/prod/big-0"),
+    ],
+)
+def test_names_that_any_record_tells(typed: str, means: str) -> None:
+    """Back-offs, events, preemptions, and records that name nothing but a UID."""
+    known = history_of_reader("node-t", "", reader(scene(*enumerate(ONLY_TOLD))))
+    assert str(find_target(typed, [known])) in means
+
+
+@pytest.mark.parametrize(
+    ("typed", "advice"),
+    [
+        ("web", "ask for one of: pod/prod/web-6d5f-x2 pod/prod/web-6d5f-x1"),
+        ("app", "of: container/prod/web-6d5f-x2/app container/prod/web-6d5f-x1/app"),
+        ("web/app", "of: container/prod/web-6d5f-x2/app container/prod/web-6d5f-x1/app"),
+        ("wep", "is it pod/web?"),
+        ("slover", "is it container/prod/solo-0/solver or pod/prod/solo-0?"),
+        ("pod/node-t", "is not of the form pod/NS/NAME"),
+    ],
+)
+def test_likely_names_come_first(typed: str, advice: str) -> None:
+    """What was last decided; and where a name is near to several, that name."""
+    known = history_of_reader("node-t", "", reader(scene(*enumerate(ONLY_TOLD))))
+    with pytest.raises(BadQuestionError) as caught:
+        find_target(typed, [known])
+    assert advice in f"{caught.value} {caught.value.advice}"
+
+
+def test_a_pod_about_which_nothing_was_decided() -> None:
+    """The answer is what the records tell; none for what no record names."""
+    known = history_of_reader("node-t", "", reader(scene(*enumerate(ONLY_TOLD))))
+    answer = explain(known, find_target("told", [known]))
+    assert answer is not None
+    assert answer.headline == (
+        "nothing was decided about pod prod/told-0; one record tells of it, at "
+        "1970-01-01T00:16:43Z: Warning FailedMount: no volume."
+    )
+    assert [piece.seq for piece in answer.evidence] == [step.seq for step in answer.steps]
+    assert explain(known, Target("container", ("prod", "told-0", "app"))) is None
+    assert explain(known, Target("pod", ("prod", "none"))) is None
+
+
 def test_a_name_that_was_used_again() -> None:
     """The last pod answers; an earlier one by its UID; none answers for another."""
     who: dict[str, Any] = {"namespace": "default", "pod": "web"}
@@ -124,14 +215,14 @@ def test_a_name_that_was_used_again() -> None:
     )
     known = history_of_reader("node-t", "", reader(records))
     last = explain(known, find_target("web", [known]))
-    assert last is not None
+    assert isinstance(last, Explanation)
     assert last.finding.seq == 3
     assert last.pod_uid == "00000000-3"
     assert [each.pod_uid for each in last.namesakes] == ["00000000-1", "00000000-2"]
     assert {step.seq for step in last.history} == {3}
     assert {step.seq for step in last.steps} == {3, 4}
     earlier = explain(known, find_target("00000000-2", [known]))
-    assert earlier is not None
+    assert isinstance(earlier, Explanation)
     assert earlier.finding.seq == 2
     assert "was refused (OutOfmemory)" in earlier.headline
     then = explain(known, find_target("web", [known]), upto_ts_ns=records[1].ts_ns)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from kubeledger.explain import explain, parse_target
+from kubeledger.explain import Explanation, explain, parse_target
 from kubeledger.explain.focus import line_about, words_about
 from kubeledger.explain.why import HISTORY_MAX
 from kubeledger.images.records import ImageDeleted, ImagesDetected
@@ -29,7 +29,7 @@ def test_everything_has_an_answer(name: str) -> None:
     subjects = sorted({f.subject for f in records.verify() if isinstance(f, Finding)} - {"node"})
     for subject in subjects[::3]:
         found = explain(records, parse_target(subject))
-        assert found is not None, subject
+        assert isinstance(found, Explanation), subject
         assert found.sentence.endswith(".")
         assert format_ts(found.finding.ts_ns) in found.sentence or "liveness" in found.sentence
         first = found.sentence.partition(": ")[0]
@@ -74,7 +74,7 @@ def test_only_what_was_so_by_then() -> None:
     records = recorded("node-a")
     middle = records[len(records) // 2].ts_ns
     found = explain(history("node-a"), parse_target("pod/default/live-fail"), upto_ts_ns=middle)
-    assert found is not None
+    assert isinstance(found, Explanation)
     assert found.finding.ts_ns <= middle
     assert max(step.ts_ns for step in found.history) <= middle
 
@@ -92,7 +92,7 @@ def test_a_long_history_is_cut() -> None:
     found = explain(
         history_of_reader("node-t", "", reader(records)), parse_target("pod/default/web")
     )
-    assert found is not None
+    assert isinstance(found, Explanation)
     assert len(found.history) == HISTORY_MAX
     assert found.history[-1].seq == len(records)
     assert found.finding.verdict == "unverifiable"

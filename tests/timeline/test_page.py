@@ -101,7 +101,11 @@ def test_keys_move_zoom_and_step(browser: Browser, pages: dict[str, Path]) -> No
     browser.press(*"gpu-2")
     browser.wait("return document.querySelectorAll('#found button').length > 0")
     assert browser.ask("document.activeElement.id") == "search"
-    assert any(item["row"] == "gpu-2" for item in browser.ask("kubeledger.find('gpu-2')"))
+    assert browser.ask("kubeledger.find('gpu-2')")[0]["row"] == "gpu-2"
+    found = [(item["kind"], item["row"]) for item in browser.ask("kubeledger.find('gpu')")]
+    kinds = [kind if kind in {"row", "headline"} else "item" for kind, _ in found]
+    assert kinds == sorted(kinds, key=["row", "headline", "item"].index)
+    assert len(set(kinds)) == 3
 
 
 def test_the_cursor_tells_each_rows_state(browser: Browser, pages: dict[str, Path]) -> None:

@@ -138,26 +138,33 @@ class Page {
     for (const id of ids) view.fold(id);
   }
 
-  /** Rows, items and headlines whose text holds `text`, without regard to case. */
+  /**
+   * What holds `text`, without regard to case: rows by how well their name fits, headlines,
+   * items, and at last rows of which only the note (a UID) holds it.
+   */
   find(text) {
     const wanted = text.trim().toLowerCase();
     if (!wanted) return [];
     const { drawing } = this;
-    const found = [];
+    const fits = [[], [], [], []];
     drawing.rows.forEach((row, r) => {
-      if (row.shape !== "ticks" && `${row.label} ${row.note}`.toLowerCase().includes(wanted)) {
-        const i = drawing.first[r] < drawing.first[r + 1] ? drawing.first[r] : null;
-        found.push({ row: row.label, kind: "row", label: row.note, seq: i === null ? 0 : drawing.seq[i], at: i });
-      }
+      const label = row.label.toLowerCase();
+      if (row.shape === "ticks" || !`${label} ${row.note.toLowerCase()}`.includes(wanted)) return;
+      const i = drawing.first[r] < drawing.first[r + 1] ? drawing.first[r] : null;
+      const parts = [label, ...label.split("/")];
+      const fit = parts.includes(wanted) ? 0 : parts.some((part) => part.startsWith(wanted)) ? 1 : label.includes(wanted) ? 2 : 3;
+      fits[fit].push({ row: row.label, kind: "row", label: row.note, seq: i === null ? 0 : drawing.seq[i], at: i });
     });
+    const noted = fits.pop();
+    const found = fits.flat();
+    for (const headline of drawing.headlines) {
+      if (headline.text.toLowerCase().includes(wanted)) found.push({ row: "", kind: "headline", label: headline.text, seq: headline.seq, at: null });
+    }
     const strings = new Set(drawing.strings.flatMap((each, s) => (each.toLowerCase().includes(wanted) ? [s] : [])));
     for (let i = 0; i < drawing.label.length && found.length < 200; i++) {
       if (strings.has(drawing.label[i])) found.push({ row: drawing.rows[drawing.row[i]].label, kind: drawing.kindOf(i).name, label: drawing.labelOf(i), seq: drawing.seq[i], at: i });
     }
-    for (const headline of drawing.headlines) {
-      if (headline.text.toLowerCase().includes(wanted)) found.push({ row: "", kind: "headline", label: headline.text, seq: headline.seq, at: null });
-    }
-    return found;
+    return found.concat(noted);
   }
 
   search(text) {
