@@ -11,8 +11,9 @@ from kubeledger.explain.headline import counted_steps
 from kubeledger.explain.pieces import evidence_of, words_of
 from kubeledger.explain.scope import Scope
 from kubeledger.explain.target import Target
-from kubeledger.explain.words import HEADLINE_MAX, cut_words, ended, seconds, time
+from kubeledger.explain.words import HEADLINE_MAX, ended, seconds, time
 from kubeledger.machine import Record
+from kubeledger.query.shorten import cut_clause
 
 __all__ = ["only_told"]
 
@@ -48,7 +49,7 @@ def only_told(target: Target, about: Sequence[Record], scope: Scope) -> Answer |
     return Answer(
         target=str(target),
         node=last.node,
-        headline=ended(cut_words(says, HEADLINE_MAX - 1)),
+        headline=ended(cut_clause(says, HEADLINE_MAX - 1)),
         steps=tuple(
             msgspec.structs.replace(step, evidence=numbers.get(step.seq))
             for step in counted_steps(target, about)

@@ -26,6 +26,7 @@ from kubeledger.importers.klog_time import exact_json_ns, stamp_ns
 from kubeledger.importers.node_lines import OTHER_NODE, LogWriters
 from kubeledger.importers.sources import Digests, SourceFile, digest_chunks
 from kubeledger.importers.times import api_time, go_time
+from kubeledger.importers.year_votes import EVENT_TIME, YearVotes
 from kubeledger.units import NS_PER_S
 
 __all__ = ["LogSurvey", "VersionMark", "survey_log"]
@@ -62,15 +63,9 @@ _GO_TIME = re.compile(
     rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})(?: [A-Z+-]\w*)? m=[+-]"
 )
 _OBSERVED = re.compile(rb'time[:=] ?"?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
-_PAST = re.compile(
-    rb"(?:[tT]imestamp|[tT]ime|started[aA]t|finished[aA]t|seen|ts|begin at \w+|end at \w+)\W{1,6}"
-    rb"(20\d\d-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)"
-)
-"""Full times at which something had happened when the line was written."""
 _CREATED = re.compile(rb"Log file created at: (\d{4})[/-](\d\d)[/-](\d\d) (\d\d):(\d\d):(\d\d)")
 _QUARTER_NS = 900 * NS_PER_S
 _CLOSE_NS = 30 * NS_PER_S
-_DAY_NS = 86_400 * NS_PER_S
 
 
 class VersionMark(msgspec.Struct, frozen=True):
@@ -167,10 +162,11 @@ class _Look:
         self._second = b""
         self._tail = b""
         self._size = 0
-        self._seen = dict.fromkeys(_OFTEN, 0)
+        self._seen = dict.fromkeys((*_OFTEN, EVENT_TIME), 0)
         self._ends = EndsSurvey()
         self._head = b""
         self._final = b""
+        self._votes = YearVotes()
 
     def over(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Pass the chunks on, looking at each."""
@@ -245,25 +241,14 @@ class _Look:
             self._find_year(lines)
 
     def _find_year(self, lines: list[bytes]) -> None:
-        """A full time that is a day from a stamp at most tells the stamp's year.
-
-        Statuses and journald's banner hold such; which zone they are in does not matter.
-        """
         stamp, final = self.survey.first_stamp, self.survey.last_stamp
         if stamp is None or final is None:
             return
-        votes: dict[int, list[int]] = {}
         for line in lines:
             header = HEADER.match(self._body(line))
             stamp = stamp if header is None else header[2]
-            for day, clock in _PAST.findall(line):
-                with suppress(ValueError):
-                    ts_ns = api_time(f"{day.decode()}T{clock.decode()}Z") or 0
-                    near = (stamp_ns(each, int(day[:4])) - ts_ns for each in (stamp, final))
-                    if any(abs(distance) <= _DAY_NS for distance in near):
-                        votes.setdefault(int(day[:4]), []).append(ts_ns)
-        if votes:
-            self.survey.reference_ns = max(votes.values(), key=len)[0]
+            self._votes.take_line(line, (stamp, final))
+        self.survey.reference_ns = self._votes.reference_ns()
 
     def _body(self, line: bytes) -> bytes:
         if HEADER.match(line) or line.startswith(JSON_START):
@@ -303,6 +288,7 @@ class _Look:
                 for position in _places(window, needle):
                     self._take(window, position, base)
         self._search_containers(window)
+        self._search_events(window)
         for needle in _OFTEN:
             # What was seen often enough is not looked for any more: that is a pass saved.
             missing = _FEW - self._seen[needle]
@@ -311,6 +297,19 @@ class _Look:
                 self._seen[needle] += len(places)
                 for position in places:
                     self._take(window, position, base)
+
+    def _search_events(self, window: bytes) -> None:
+        """Events that were not sent tell of the year, as long as no better source has."""
+        missing = _FEW - self._seen[EVENT_TIME]
+        if self.survey.reference_ns is not None or missing <= 0:
+            return
+        places = _places(window, EVENT_TIME)[:missing]
+        self._seen[EVENT_TIME] += len(places)
+        for position in places:
+            begin, line = _line_at(window, position)
+            header = HEADER.match(self._body(line))
+            if header is not None:
+                self._votes.take_event(line[position - begin :], header[2])
 
     def _search_containers(self, window: bytes) -> None:
         bodies = {

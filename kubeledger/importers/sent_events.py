@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from datetime import datetime
 from typing import Any
 
 from kubeledger.importers.cut_lines import CutLineError
 from kubeledger.importers.goliteral import unquote_go
 from kubeledger.importers.items import LogLine
-from kubeledger.importers.times import go_time
+from kubeledger.importers.klog_time import stamp_ns
+from kubeledger.importers.times import go_date, go_time
 from kubeledger.units import NS_PER_S
 
 __all__ = ["OCCURRED", "SENT", "SENT_BEGIN", "SENT_TEXT", "SentEvents"]
@@ -63,10 +63,7 @@ _GO = re.compile(
     rf"Type:(?P<type>{_QUOTED})",
     re.DOTALL,
 )
-_DATE = re.compile(
-    r"time\.Date\((\d{4}), time\.(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), time\.(?:Local|UTC)\)"
-)
-_STAMP = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ")
+_STAMP = re.compile(r"[IWEF](\d{4} \d\d:\d\d:\d\d\.\d{6}) ")
 _KUBELETS = frozenset(
     (
         *("BackOff", "Created", "Evicted", "Failed", "FailedMount", "Killing", "Pulled", "Pulling"),
@@ -152,24 +149,12 @@ def _values(said: dict[str, Any]) -> dict[str, Any]:
 
 def _late_ns(line: LogLine, time: str) -> int | None:
     """How long before its line the event was; None where its time is not told readably."""
-    date = _DATE.search(time)
-    if date is None:
-        try:
-            return line.ts_ns - go_time(time)
-        except ValueError:
-            return None
-    stamp = _STAMP.search(line.text)
-    if stamp is None:
-        return None
-    # Both are in the zone of the machine, whichever that is.
-    year, month, *rest = date.groups()
+    date = go_date(time)
+    stamp = _STAMP.search(line.text) if date is not None else None
     try:
-        event = datetime.strptime(f"{year} {month}", "%Y %B").replace(day=int(rest[0]))
-        months, days, *clock = (int(part) for part in stamp.groups())
-        written = event.replace(month=months, day=days)
+        if date is None:
+            return line.ts_ns - go_time(time)
+        # Both are in the zone of the machine, whichever that is.
+        return None if stamp is None else stamp_ns(stamp[1].encode(), date[0]) - date[1]
     except ValueError:
         return None
-    days_ns = (written - event).days * 86_400 * NS_PER_S
-    hours, minutes, seconds, micros = clock
-    event_ns = (int(rest[1]) * 3600 + int(rest[2]) * 60 + int(rest[3])) * NS_PER_S + int(rest[4])
-    return days_ns + (hours * 3600 + minutes * 60 + seconds) * NS_PER_S + micros * 1000 - event_ns

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from kubeledger.units import parse_go_time, parse_ts
+import re
+from datetime import UTC, datetime
+
+from kubeledger.units import NS_PER_S, parse_go_time, parse_ts
 from kubeledger.wire.instants import YEARS, is_storable
 
-__all__ = ["api_time", "go_time", "is_zero_time"]
+__all__ = ["api_time", "go_date", "go_time", "is_zero_time"]
 
 _ZERO = "0001-01-01T00:00:00"
+_DATE = re.compile(
+    r"time\.Date\((\d{4}), time\.(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), time\.(?:Local|UTC)\)"
+)
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    *("October", "November", "December"),
+)
 
 
 def is_zero_time(text: str) -> bool:
@@ -35,6 +45,24 @@ def go_time(text: str) -> int:
         ValueError: as :func:`api_time`.
     """
     return _storable(parse_go_time(text), text)
+
+
+def go_date(text: str) -> tuple[int, int] | None:
+    """Year and nanoseconds of a time in Go's ``%#v``, ``time.Date(2023, time.April, …)``.
+
+    Its zone is not told (``time.Local``): the nanoseconds are those of its clock read as UTC.
+    None where the text holds no such time.
+    """
+    date = _DATE.search(text)
+    if date is None or date[2] not in _MONTHS:
+        return None
+    year, _, day, hour, minute, second, nanos = date.groups()
+    month = _MONTHS.index(date[2]) + 1
+    try:
+        read = datetime(int(year), month, int(day), int(hour), int(minute), int(second), tzinfo=UTC)
+    except ValueError:
+        return None
+    return int(year), int(read.timestamp()) * NS_PER_S + int(nanos)
 
 
 def _storable(ts_ns: int, text: str) -> int:

@@ -190,6 +190,19 @@ def test_journal_beside_the_log(tmp_path: Path) -> None:
     assert one(tmp_path, tmp_path / "n").bundle.skipped == plan.bundle.skipped
 
 
+def rejected(time: str, observed: int | None = None) -> str:
+    """An event that was not sent, and, before it, what a better source tells of the year."""
+    better = (
+        "I1121 03:01:00.500000    8337 helpers.go:814] time: "
+        f"{observed}-11-21 03:01:00.4 +0000 UTC m=+1.5\n"
+    )
+    return (better if observed is not None else "") + (
+        "E1121 03:01:00.600000    8337 event.go:267] Server rejected event '&v1.Event{"
+        "CreationTimestamp:time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC), "
+        f"FirstTimestamp:{time}, LastTimestamp:{time}, Count:1}}': 'forbidden' (will not retry!)\n"
+    )
+
+
 YEAR_ROWS = [
     ("option", ImportOptions(year=2031), "", 2031),
     ("log", None, "Log file created at: 2019/11/21 03:01:00\n", 2019),
@@ -214,6 +227,10 @@ YEAR_ROWS = [
         "-- Logs begin at Sun 2020-11-01 00:00:00 UTC, end at Sat 2020-11-21 03:01:30\n",
         2020,
     ),
+    ("log", None, rejected("time.Date(2017, time.November, 20, 23, 4, 0, 7, time.Local)"), 2017),
+    ("log", None, rejected("2016-11-21 03:00:58 +0100 CET"), 2016),
+    ("log", None, rejected("time.Date(2017, time.May, 1, 1, 4, 0, 7, time.Local)", 2015), 2015),
+    ("bundle", None, rejected("time.Date(2017, time.November, 1, 1, 4, 0, 7, time.Local)"), 2026),
     (
         "bundle",
         None,
@@ -233,6 +250,17 @@ def test_year(
     write(root / "kubelet.log", line + log_text())
     plan = one(tmp_path, root, options=options)
     assert (plan.timing.year, plan.timing.year_source) == (year, source)
+
+
+def test_the_year_of_an_event_far_below(tmp_path: Path) -> None:
+    """The whole log is looked through, and most events decide."""
+    wrong = rejected("time.Date(2011, time.November, 21, 3, 0, 7, 0, time.Local)")
+    right = rejected("time.Date(2023, time.November, 21, 3, 0, 8, 0, time.Local)")
+    beats = log_text() + "I1121 03:01:00.100000    8337 kubelet.go:1] beat\n" * 6_000
+    path = write(tmp_path / "kubelet.log", beats + wrong + right + right)
+    plan = one(tmp_path, path)
+    assert (plan.timing.year, plan.timing.year_source) == (2023, "log")
+    assert "year_guessed" not in {finding.finding for finding in plan.findings}
 
 
 def test_guessed_year_is_reported(tmp_path: Path) -> None:
