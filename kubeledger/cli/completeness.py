@@ -43,13 +43,14 @@ def completeness(
     next time. SOURCE is a ledger, a *.ledger.jsonl file, or a node's files, which are imported
     for the while; without one the report is on the ledger. `-o jsonl` has a line a node.
     """
+    from kubeledger.cli.progress import progress
     from kubeledger.cli.verify import histories_for
     from kubeledger.completeness import Span
     from kubeledger.completeness import completeness as report_on
     from kubeledger.importers.snapshot_time import time_in_name
     from kubeledger.replay.histories import span_of_histories
 
-    with histories_for(sources, ledger, node) as histories:
+    with progress("reading and verifying"), histories_for(sources, ledger, node) as histories:
         recorded = partial(span_of_histories, histories)
         since_ns, until_ns = (
             None if text is None else parse_time(text, recorded) for text in (since, until)

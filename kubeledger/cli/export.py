@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["export"]
 
 
-@click.command(
-    epilog="Example: kubeledger export --pod default/web --out web.ledger.jsonl"
-    " && kubeledger verify web.ledger.jsonl"
-)
+@click.command(epilog="Example: kubeledger export --pod default/web --out web.ledger.jsonl")
 @click.option(
     "--format",
     "format_",

@@ -49,10 +49,11 @@ class Progress:
         self.words, self.done, self.total = words, None, None
 
     def end(self) -> None:
-        """Take it off the screen; nothing where it is over."""
+        """Take it off the screen; nothing where it is over or never began."""
         if not self._over.is_set():
             self._over.set()
-            self._thread.join()
+            if self._thread.ident is not None:
+                self._thread.join()
 
     def _draw(self) -> None:
         if self._over.wait(_DELAY_S):

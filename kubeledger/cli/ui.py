@@ -34,16 +34,19 @@ def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float) -> N
     which are imported for the while; without one the ledger is shown. Ctrl-C ends it.
     """
     from kubeledger.cli.losses import warn_of_losses
+    from kubeledger.cli.progress import progress
     from kubeledger.cli.sources import ledger_for
     from kubeledger.cli.ui_answers import Answers
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline.server import Server
 
     with (
+        progress("reading") as shown,
         ledger_for(sources, ledger) as directory,
         Answers(directory, timeout_s) as answers,
         Server(port, answers.routes(), _tell) as server,
     ):
+        shown.end()
         warn_of_losses(Ledger.open(directory))
         click.echo(f"{', '.join(answers.nodes())}: open this in a browser; Ctrl-C ends it")
         click.echo(server.url)

@@ -28,10 +28,12 @@ def test_help_lists_every_command() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_an_example(name: str) -> None:
-    """The help of a command shows how it is used."""
+    """The help of a command shows how it is used, in 80 columns, with an example to copy."""
     result = CliRunner().invoke(cli, [name, "--help"])
     assert result.exit_code == 0
-    assert "Example" in result.output
+    lines = result.output.rstrip().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].startswith("  Example: kubeledger ")
 
 
 def test_help_imports_nothing_heavy() -> None:
