@@ -15,6 +15,7 @@ __all__ = [
     "parse_go_time",
     "parse_size",
     "parse_ts",
+    "sizes_text",
     "whole_number",
 ]
 
@@ -32,6 +33,8 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,6})?) ?(?:([KMGT])(I?))?B?", re.ASCII | re.IGNORECASE)
 _SIZE_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _DURATION_LENGTH_MAX = 256
+_BINARY = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+_DIGITS_MAX = 4
 _WHOLE = re.compile(r"-?0*\d{1,19}", re.ASCII)
 _DURATION_NS = {
     "ns": 1,
@@ -172,3 +175,40 @@ def whole_number(text: object) -> int | None:
     so many.
     """
     return int(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
+
+
+def sizes_text(*counts: int) -> tuple[str, ...]:
+    """Bytes for people: ``64Mi``, ``9001Mi``, ``13.5Gi``; several so that they can be compared.
+
+    What is whole in a unit, in at most four digits, is told exactly. Other amounts stand in the
+    largest unit, and those near the largest of them in its unit, with as many decimals, up to
+    three, as tell them apart; as bytes if none do.
+    """
+    whole = [_whole_size(count) for count in counts]
+    if None not in whole:
+        return tuple(text for text in whole if text is not None)
+    largest = max(counts)
+    unit = _rounded_size(largest, largest, 0)[-2:]
+    for decimals in range(1, 4):
+        texts = tuple(
+            text
+            if text is not None and (count * 10 < largest or text.endswith(unit))
+            else _rounded_size(count, largest if count * 10 >= largest else count, decimals)
+            for count, text in zip(counts, whole, strict=True)
+        )
+        alike = {n: float(t[:-2]) for n, t in zip(counts, texts, strict=True) if t.endswith(unit)}
+        if len(set(alike.values())) == len(alike):
+            return texts
+    return tuple(str(count) for count in counts)
+
+
+def _whole_size(count: int) -> str | None:
+    for size, unit in (*_BINARY, (1, "")):
+        if count % size == 0 and (count or size == 1) and count // size < 10**_DIGITS_MAX:
+            return f"{count // size}{unit}"
+    return None
+
+
+def _rounded_size(count: int, like: int, decimals: int) -> str:
+    size, unit = next(each for each in (*_BINARY, (1, "")) if like >= each[0])
+    return f"{count / size:.{decimals}f}{unit}"

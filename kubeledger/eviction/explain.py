@@ -10,6 +10,9 @@ from kubeledger.eviction.ranking import Candidate, RankReason, rank_reason
 from kubeledger.eviction.signals import CONDITION_OF, RESOURCE_OF, format_of
 from kubeledger.eviction.thresholds import Threshold, threshold_quantity
 from kubeledger.kube.quantity import Quantity
+from kubeledger.units import sizes_text
+
+_IN_BYTES = frozenset({"memory", "ephemeral-storage"})
 
 __all__ = ["condition_reason", "observed_text", "outrank_text", "threshold_text", "why_nobody"]
 
@@ -27,10 +30,13 @@ def observed_text(threshold: Threshold, seen: SignalObservation | None) -> str:
     if seen is None:
         return f"{threshold.signal} was not observed, for {threshold_text(threshold)}"
     limit = threshold_quantity(threshold.value, seen.capacity)
-    available = Quantity.of(seen.available, format_of(RESOURCE_OF[threshold.signal]))
-    below = "below" if available < limit else "not below"
-    text = f"{threshold.signal} is {available}, {below} the {limit} of {threshold_text(threshold)}"
-    if available < limit or threshold.minimum is None:
+    is_short = Quantity.of(seen.available) < limit
+    said, least = str(seen.available), str(limit)
+    if RESOURCE_OF[threshold.signal] in _IN_BYTES:
+        said, least = sizes_text(seen.available, limit.value())
+    below = "below" if is_short else "not below"
+    text = f"{threshold.signal} is {said}, {below} the {least} of {threshold_text(threshold)}"
+    if is_short or threshold.minimum is None:
         return text
     return f"{text} (minimum reclaim {threshold_quantity(threshold.minimum, seen.capacity)})"
 

@@ -29,6 +29,7 @@ from kubeledger.verify.admission.words import (
     fits_because,
     listing,
     plain,
+    plains,
     short_of,
 )
 from kubeledger.verify.finding import Fields
@@ -256,10 +257,10 @@ def _own_numbers(question: Question, likely: Answer, reason: str, message: str) 
         result = likely.result
         expected = {"reason": result.reason, "message": result.message}
         expected = _ADMITTED if result.admit else expected
+    right_size, said_size = plains(resource, size, capacity)
     wrong = [
         f"asks for {amount(resource, asked)}, not {plain(resource, requested)}",
-        f"was refused on a node that has {amount(resource, size)} for pods, not "
-        f"{plain(resource, capacity)}",
+        f"was refused on a node that has {right_size} of {resource} for pods, not {said_size}",
     ]
     return Judgement(
         verdict="impossible",

@@ -8,12 +8,21 @@ from typing import Final
 from kubeledger.kube.pod import Pod
 from kubeledger.lifecycle.resourcefit import pod_request
 from kubeledger.preemption.requirements import Requirements
+from kubeledger.units import sizes_text
 from kubeledger.verify.admission.question import UNCOUNTED, Answer, Question
 
-__all__ = ["amount", "amounts", "fits_because", "listing", "plain", "priority_of", "short_of"]
+__all__ = [
+    "amount",
+    "amounts",
+    "fits_because",
+    "listing",
+    "plain",
+    "plains",
+    "priority_of",
+    "short_of",
+]
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
-_BINARY: Final = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
 def amount(resource: str, quantity: int) -> str:
@@ -45,7 +54,7 @@ def short_of(answer: Answer) -> str:
     """Why a pod does not fit: requested, used and allocatable of each resource it lacks."""
     return listing(
         f"{amount(i.resource_name, i.requested)} asked for, "
-        f"{plain(i.resource_name, i.used)} of {plain(i.resource_name, i.capacity)} in use"
+        f"{' of '.join(plains(i.resource_name, i.used, i.capacity))} in use"
         for i in answer.insufficient
     )
 
@@ -55,8 +64,9 @@ def fits_because(question: Question, answer: Answer) -> str:
     info = answer.info
     asked = {r: n for r, n in pod_request(question.pod.spec, question.facts).items() if n > 0}
     parts = [
-        f"{amount(resource, n)} ({plain(resource, info.requested(resource))} of "
-        f"{plain(resource, info.allocatable(resource))} in use)"
+        f"{amount(resource, n)} ("
+        f"{' of '.join(plains(resource, info.requested(resource), info.allocatable(resource)))} "
+        "in use)"
         for resource, n in asked.items()
         if resource in _FIRST
         or (info.lists_scalar(resource) and info.allocatable(resource) < UNCOUNTED)
@@ -72,9 +82,16 @@ def plain(resource: str, quantity: int) -> str:
     return f"{quantity}m" if resource == "cpu" else _size(resource, quantity)
 
 
+def plains(resource: str, *quantities: int) -> tuple[str, ...]:
+    """The same of several, so that they can be compared."""
+    if _is_size(resource):
+        return sizes_text(*quantities)
+    return tuple(plain(resource, quantity) for quantity in quantities)
+
+
 def _size(resource: str, quantity: int) -> str:
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        for unit, suffix in _BINARY:
-            if quantity and quantity % unit == 0:
-                return f"{quantity // unit}{suffix}"
-    return str(quantity)
+    return sizes_text(quantity)[0] if _is_size(resource) else str(quantity)
+
+
+def _is_size(resource: str) -> bool:
+    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
