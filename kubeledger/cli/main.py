@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -202,7 +203,28 @@ def _show(error: click.ClickException) -> None:
     click.secho("error: ", err=True, fg="red", bold=True, nl=False, color=color_wanted())
     click.echo(printable(f"{message[:1].lower()}{message[1:]}"), err=True)
     if context is not None:
-        click.echo(f"hint: {context.command_path} --help", err=True)
+        hint = _placed(error, context) or f"{context.command_path} --help"
+        click.echo(printable(f"hint: {hint}"), err=True)
+
+
+def _placed(error: click.ClickException, context: click.Context) -> str:
+    """How an option of a command is written that stood before it; empty for any other error."""
+    if not isinstance(error, click.NoSuchOption) or context.command is not cli:
+        return ""
+    words = sys.argv[1:]
+    for place, word in enumerate(words):
+        command = cli.get_command(context, word)
+        if command is None:
+            continue
+        options = {name: param for param in command.params for name in param.opts}
+        last = options.get(words[place - 1]) if place else None
+        if isinstance(last, click.Option) and not last.is_flag:
+            continue  # a value that is written like a command
+        if error.option_name in options:
+            again = ["kubeledger", word, *words[place + 1 :], *words[:place]]
+            return f"options follow the command: {shlex.join(again)}"
+        return ""
+    return ""
 
 
 def _drop_output() -> None:

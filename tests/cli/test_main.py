@@ -137,6 +137,23 @@ def test_other_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
         (["frobnicate"], ["error: no such command 'frobnicate'", "hint: kubeledger --help"]),
         (["ls", "--limit", "x"], ["error: invalid value for '--limit': ", "hint: kubeledger ls"]),
         (["import"], ["error: missing argument 'SOURCE...'", "hint: kubeledger import --help"]),
+        (
+            ["--ledger", "a b", "ls", "--pod", "x"],
+            [
+                "error: no such option '--ledger'",
+                "hint: options follow the command: kubeledger ls --pod x --ledger 'a b'",
+            ],
+        ),
+        (
+            ["--ledger", "ls", "why", "x"],
+            [
+                "error: no such option '--ledger'",
+                "hint: options follow the command: kubeledger why x --ledger ls",
+            ],
+        ),
+        (["--bogus", "ls"], ["error: no such option '--bogus'", "hint: kubeledger --help"]),
+        (["--set", "a=1", "ls"], ["error: no such option '--set'", "hint: kubeledger --help"]),
+        (["--ledger", "x"], ["error: no such option '--ledger'", "hint: kubeledger --help"]),
         (["verify", "-o", "\x1b"], ["error: invalid value for '-o' ", "hint: kubeledger verify"]),
     ],
 )
