@@ -35,6 +35,7 @@ _LEAST = {
 }
 """Fields of a probe, and the least that an API server takes."""
 _POD_LEAST = {"priority": -(2**31), "terminationGracePeriodSeconds": 0}
+_DEADLINE = "activeDeadlineSeconds"
 _MOST = 2**31 - 1
 _FORMS = (
     "write container/NAMESPACE/POD/CONTAINER.resources.limits.memory=256Mi, "
@@ -68,6 +69,12 @@ def parse_pod_setting(key: str, text: str) -> PodChange:
         raise BadQuestionError(f"{key!r} names no resource and no probe", advice=_FORMS)
     if match["field"] not in _POD_LEAST:
         known = " and ".join(_POD_LEAST)
+        if match["field"] == _DEADLINE:
+            raise BadQuestionError(
+                f"{_DEADLINE} cannot be changed: kills for a deadline are not decided again, and "
+                "what a pod that had run longer would have done is in no record",
+                advice=f"of a pod there are {known}",
+            )
         raise BadQuestionError(
             f"{match['field']!r} is no field of a pod that can be changed",
             advice=f"those are {known}; {_FORMS}",

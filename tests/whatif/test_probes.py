@@ -137,6 +137,7 @@ def test_a_longer_delay_spares_the_first_failures() -> None:
         ("pod/x/app.livenessProbe.failureTreshold=2", "no field of a probe"),
         ("pod/x.livenessProbe.failureThreshold=2", "names no container"),
         ("pod/x.priorty=2", "no field of a pod"),
+        ("pod/x.activeDeadlineSeconds=5", "kills for a deadline are not decided again"),
         ("pod/a/b/c.priority=2", "names no pod"),
         ("container/x/y.priority=2", "no resource and no probe"),
     ],
