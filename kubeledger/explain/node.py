@@ -188,7 +188,8 @@ def _note_end(processes: list[_Process], record: Record) -> None:
 def _of_processes(processes: list[_Process], because: dict[int, Record]) -> Iterator[str]:
     for process in processes[: -_TOLD_MAX - 1 : -1]:
         if process.start is None:
-            yield f"{_name(process)}, whose start is not in the log, {_end(process, because)}"
+            unseen = "" if process.pid is None else ", whose start is not in the log,"
+            yield f"{_name(process)}{unseen} {_end(process, because)}"
             continue
         begun = "started" if process.start.from_start else "had started before"
         yield f"{_name(process)} {begun} at {format_ts(process.first.ts_ns)} " + (

@@ -148,7 +148,7 @@ def test_how_a_kubelet_ended(tmp_path: Path) -> None:
             (8, "error", "first", False, True, False),
             (9, None, None, None, True, False),
             (5, "fatal", "alone", True, False, True),
-            (None, "fatal", "alone", True, False, True),
+            (None, "fatal", "alone", True, False, False),
         ]
 
 

@@ -65,7 +65,8 @@ SELECT
     (body ->> 'pid')::BIGINT,
     NULL,
     NULL,
-    EXISTS (SELECT 1 FROM starts AS s WHERE s.node = unseen.node AND s.seq < unseen.seq),
+    (body ->> 'pid') IS NOT NULL
+        AND EXISTS (SELECT 1 FROM starts AS s WHERE s.node = unseen.node AND s.seq < unseen.seq),
     ts,
     body ->> 'reason',
     body ->> 'message',
