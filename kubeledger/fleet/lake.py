@@ -1,0 +1,297 @@
+"""The lake: which files are true of each node, and how a new generation becomes so.
+
+``docs/fleet.md`` has the protocol. In short: files first, then a claim that only one can make, then
+the marker. Whatever is not named by the marker of a node's highest generation does not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError, DamagedLedgerError, KubeledgerError
+from kubeledger.fleet.layout import (
+    CLAIMS,
+    DONE,
+    FAILURES,
+    INDEX,
+    LAKE,
+    LAYOUT,
+    claim_path,
+    claims_of,
+    done_of,
+    done_path,
+    failure_path,
+)
+from kubeledger.fleet.store import StorageError, Store, StoredObject, digest_of_file
+from kubeledger.fleet.types import Failure, Head, LakeFile
+
+__all__ = ["Lake", "MovedOnError", "Swept", "lake_file"]
+
+_READERS = 32
+"""Objects read at once: each costs a round trip and hardly any work."""
+
+_LOOKS = 20
+
+_T = TypeVar("_T")
+
+
+class MovedOnError(KubeledgerError):
+    """Another import was first: the node has a newer generation than the one built upon."""
+
+    exit_code = 4
+
+
+class Swept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sweep removed: files that no head names."""
+
+    files: int
+    size_bytes: int
+
+
+class _LakeFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of ``lake.json``."""
+
+    format: str = "kubeledger lake"
+    layout: int = LAYOUT
+
+
+class _Index(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of ``index/ID.json``: markers by their paths, so that not each must be read."""
+
+    heads: dict[str, Head]
+
+
+class Lake:
+    """A lake, for readers and writers.
+
+    Attributes:
+        store: its objects.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    @classmethod
+    def open(cls, url: str) -> Lake:
+        """A lake that is there.
+
+        Raises:
+            BadQuestionError: there is none.
+            DamagedLedgerError: of a newer layout, or what should tell the layout does not.
+            StorageError: it cannot be read.
+        """
+        store = Store(url)
+        is_there = store.directory is None or store.directory.is_dir()
+        content = store.get(LAKE) if is_there else None
+        if content is None:
+            raise BadQuestionError(
+                "there is no lake", advice="`kubeledger fleet import` makes one", file=store.url
+            )
+        found = _decoded(content, _LakeFormat, store.address(LAKE))
+        if found.layout > LAYOUT or found.format != _LakeFormat().format:
+            raise DamagedLedgerError(
+                f"the lake has layout {found.layout}, and this program knows {LAYOUT}",
+                advice="use the kubeledger that wrote it, or a newer one",
+                file=store.address(LAKE),
+            )
+        return cls(store)
+
+    @classmethod
+    def open_or_create(cls, url: str) -> Lake:
+        """A lake, made where nothing is yet.
+
+        Raises:
+            BadQuestionError: something else is there.
+            DamagedLedgerError, StorageError: as of ``open``.
+        """
+        store = Store(url, make=True)
+        if store.get(LAKE) is None:
+            strange = next((each.path for each in store.list() if each.path != LAKE), None)
+            if strange is not None:
+                raise BadQuestionError(
+                    f"this is no lake, and not empty: there is {strange}",
+                    advice="name an empty place, or a lake",
+                    file=store.url,
+                )
+            store.create(LAKE, msgspec.json.encode(_LakeFormat()))
+        return cls.open(url)
+
+    def heads(self) -> dict[str, Head]:
+        """Key of each node -> its newest generation, sorted by key."""
+        return self._newest_below(DONE)
+
+    def head(self, node: str) -> Head | None:
+        """Newest generation of one node; None for a node that the lake does not know.
+
+        A generation that was claimed and not marked is completed first.
+        """
+        claims = self.store.list(claims_of(node))
+        if claims:
+            self._complete(claims[-1].path)
+        return self._newest_below(done_of(node)).get(node)
+
+    def commit(self, head: Head, files: Mapping[str, Path], base: Head | None) -> None:
+        """Make a generation the newest one of its node, with its files.
+
+        Args:
+            head: the new generation; it names all its files.
+            files: path in the lake -> local file, for those that are new.
+            base: the generation that it was built upon; None for a node's first.
+
+        Raises:
+            MovedOnError: it is not the newest any more; nothing was changed.
+            StorageError: storage fails; the generation before holds, or this one.
+        """
+        for path, file in files.items():
+            self.store.create(path, file)
+        claim = claim_path(head.node, head.generation)
+        if not self.store.create(claim, _encoded(head)):
+            claimed = self._complete(claim)
+            if claimed is not None and claimed.id != head.id:
+                raise MovedOnError(f"another import of {head.node} was first")
+        later = [each.path for each in self.store.list(claims_of(head.node)) if each.path > claim]
+        if later:  # the claims before it were tidied away long ago
+            self.store.delete([claim])
+            raise MovedOnError(f"another import of {head.node} was first")
+        self.store.create(done_path(head.node, head.id), _encoded(head))
+        self._tidy(head, base)
+
+    def _complete(self, claim: str) -> Head | None:
+        """Write the marker of a claim, which whoever made it may have died before."""
+        content = self.store.get(claim)
+        if content is None:
+            return None
+        head = _decoded(content, Head, self.store.address(claim))
+        self.store.create(done_path(head.node, head.id), content)
+        return head
+
+    def _tidy(self, head: Head, base: Head | None) -> None:
+        """Remove what the generation takes the place of."""
+        claim = claim_path(head.node, head.generation)
+        claims = self.store.list(claims_of(head.node))
+        kept = {file.path for file in head.files}
+        before = [] if base is None else [done_path(base.node, base.id)]
+        self.store.delete(before)
+        self.store.delete(each.path for each in claims if each.path < claim)
+        if base is not None:
+            self.store.delete(file.path for file in base.files if file.path not in kept)
+
+    def _newest_below(self, prefix: str) -> dict[str, Head]:
+        """Key -> newest generation, of all markers below a prefix, sorted by key.
+
+        Raises:
+            StorageError: markers change faster than they can be read.
+        """
+        known = self._index()
+        for _ in range(_LOOKS):
+            listed = [each.path for each in self.store.list(prefix)]
+            missing = [path for path in listed if path not in known]
+            with ThreadPoolExecutor(_READERS) as readers:
+                read = dict(zip(missing, readers.map(self.store.get, missing), strict=True))
+            known |= {
+                path: _decoded(content, Head, self.store.address(path))
+                for path, content in read.items()
+                if content is not None
+            }
+            if None not in read.values():
+                return _newest(known[path] for path in listed)
+            # A newer generation took the place of one while it was to be read: look once more.
+        raise StorageError(
+            "markers change faster than they can be read", advice="try again", file=self.store.url
+        )
+
+    def _index(self) -> dict[str, Head]:
+        newest = max(self.store.list(INDEX), key=lambda each: each.modified_ns, default=None)
+        content = None if newest is None else self.store.get(newest.path)
+        if newest is None or content is None:
+            return {}
+        return _decoded(content, _Index, self.store.address(newest.path)).heads
+
+    def write_index(self) -> int:
+        """Put all markers into one file; returns how many.
+
+        The index is a copy: markers that it lacks are read one by one.
+        """
+        heads = self.heads()
+        by_path = {done_path(head.node, head.id): head for head in heads.values()}
+        content = msgspec.json.encode(_Index(heads=by_path))
+        before = [each.path for each in self.store.list(INDEX)]
+        digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+        path = f"{INDEX}{digest}.json"
+        self.store.replace(path, content)
+        self.store.delete(each for each in before if each != path)
+        return len(heads)
+
+    def failures(self) -> list[Failure]:
+        """Sources that are not in the lake, sorted by source."""
+        paths = [each.path for each in self.store.list(FAILURES)]
+        with ThreadPoolExecutor(_READERS) as readers:
+            contents = list(readers.map(self.store.get, paths))
+        found = [
+            _decoded(content, Failure, self.store.address(path))
+            for path, content in zip(paths, contents, strict=True)
+            if content is not None
+        ]
+        return sorted(found, key=lambda failure: failure.source)
+
+    def fail(self, failure: Failure) -> None:
+        """Keep why a source is not in the lake, in place of what was kept of it before."""
+        self.store.replace(failure_path(failure.source), _encoded(failure))
+
+    def forget_failure(self, source: str) -> None:
+        """The source is in the lake now."""
+        self.store.delete([failure_path(source)])
+
+    def sweep(self, before_ns: int) -> Swept:
+        """Remove what no head names and was written before an instant (storage's clock).
+
+        What is younger may belong to an import that goes on.
+        """
+        for node in {each.path.split("/")[1] for each in self.store.list(CLAIMS)}:
+            claims = self.store.list(f"{CLAIMS}{node}/")
+            self._complete(claims[-1].path)
+        heads = self.heads().values()
+        kept = {file.path for head in heads for file in head.files}
+        kept |= {done_path(head.node, head.id) for head in heads}
+        old = [each for each in self._data() if each.path not in kept]
+        old = [each for each in old if each.modified_ns < before_ns]
+        self.store.delete(each.path for each in old)
+        return Swept(files=len(old), size_bytes=sum(each.size_bytes for each in old))
+
+    def _data(self) -> list[StoredObject]:
+        rooms = ("records/", "verdicts/", "nodes/", "ledgers/", DONE)
+        return [each for room in rooms for each in self.store.list(room)]
+
+
+def lake_file(path: str, file: Path, rows: int | None = None) -> LakeFile:
+    """A local file as it will stand in the lake."""
+    size = file.stat().st_size
+    return LakeFile(path=path, size_bytes=size, digest=digest_of_file(file), rows=rows)
+
+
+def _newest(markers: Iterable[Head]) -> dict[str, Head]:
+    found: dict[str, Head] = {}
+    for head in sorted(markers, key=lambda head: (head.node, head.generation)):
+        found[head.node] = head
+    return found
+
+
+def _encoded(value: object) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def _decoded(content: bytes, type_: type[_T], place: str) -> _T:
+    try:
+        return msgspec.json.decode(content, type=type_)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedLedgerError(
+            f"cannot be read: {error}",
+            advice="it was changed by something else; restore it, or remove it and import again",
+            file=place,
+        ) from error

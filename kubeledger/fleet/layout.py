@@ -1,0 +1,101 @@
+"""Where things stand in a lake, and what they are called. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from kubeledger.ledger.names import node_directory
+
+__all__ = [
+    "CLAIMS",
+    "COMPACT",
+    "DONE",
+    "FAILURES",
+    "INDEX",
+    "LAKE",
+    "LAYOUT",
+    "claim_path",
+    "claims_of",
+    "done_of",
+    "done_path",
+    "failure_path",
+    "ledger_path",
+    "records_path",
+    "run_id",
+    "summary_path",
+    "verdicts_path",
+]
+
+LAYOUT = 1
+"""Version of the layout; a lake of a higher one is refused."""
+
+LAKE = "lake.json"
+DONE = "done/"
+CLAIMS = "claims/"
+FAILURES = "failures/"
+COMPACT = "compact/"
+INDEX = "index/"
+
+_DIGEST_BYTES = 16
+
+
+def run_id(sources: Sequence[str], chain: str, rules: str) -> str:
+    """ID of a generation: the same for the same sources, records and rules.
+
+    Args:
+        sources: (n,) digests of their contents, in any order.
+        chain: chain digest of the last record.
+        rules: version of the rules.
+
+    Returns:
+        32 hex digits.
+    """
+    text = "\n".join([*sorted(sources), chain, rules])
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def records_path(date: str, node: str, id_: str) -> str:
+    """Records of a node (by its key) and a date ``YYYY-MM-DD``."""
+    return f"records/date={date}/node={node_directory(node)}/{id_}.parquet"
+
+
+def verdicts_path(date: str, node: str, id_: str) -> str:
+    """Verdicts of a node and a date."""
+    return f"verdicts/date={date}/node={node_directory(node)}/{id_}.parquet"
+
+
+def summary_path(node: str, id_: str) -> str:
+    """The node's row."""
+    return f"nodes/{node_directory(node)}/{id_}.parquet"
+
+
+def ledger_path(node: str, id_: str) -> str:
+    """The node's sealed ledger."""
+    return f"ledgers/{node_directory(node)}/{id_}.tar.zst"
+
+
+def done_of(node: str) -> str:
+    """Prefix of a node's markers."""
+    return f"{DONE}{node_directory(node)}/"
+
+
+def done_path(node: str, id_: str) -> str:
+    """The marker of a generation."""
+    return f"{done_of(node)}{id_}.json"
+
+
+def claims_of(node: str) -> str:
+    """Prefix of a node's claims."""
+    return f"{CLAIMS}{node_directory(node)}/"
+
+
+def claim_path(node: str, generation: int) -> str:
+    """The claim of a generation; names sort by generation."""
+    return f"{claims_of(node)}{generation:010d}.json"
+
+
+def failure_path(source: str) -> str:
+    """The failure of a source, by its URL."""
+    digest = hashlib.blake2b(source.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return f"{FAILURES}{digest}.json"

@@ -1,0 +1,236 @@
+"""Objects below a URL (a directory, ``s3://``, ``gs://``, ``az://``) by the same few verbs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from kubeledger.errors import BadQuestionError, KubeledgerError
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore, RetryConfig
+
+__all__ = ["SCHEMES", "StorageError", "Store", "StoredObject", "absolute_url", "digest_of_file"]
+
+SCHEMES = ("s3", "gs", "az")
+"""Of object storage; whatever has none is a local path."""
+
+_RETRIES = 8
+_RETRY_S = 60
+"""Storage that answers 503 or nothing is asked again for so long, with growing pauses."""
+
+_MULTIPART_BYTES = 256 << 20
+_BLOCK_BYTES = 1 << 20
+_DIGEST_BYTES = 16
+
+
+class StorageError(KubeledgerError):
+    """Storage does not answer, or not as it should; what was committed is intact."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class StoredObject(NamedTuple):
+    """One object, without its content.
+
+    Attributes:
+        path: below the store's URL.
+        size_bytes: of its content.
+        tag: changes when the content does.
+        modified_ns: when it was written, ns since the epoch, by the storage's clock.
+    """
+
+    path: str
+    size_bytes: int
+    tag: str
+    modified_ns: int
+
+
+class Store:
+    """The objects below a URL.
+
+    Attributes:
+        url: absolute, without a slash at its end.
+        directory: where they lie on this machine; None for object storage.
+    """
+
+    def __init__(self, url: str, *, make: bool = False) -> None:
+        """Nothing is read yet; a local directory is made if ``make``.
+
+        Raises:
+            BadQuestionError: no URL of a kind that is known.
+            StorageError: the directory cannot be made.
+        """
+        self.url = absolute_url(url)
+        self.directory = None if "://" in self.url else Path(self.url)
+        with _errors(self.url, ""):
+            self._store = _opened(self.url, make=make)
+
+    def get(self, path: str) -> bytes | None:
+        """Content of an object; None where there is none."""
+        import obstore
+
+        with _errors(self.url, path):
+            try:
+                return bytes(obstore.get(self._store, path).bytes())
+            except FileNotFoundError:
+                return None
+
+    def download(self, path: str, file: Path) -> None:
+        """Write an object's content to a new local file.
+
+        Raises:
+            StorageError: there is no such object, or it cannot be read to its end.
+            OSError: the file cannot be written.
+        """
+        import obstore
+
+        with _errors(self.url, path):
+            blocks = iter(obstore.get(self._store, path).stream(min_chunk_size=_BLOCK_BYTES))
+        with file.open("xb") as out:
+            while True:
+                with _errors(self.url, path):
+                    block = next(blocks, None)
+                if block is None:
+                    return
+                out.write(block)
+
+    def create(self, path: str, content: bytes | Path) -> bool:
+        """Write an object unless there is one of that name: in one step, so only one can.
+
+        Returns:
+            whether it was written; False where there is one already.
+        """
+        import obstore
+
+        is_large = isinstance(content, Path) and content.stat().st_size > _MULTIPART_BYTES
+        with _errors(self.url, path):
+            if is_large and self.stat(path) is not None:
+                return False
+            try:
+                if is_large:  # in parts it goes without a condition
+                    obstore.put(self._store, path, content)
+                else:
+                    obstore.put(self._store, path, content, mode="create", use_multipart=False)
+            except obstore.exceptions.AlreadyExistsError:
+                return False
+        return True
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Write an object, in place of one that may be there."""
+        import obstore
+
+        with _errors(self.url, path):
+            obstore.put(self._store, path, content)
+
+    def stat(self, path: str) -> StoredObject | None:
+        """What there is of that name; None for nothing."""
+        import obstore
+
+        with _errors(self.url, path):
+            try:
+                return _object(obstore.head(self._store, path))
+            except FileNotFoundError:
+                return None
+
+    def list(self, prefix: str = "") -> list[StoredObject]:
+        """Objects whose paths begin with whole segments ``prefix``, sorted by path."""
+        import obstore
+
+        with _errors(self.url, prefix):
+            found = [_object(meta) for batch in obstore.list(self._store, prefix) for meta in batch]
+        return sorted(found)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove objects; those that are gone already are no error."""
+        import obstore
+
+        for path in paths:
+            with _errors(self.url, path):
+                try:
+                    obstore.delete(self._store, path)
+                except FileNotFoundError:
+                    continue
+
+    def address(self, path: str) -> str:
+        """URL or local path of an object, for other programs."""
+        return f"{self.url}/{path}"
+
+
+def absolute_url(url: str) -> str:
+    """A URL as it is known by: local paths absolute, no slash at the end.
+
+    Raises:
+        BadQuestionError: an empty one, or a scheme that is not known.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        if not url:
+            raise BadQuestionError("the URL is empty", advice="name a directory, or s3://...")
+        return str(Path(url).absolute())
+    if scheme == "file":
+        return str(Path("/" + rest.lstrip("/")))
+    if scheme not in SCHEMES or not rest.strip("/"):
+        known = ", ".join(f"{name}://" for name in SCHEMES)
+        raise BadQuestionError(f"cannot read {url!r}", advice=f"a local path, or {known}")
+    return url.rstrip("/")
+
+
+def digest_of_file(path: Path) -> str:
+    """BLAKE2b of a file's bytes, 32 hex digits."""
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _opened(url: str, *, make: bool) -> ObjectStore:
+    from obstore.store import LocalStore, from_url
+
+    if "://" not in url:
+        return LocalStore(url, mkdir=make)
+    limits: RetryConfig = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_S)}
+    return from_url(url, retry_config=limits)
+
+
+def _object(meta: ObjectMeta) -> StoredObject:
+    modified = meta["last_modified"]
+    return StoredObject(
+        path=meta["path"],
+        size_bytes=meta["size"],
+        tag=meta["e_tag"] or f"{meta['size']}-{modified.isoformat()}",
+        modified_ns=int(modified.timestamp() * 1000) * 1_000_000,
+    )
+
+
+@contextmanager
+def _errors(url: str, path: str) -> Iterator[None]:
+    """Storage's errors as ours, in one line and without what may be secret in them."""
+    import obstore
+
+    place = f"{url}/{path}" if path else url
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise StorageError("there is no such object", file=place) from error
+    except obstore.exceptions.PermissionDeniedError as error:
+        raise StorageError(
+            "access is denied", advice="docs/fleet.md lists the permissions needed", file=place
+        ) from error
+    except obstore.exceptions.UnauthenticatedError as error:
+        raise StorageError(
+            "storage does not know who asks",
+            advice="give credentials in the environment",
+            file=place,
+        ) from error
+    except (obstore.exceptions.BaseError, OSError) as error:
+        words = str(error).partition("\n\nDebug source")[0]
+        raise StorageError(
+            f"storage failed: {' '.join(words.split())[:300]}", file=place
+        ) from error

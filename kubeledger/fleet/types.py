@@ -1,0 +1,198 @@
+"""What fleets are told and tell: plain data, the same on every engine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+__all__ = [
+    "Failure",
+    "Head",
+    "LakeFile",
+    "NodeResult",
+    "NodeSpec",
+    "NodeSummary",
+    "SourceSeen",
+]
+
+
+class SourceSeen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A source that is in a node's ledger.
+
+    Attributes:
+        url: where it was, absolute (``/data/a.tar.gz``, ``s3://bucket/a.tar.gz``).
+        stamp: tells without reading it whether it is as it was: sizes and entity tags of objects,
+            or the content's digest.
+        digest: of its content, 32 hex digits.
+        size_bytes: of its files as they lay there.
+    """
+
+    url: str
+    stamp: str
+    digest: str
+    size_bytes: int
+
+
+class LakeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of the lake.
+
+    Attributes:
+        path: below the lake's URL.
+        size_bytes: of the file.
+        digest: BLAKE2b of its bytes, 32 hex digits.
+        rows: of a Parquet file; None for others.
+    """
+
+    path: str
+    size_bytes: int
+    digest: str
+    rows: int | None = None
+
+
+class NodeSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The row of ``nodes/N/ID.parquet``. What the sources do not tell is None.
+
+    Attributes:
+        node: its key in the lake; every table of the lake calls it so.
+        name: as it calls itself.
+        cluster: as the import was told.
+        pool: as the import was told, or by the labels that cloud providers put on nodes.
+        machine_id: of the machine, as the node object or the log tells it.
+        kubelet_versions: (n,) that ran, in the order of their first start.
+        first_ts_ns, last_ts_ns: span of the records.
+        records: without superseded ones.
+        decisions, match, admissible, impossible, unverifiable: counts of verdicts; the first is
+            the sum of the others.
+        contradictions: between witnesses.
+        lines, lines_not_understood: of the logs.
+        source_bytes: of all sources, as they lay there.
+        lake_bytes: of the node's files in the lake, this row's apart.
+        import_cpu_ms, verify_cpu_ms, write_cpu_ms: processor time of the run that made them.
+        chain: chain digest of the last record, 64 hex digits.
+        rules: version of the rules that verified.
+    """
+
+    node: str
+    name: str
+    cluster: str | None = None
+    pool: str | None = None
+    machine_id: str | None = None
+    kubelet_versions: tuple[str, ...] = ()
+    first_ts_ns: int | None = None
+    last_ts_ns: int | None = None
+    records: int = 0
+    decisions: int = 0
+    match: int = 0
+    admissible: int = 0
+    impossible: int = 0
+    unverifiable: int = 0
+    contradictions: int = 0
+    lines: int = 0
+    lines_not_understood: int = 0
+    source_bytes: int = 0
+    lake_bytes: int = 0
+    import_cpu_ms: int = 0
+    verify_cpu_ms: int = 0
+    write_cpu_ms: int = 0
+    chain: str = ""
+    rules: str = ""
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A marker ``done/N/ID.json``: one generation of a node, whole.
+
+    Attributes:
+        layout: version of the lake's layout.
+        id: see ``docs/fleet.md``.
+        generation: 1 for a node's first; each next one is one higher.
+        sources: (n,) in the order of their import.
+        files: (n,) all files of this generation, by path; files that did not change may carry the
+            ID of an earlier one.
+        summary: the node's row.
+    """
+
+    layout: int
+    id: str
+    generation: int
+    sources: tuple[SourceSeen, ...]
+    files: tuple[LakeFile, ...]
+    summary: NodeSummary
+
+    @property
+    def node(self) -> str:
+        """The node's key."""
+        return self.summary.node
+
+
+class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One task: bring a source into a lake, or verify a node of the lake again.
+
+    Attributes:
+        lake: its URL.
+        source: URL of a bundle, archive, recording or ledger; None: verify ``node`` again.
+        node: key of the node to verify again; None for a source.
+        rules: version of the rules; a worker of another version refuses.
+        cluster, pool: what the caller knows of the node; None: not known.
+        name, kubelet_version, year: overrides of detection, as ``kubeledger import`` has them.
+        started_ns: when the fleet's run began, ns since the epoch; failures are stamped with it.
+        scratch: directory for the work, which is on the machine of the worker; None: its default.
+    """
+
+    lake: str
+    rules: str
+    source: str | None = None
+    node: str | None = None
+    cluster: str | None = None
+    pool: str | None = None
+    name: str | None = None
+    kubelet_version: str | None = None
+    year: int | None = None
+    started_ns: int = 0
+    scratch: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """What the task is about, for people."""
+        return self.source if self.source is not None else f"node {self.node}"
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a source is not in the lake; a row of the view ``failures``.
+
+    Attributes:
+        source: its URL, or ``node KEY`` where a node was to be verified again.
+        kind: ``input`` (the source cannot be used), ``storage`` (it, or the lake, cannot be read
+            or written), ``resources`` (disk or memory of the worker), ``lost`` (the worker died),
+            ``timeout``, ``bug``.
+        reason: one sentence.
+        advice: what to do about it; may be empty.
+        attempts: how often it was tried in the run.
+        ts_ns: when the run began that failed.
+    """
+
+    source: str
+    kind: Literal["input", "storage", "resources", "lost", "timeout", "bug"]
+    reason: str
+    advice: str = ""
+    attempts: int = 1
+    ts_ns: int = 0
+
+
+class NodeResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of a task.
+
+    Attributes:
+        spec: the task.
+        heads: (n,) the nodes of the source as they now stand in the lake; empty where it failed.
+        changed: (n,) keys of the nodes that got a new generation; the others had all of it.
+        failure: None where all went well.
+        wall_ms, cpu_ms: of the task, its last attempt.
+    """
+
+    spec: NodeSpec
+    heads: tuple[Head, ...] = ()
+    changed: tuple[str, ...] = ()
+    failure: Failure | None = None
+    wall_ms: int = 0
+    cpu_ms: int = 0
