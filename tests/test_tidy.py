@@ -40,7 +40,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"query"}),
     frozenset({"completeness", "diff", "explain", "headlines", "importers", "whatif"}),
     frozenset({"audit", "scenario", "timeline"}),
-    frozenset({"api"}),
+    frozenset({"api", "fleet"}),
     frozenset({"testing"}),
     frozenset({"cli"}),
 )

@@ -28,7 +28,13 @@ from kubeledger.fleet.layout import (
     done_path,
     failure_path,
 )
-from kubeledger.fleet.store import StorageError, Store, StoredObject, digest_of_file
+from kubeledger.fleet.store import (
+    StorageError,
+    Store,
+    StoredObject,
+    absolute_url,
+    digest_of_file,
+)
 from kubeledger.fleet.types import Failure, Head, LakeFile
 
 __all__ = ["Lake", "MovedOnError", "Swept", "lake_file"]
@@ -86,12 +92,13 @@ class Lake:
             DamagedLedgerError: of a newer layout, or what should tell the layout does not.
             StorageError: it cannot be read.
         """
-        store = Store(url)
-        is_there = store.directory is None or store.directory.is_dir()
-        content = store.get(LAKE) if is_there else None
-        if content is None:
+        place = absolute_url(url)
+        is_there = "://" in place or Path(place).is_dir()
+        store = Store(place) if is_there else None
+        content = None if store is None else store.get(LAKE)
+        if store is None or content is None:
             raise BadQuestionError(
-                "there is no lake", advice="`kubeledger fleet import` makes one", file=store.url
+                "there is no lake", advice="`kubeledger fleet import` makes one", file=place
             )
         found = _decoded(content, _LakeFormat, store.address(LAKE))
         if found.layout > LAYOUT or found.format != _LakeFormat().format:
