@@ -26,12 +26,14 @@ class SourceSeen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             or the content's digest.
         digest: of its content, 32 hex digits.
         size_bytes: of its files as they lay there.
+        nodes: how many nodes it tells of; all of it is in the lake when so many have it.
     """
 
     url: str
     stamp: str
     digest: str
     size_bytes: int
+    nodes: int = 1
 
 
 class LakeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

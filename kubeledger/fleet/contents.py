@@ -1,0 +1,250 @@
+"""What a source holds: its nodes, by what each can be told apart, and a ledger of each."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Protocol
+
+from kubeledger.errors import BadInputError
+from kubeledger.fleet.sealed import copy_node
+from kubeledger.importers.bundle import find_bundles
+from kubeledger.importers.collect import collect
+from kubeledger.importers.coverage import known_lengths
+from kubeledger.importers.documents import read_document
+from kubeledger.importers.histories import is_ledger, is_recording
+from kubeledger.importers.ingest import history_of, ingest
+from kubeledger.importers.items import NodeObject
+from kubeledger.importers.node_split import split_by_node
+from kubeledger.importers.options import ImportOptions
+from kubeledger.importers.plan import Plan, make_plan
+from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.standalone import read_recording
+from kubeledger.node.records import NodeObserved
+
+__all__ = ["Content", "chain_of_node", "content_of", "pods_of_ledger"]
+
+_MACHINE = re.compile(rb"\bMachineID:([0-9a-fA-F]{32})\b")
+_POD = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""A UID that the API server drew: those of static pods may be the same on two nodes."""
+
+_POD_FIELD = re.compile(rb'"pod_uid":"(%b)"' % _POD.pattern)
+_OVERLAP = 128
+_BATCH = 1000
+
+
+class Content(Protocol):
+    """A source that was read as far as to know whose it is.
+
+    Attributes:
+        names: (n,) names of its nodes, each once.
+    """
+
+    names: tuple[str, ...]
+
+    def machines(self, name: str) -> tuple[str, ...]:
+        """IDs of a node's machines as the source tells them, the latest last; often none."""
+
+    def tells_of(self, name: str, pods: frozenset[str]) -> bool:
+        """Whether it holds the UID of one of these pods."""
+
+    def add_to(self, name: str, directory: Path) -> None:
+        """Bring what it tells of a node into the ledger at a directory, made where there is none.
+
+        Raises:
+            BadInputError: it cannot be used, or does not go together with that ledger.
+            KubeledgerError: the ledger cannot be read or written.
+        """
+
+
+def content_of(path: Path, scratch: Path, options: ImportOptions) -> Content:
+    """Look at a source.
+
+    Args:
+        path: a bundle, archive, recording or ledger.
+        scratch: an empty directory; it must last as long as the content.
+        options: overrides of detection; a ledger or recording has no use for them.
+
+    Raises:
+        BadInputError: nothing of it can be used.
+        KubeledgerError: of a ledger.
+    """
+    if path.is_dir() and is_ledger(path):
+        return _LedgerContent(Ledger.open(path), str(path))
+    if path.is_file() and is_recording(path):
+        return _LedgerContent(_ledger_of_recording(path, scratch / "recording"), str(path))
+    return _BundleContent(path, scratch / "unpacked", options)
+
+
+def chain_of_node(ledger: Ledger, name: str) -> str:
+    """Chain digest of a node's last record, 64 hex digits; empty where it has none.
+
+    Raises:
+        KubeledgerError: the ledger cannot be read.
+    """
+    if name not in ledger.nodes():
+        return ""
+    digest = ledger.digest_at(name, ledger.info(name).last_seq)
+    return "" if digest is None else digest.hex()
+
+
+def pods_of_ledger(ledger: Ledger, name: str) -> frozenset[str]:
+    """UIDs of the pods that a ledger tells of.
+
+    Raises:
+        KubeledgerError: the ledger cannot be read.
+    """
+    lines = (raw.line for raw in ledger.raw_lines(name, verify="crc"))
+    return frozenset(pod.decode() for line in lines for pod in _POD_FIELD.findall(line))
+
+
+class _BundleContent:
+    """Files that are imported."""
+
+    def __init__(self, path: Path, spool: Path, options: ImportOptions) -> None:
+        spool.mkdir()
+        self._options = options
+        self._collected = collect([str(path)], spool)
+        self._plans = self._planned()
+        self._used: set[str] = set()
+        self.names = tuple(dict.fromkeys(plan.context.node for plan in self._plans))
+
+    def _planned(self, lengths: Iterable[int] = ()) -> list[Plan]:
+        bundles = find_bundles(self._collected, self._options, list(lengths))
+        parts = split_by_node(bundles, self._options)
+        return [make_plan(part, self._options) for part in parts]
+
+    def _of(self, name: str) -> list[Plan]:
+        return [plan for plan in self._plans if plan.context.node == name]
+
+    def machines(self, name: str) -> tuple[str, ...]:
+        """See :class:`Content`."""
+        found: list[str] = []
+        for plan in self._of(name):
+            for log in plan.bundle.logs:
+                found += (
+                    machine.decode().lower() for machine in _in(log.source.chunks(), _MACHINE)
+                )
+            for document in plan.timing.documents:
+                if document.format == "node":
+                    items, _ = read_document(document)
+                    found += (
+                        _machine_of(item.node)
+                        for item in items
+                        if isinstance(item, NodeObject)
+                        and (item.node.get("metadata") or {}).get("name") == name
+                    )
+        return _latest_last(found)
+
+    def tells_of(self, name: str, pods: frozenset[str]) -> bool:
+        """See :class:`Content`."""
+        return any(
+            uid.decode() in pods
+            for plan in self._of(name)
+            for file in plan.bundle.files
+            for uid in _in(file.source.chunks(), _POD)
+        )
+
+    def add_to(self, name: str, directory: Path) -> None:
+        """See :class:`Content`."""
+        ledger = Ledger.open_or_create(directory)
+        with ledger.writer() as writer:
+            lengths = known_lengths(history_of(ledger, writer, name).imported)
+            # A plan is used once, for an import fills what it knows; and beginnings of logs are
+            # asked for with their lengths.
+            if lengths or name in self._used:
+                self._plans = self._planned(lengths)
+                self._used = set()
+            self._used.add(name)
+            for plan in self._of(name):
+                ingest(plan, ledger, writer, self._options)
+
+
+class _LedgerContent:
+    """Records that somebody imported already."""
+
+    def __init__(self, ledger: Ledger, label: str) -> None:
+        self._ledger = ledger
+        self._label = label
+        self.names = tuple(ledger.nodes())
+        if not self.names:
+            raise BadInputError("the ledger holds no records yet", file=label)
+
+    def machines(self, name: str) -> tuple[str, ...]:
+        """See :class:`Content`."""
+        records = self._ledger.records(name, kinds=(NodeObserved.kind,))
+        texts = ((each.text or "").encode() for record in records for each in record.evidence)
+        return _latest_last(found.decode() for text in texts for found in _MACHINE.findall(text))
+
+    def tells_of(self, name: str, pods: frozenset[str]) -> bool:
+        """See :class:`Content`."""
+        return not pods.isdisjoint(pods_of_ledger(self._ledger, name))
+
+    def add_to(self, name: str, directory: Path) -> None:
+        """See :class:`Content`."""
+        if not directory.exists():
+            copy_node(self._ledger, name, directory)
+            return
+        base = Ledger.open(directory)
+        ours, theirs = (each.info(name).last_seq for each in (self._ledger, base))
+        common = min(ours, theirs)
+        at = [each.digest_at(name, common) for each in (self._ledger, base)]
+        if at[0] is None or at[0] != at[1]:
+            raise BadInputError(
+                f"the lake has records of {name} already, and this ledger does not continue them",
+                advice="import what the ledger was made from: its bundles are read together with "
+                "those of the lake",
+                file=self._label,
+            )
+        if ours > theirs:
+            shutil.rmtree(directory)
+            copy_node(self._ledger, name, directory)
+
+
+def _ledger_of_recording(path: Path, directory: Path) -> Ledger:
+    ledger = Ledger.create(directory)
+    with ledger.writer() as writer:
+        for name, run in groupby(read_recording(path), key=lambda record: record.node):
+            batch: list[Draft] = []
+            for seq, record in enumerate(run, writer.next_seq(name)):
+                if record.seq != seq:
+                    raise BadInputError(
+                        f"is an excerpt: it begins at record {record.seq} of {name}",
+                        advice="import the whole recording",
+                        file=str(path),
+                    )
+                batch.append(Draft(record.ts_ns, record.body, record.evidence, record.cause))
+                if len(batch) == _BATCH:
+                    writer.append(name, batch)
+                    batch = []
+            writer.append(name, batch)
+    return ledger
+
+
+def _in(chunks: Iterator[bytes], pattern: re.Pattern[bytes]) -> Iterator[bytes]:
+    """All that matches in a content, however it is cut."""
+    rest = b""
+    for chunk in chunks:
+        window = rest + chunk
+        yield from pattern.findall(window)
+        rest = window[-_OVERLAP:]
+
+
+def _machine_of(node: dict[str, object]) -> str:
+    status = node.get("status")
+    info = status.get("nodeInfo") if isinstance(status, dict) else None
+    told = info if isinstance(info, dict) else {}
+    return str(told.get("machineID") or told.get("systemUUID") or "").lower()
+
+
+def _latest_last(machines: Iterable[str]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for machine in machines:
+        if machine:
+            found.pop(machine, None)
+            found[machine] = None
+    return tuple(found)

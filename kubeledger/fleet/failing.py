@@ -1,0 +1,74 @@
+"""From an error to a row of the view ``failures``: whose fault it is, and what to do."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+
+from kubeledger.errors import KubeledgerError, LedgerUnavailableError
+from kubeledger.fleet.lake import MovedOnError
+from kubeledger.fleet.store import StorageError
+from kubeledger.fleet.types import Failure, NodeSpec
+
+__all__ = ["OtherRulesError", "failure_of"]
+
+Kind = Literal["input", "storage", "resources", "bug"]
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+_REASON_MAX = 500
+
+
+class OtherRulesError(KubeledgerError):
+    """The worker is of another version than the run."""
+
+
+def failure_of(spec: NodeSpec, error: Exception) -> Failure:
+    """What to tell of a task that failed, in one sentence, without places on the worker."""
+    kind = _kind(error)
+    advice = error.advice if isinstance(error, KubeledgerError) else ""
+    if kind == "resources" and not advice:
+        advice = "give the worker more disk or memory, or run fewer at once"
+    if kind == "bug":
+        advice = "report it, with the version and what kind of source it is"
+    return Failure(
+        source=spec.subject,
+        kind=kind,
+        reason=" ".join(_words(error).split())[:_REASON_MAX],
+        advice=advice,
+        ts_ns=spec.started_ns,
+    )
+
+
+def _kind(error: Exception) -> Kind:
+    for cause in _causes(error):
+        if isinstance(cause, OSError) and cause.errno in _NO_ROOM:
+            return "resources"
+        if isinstance(cause, MemoryError | duckdb.OutOfMemoryException):
+            return "resources"
+    if isinstance(error, StorageError | MovedOnError):
+        return "storage"
+    if isinstance(error, OtherRulesError | LedgerUnavailableError | OSError | duckdb.IOException):
+        return "resources"
+    return "input" if isinstance(error, KubeledgerError) else "bug"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and those that it was raised for, also where they are not to be printed."""
+    at: BaseException | None = error
+    while at is not None:
+        yield at
+        at = at.__cause__ or at.__context__
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, KubeledgerError):
+        return f"{error.place}: {error.message}" if error.place else error.message
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"

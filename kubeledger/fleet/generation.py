@@ -1,0 +1,213 @@
+"""From a node's ledger to its next generation in the lake: tables, sealed ledger, marker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kubeledger.fleet.contents import chain_of_node
+from kubeledger.fleet.identity import pool_of
+from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
+from kubeledger.fleet.layout import (
+    LAYOUT,
+    ledger_path,
+    records_path,
+    run_id,
+    summary_path,
+    verdicts_path,
+)
+from kubeledger.fleet.rules import rules_version
+from kubeledger.fleet.sealed import seal_ledger, unseal_ledger
+from kubeledger.fleet.store import StorageError, digest_of_file
+from kubeledger.fleet.tables import WRITER, NodeTables, read_summary
+from kubeledger.fleet.types import Head, LakeFile, NodeSummary, SourceSeen
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.records import ImportCompleted
+from kubeledger.node.records import KubeletStarted, NodeObserved
+from kubeledger.replay.histories import histories_of_ledger
+from kubeledger.verify import Outcome
+from kubeledger.verify.tally import VERDICTS, Tally
+
+__all__ = ["commit_generation", "fetch_ledger"]
+
+
+class _File(NamedTuple):
+    """A local file, and where it goes."""
+
+    path: str
+    file: Path
+    rows: int | None
+
+
+def fetch_ledger(lake: Lake, head: Head, directory: Path) -> None:
+    """Unpack a node's ledger into a new directory.
+
+    Raises:
+        MovedOnError: a newer generation has taken its place.
+        StorageError: the lake does not hold what its marker names.
+        OSError: the directory cannot be written.
+    """
+    place = f"{_slot(ledger_path(head.node, head.id))}/"
+    named = next(file for file in head.files if file.path.startswith(place))
+    file = directory.with_name(f"{directory.name}.tar.zst")
+    try:
+        try:
+            lake.store.download(named.path, file)
+        except StorageError:
+            if lake.store.stat(named.path) is None and lake.head(head.node) != head:
+                raise MovedOnError(f"another import of {head.node} was first") from None
+            raise
+        if digest_of_file(file) != named.digest:
+            raise StorageError(
+                "it is not what was written there",
+                advice="restore it from a copy, or remove the node from the lake and import again",
+                file=lake.store.address(named.path),
+            )
+        unseal_ledger(file, directory)
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def commit_generation(
+    lake: Lake,
+    scratch: Path,
+    sources: tuple[SourceSeen, ...],
+    summary: NodeSummary,
+    base: Head | None,
+) -> Head:
+    """Make the ledger in ``scratch / "ledger"`` the newest generation of its node.
+
+    Args:
+        lake: where it goes.
+        scratch: holds the ledger, and takes the files.
+        sources: (n,) of the ledger.
+        summary: what is known of the node beside its ledger.
+        base: the generation that it was built upon.
+
+    Raises:
+        MovedOnError: another import was first.
+        KubeledgerError: the ledger cannot be read, or the lake not be written.
+        duckdb.Error, OSError: a file cannot be written.
+    """
+    ledger = Ledger.open(scratch / "ledger")
+    chain, rules = chain_of_node(ledger, summary.name), rules_version()
+    id_ = run_id([seen.digest for seen in sources], chain, f"{rules} {WRITER}")
+    began_ns = time.process_time_ns()
+    with NodeTables(scratch, summary.node) as tables:
+        files = [
+            _File(records_path(made.date, summary.node, id_), made.path, made.rows)
+            for made in tables.records(ledger, summary.name)
+        ]
+        clock = _Clock(histories_of_ledger(ledger, summary.name)[0].verify())
+        made_verdicts, tally = tables.verdicts(clock)
+        files += [
+            _File(verdicts_path(made.date, summary.node, id_), made.path, made.rows)
+            for made in made_verdicts
+        ]
+        files.append(_File(ledger_path(summary.node, id_), _sealed(ledger, scratch), None))
+        stored = [_stored(lake, file, base) for file in files]
+        summary = msgspec.structs.replace(
+            summary,
+            **_counts(tables, tally),
+            pool=summary.pool or _pool(tables),
+            source_bytes=sum(seen.size_bytes for seen in sources),
+            lake_bytes=sum(file.size_bytes for file in stored),
+            verify_cpu_ms=clock.spent_ns // 1_000_000,
+            write_cpu_ms=(time.process_time_ns() - began_ns - clock.spent_ns) // 1_000_000,
+            chain=chain,
+            rules=rules,
+        )
+        row = _File(summary_path(summary.node, id_), tables.summary(summary), 1)
+    row_stored = _stored(lake, row, None)
+    head = Head(
+        layout=LAYOUT,
+        id=id_,
+        generation=1 if base is None else base.generation + 1,
+        sources=sources,
+        files=tuple(sorted([*stored, row_stored], key=lambda file: file.path)),
+        summary=read_summary(row.file),
+    )
+    lake.commit(head, {}, base)
+    return head
+
+
+class _Clock:
+    """Outcomes, and the processor time that it took to find them.
+
+    Attributes:
+        spent_ns: so far.
+    """
+
+    def __init__(self, outcomes: Iterator[Outcome]) -> None:
+        self._outcomes = outcomes
+        self.spent_ns = 0
+
+    def __iter__(self) -> Iterator[Outcome]:
+        while True:
+            began_ns = time.process_time_ns()
+            outcome = next(self._outcomes, None)
+            self.spent_ns += time.process_time_ns() - began_ns
+            if outcome is None:
+                return
+            yield outcome
+
+
+def _sealed(ledger: Ledger, scratch: Path) -> Path:
+    file = scratch / "ledger.tar.zst"
+    seal_ledger(ledger.path, file)
+    return file
+
+
+def _stored(lake: Lake, made: _File, base: Head | None) -> LakeFile:
+    """Put a file into the lake, unless it is there; what the marker is to say of it.
+
+    A date to which nothing was added keeps its file of an earlier generation. And a file of this
+    very name may have been left by a process that died: then that one counts, and the local one
+    becomes its copy. Its bytes are the same but for what one input may come with in two ways,
+    costs and times of files.
+    """
+    ours = lake_file(made.path, made.file, made.rows)
+    for file in base.files if base is not None else ():
+        if _slot(file.path) == _slot(made.path) and file.digest == ours.digest:
+            return file
+    if lake.store.create(made.path, made.file):
+        return ours
+    made.file.unlink()
+    lake.store.download(made.path, made.file)
+    return lake_file(made.path, made.file, made.rows)
+
+
+def _slot(path: str) -> str:
+    """The directory of a file: each generation has one in it at most."""
+    return path.rpartition("/")[0]
+
+
+def _counts(tables: NodeTables, tally: Tally) -> dict[str, Any]:
+    records, first_ts_ns, last_ts_ns = tables.span()
+    # Of a log that grew the newest account tells of all its lines.
+    accounts = {
+        account["file"]: account
+        for body in tables.bodies(ImportCompleted.kind)
+        for account in body["accounts"]
+    }.values()
+    versions = (body["kubelet_version"] for body in tables.bodies(KubeletStarted.kind))
+    return {
+        **{verdict: tally.count(verdict) for verdict in VERDICTS},
+        "kubelet_versions": tuple(dict.fromkeys(version for version in versions if version)),
+        "first_ts_ns": first_ts_ns,
+        "last_ts_ns": last_ts_ns,
+        "records": records,
+        "decisions": tally.decisions,
+        "contradictions": tally.contradictions,
+        "lines": sum(account["lines"] for account in accounts),
+        "lines_not_understood": sum(account["not_understood"] for account in accounts),
+    }
+
+
+def _pool(tables: NodeTables) -> str | None:
+    told = (pool_of(body.get("labels") or {}) for body in tables.bodies(NodeObserved.kind))
+    return next((pool for pool in reversed(list(told)) if pool), None)

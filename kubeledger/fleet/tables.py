@@ -1,0 +1,232 @@
+"""Parquet of one node: its records and verdicts, a file for each date, and its row.
+
+The same ledger gives the same bytes on any machine (by the same :data:`WRITER`): one thread, a
+total order, fixed options. Any engine that reads Parquet reads them: nested JSON is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import duckdb
+import msgspec
+import zstandard
+
+from kubeledger.errors import DamagedLedgerError
+from kubeledger.fleet.types import NodeSummary
+from kubeledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
+from kubeledger.history.parts import engine, pieces_of
+from kubeledger.history.upcasting import upcast_lines
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.verify import Finding, Outcome
+from kubeledger.verify.tally import Tally
+
+__all__ = ["WRITER", "DateFile", "NodeTables", "read_summary"]
+
+WRITER = f"duckdb {duckdb.__version__}, zstandard {zstandard.__version__}"
+"""On what, beside the rules, the bytes depend; a part of the ID of a generation."""
+
+_MEMORY = "1GB"
+"""More goes to scratch: many tasks share a machine."""
+
+_COPY_OPTIONS = (
+    "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 9, ROW_GROUP_SIZE 8192, PARQUET_VERSION v1"
+)
+_LINE_BYTES_MAX = 64 << 20
+
+_VERDICTS = {
+    "node": "VARCHAR",
+    "seq": "BIGINT",
+    "ts_ns": "BIGINT",
+    "kind": "VARCHAR",
+    "subject": "VARCHAR",
+    "verdict": "VARCHAR",
+    "why": "VARCHAR",
+    "missing": "VARCHAR[]",
+    "expected": "JSON",
+    "recorded": "JSON",
+    "rule": "VARCHAR",
+}
+_JSON = ("body", "expected", "recorded")
+
+_SUMMARY = {
+    field.name: {int: "BIGINT", int | None: "BIGINT", tuple[str, ...]: "VARCHAR[]"}.get(
+        field.type, "VARCHAR"
+    )
+    for field in msgspec.structs.fields(NodeSummary)
+}
+
+
+class DateFile(NamedTuple):
+    """Rows of one date (UTC).
+
+    Attributes:
+        date: ``YYYY-MM-DD``.
+        path: the Parquet file.
+    """
+
+    date: str
+    path: Path
+    rows: int
+
+
+class NodeTables:
+    """Makes the files of one node; a context manager.
+
+    Attributes:
+        directory: where they go, in a path without patterns.
+        key: of the node in the lake; the column ``node`` of every table.
+    """
+
+    def __init__(self, directory: Path, key: str) -> None:
+        self.directory = directory
+        self.key = key
+        self._connection = engine(directory)
+        self._connection.execute(f"SET threads = 1; SET memory_limit = '{_MEMORY}'")
+
+    def __enter__(self) -> NodeTables:
+        """Nothing is read yet."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let go of memory."""
+        self._connection.close()
+
+    def records(self, ledger: Ledger, node: str) -> list[DateFile]:
+        """Write the records of a ledger's node, each one proved, without superseded ones.
+
+        Raises:
+            KubeledgerError: the ledger cannot be read.
+            duckdb.Error, OSError: a file cannot be written.
+        """
+        self._connection.execute(
+            f"CREATE TABLE superseded (seq BIGINT); {create_lines('part', None)};"
+            f" CREATE TABLE records AS {rows_sql('part')}; DROP TABLE part"
+        )
+        for first, last in ledger.info(node).superseded:
+            self._connection.execute(
+                "INSERT INTO superseded SELECT unnest(range(?, ? + 1))", [first, last]
+            )
+        copy = self.directory / "lines.jsonl"
+        for piece in pieces_of(ledger, node, 0, copy):
+            try:
+                self._connection.execute(create_lines("part", str(piece.path)))
+            except duckdb.InvalidInputException as error:
+                raise DamagedLedgerError(
+                    "the segment holds a line that is no record", file=piece.segment
+                ) from error
+            upcast_lines(self._connection, "part", self.directory)
+            rows = f"SELECT * FROM ({rows_sql('part')}) ANTI JOIN superseded USING (seq)"
+            self._connection.execute(f"INSERT INTO records BY NAME {rows}; DROP TABLE part")
+        copy.unlink(missing_ok=True)
+        columns = ", ".join(_column(name, self.key) for name in ROW_COLUMNS)
+        return self._by_date("records", columns, "kind, seq")
+
+    def bodies(self, kind: str) -> list[dict[str, Any]]:
+        """Bodies of the records of a kind, in their order of time; after ``records``."""
+        found = self._connection.execute(
+            "SELECT body FROM records WHERE kind = ? ORDER BY ts_ns, seq", [kind]
+        ).fetchall()
+        return [msgspec.json.decode(body, type=dict) for (body,) in found]
+
+    def span(self) -> tuple[int, int | None, int | None]:
+        """How many records there are, and their first and last time, ns; after ``records``."""
+        row = self._connection.execute(
+            "SELECT count(*), min(ts_ns), max(ts_ns) FROM records"
+        ).fetchone()
+        assert row is not None, "an aggregate has a row"
+        return row[0], row[1], row[2]
+
+    def verdicts(self, outcomes: Iterable[Outcome]) -> tuple[list[DateFile], Tally]:
+        """Write what verification says, by the date of the decision, and count it.
+
+        Raises:
+            KubeledgerError: the ledger cannot be read.
+            duckdb.Error, OSError: a file cannot be written.
+        """
+        tally = Tally()
+        encoder = msgspec.json.Encoder(order="deterministic")
+        path = self.directory / "verdicts.jsonl"
+        with path.open("wb") as file:
+            for number, outcome in enumerate(outcomes):
+                tally.add(outcome)
+                if isinstance(outcome, Finding):
+                    row = {name: getattr(outcome, name, self.key) for name in _VERDICTS}
+                    file.write(encoder.encode({"number": number, **row}) + b"\n")
+        types = {"number": "BIGINT", **_VERDICTS}
+        self._load("verdicts", path, types)
+        columns = ", ".join(_column(name, self.key) for name in _VERDICTS)
+        columns = f"{columns}, make_timestamp(ts_ns // 1000) AS ts"
+        return self._by_date("verdicts", columns, "kind, seq, number"), tally
+
+    def summary(self, summary: NodeSummary) -> Path:
+        """Write the node's row."""
+        path = self.directory / "summary.jsonl"
+        path.write_bytes(msgspec.json.encode(summary))
+        self._load("summary", path, _SUMMARY)
+        file = self.directory / "summary.parquet"
+        self._copy("SELECT * FROM summary", file)
+        return file
+
+    def _load(self, table: str, path: Path, types: dict[str, str]) -> None:
+        typed = ", ".join(f"{name} {type_}" for name, type_ in types.items())
+        self._connection.execute(f"CREATE OR REPLACE TABLE {table} ({typed})")
+        if path.stat().st_size:
+            columns = ", ".join(f"{name}: {quoted(type_)}" for name, type_ in types.items())
+            self._connection.execute(
+                f"INSERT INTO {table} BY NAME FROM read_json({quoted(str(path))},"
+                f" format = 'newline_delimited', columns = {{{columns}}},"
+                f" maximum_object_size = {_LINE_BYTES_MAX})"
+            )
+        path.unlink()
+
+    def _by_date(self, table: str, columns: str, order: str) -> list[DateFile]:
+        date = "strftime(make_timestamp(ts_ns // 1000), '%Y-%m-%d')"
+        dates = self._connection.execute(
+            f"SELECT {date} AS date, count(*) FROM {table} GROUP BY date ORDER BY date"
+        ).fetchall()
+        files = []
+        for day, rows in dates:
+            path = self.directory / f"{table}-{day}.parquet"
+            self._copy(
+                f"SELECT {columns} FROM {table} WHERE {date} = {quoted(day)} ORDER BY {order}",
+                path,
+            )
+            files.append(DateFile(day, path, rows))
+        return files
+
+    def _copy(self, query: str, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._connection.execute(f"COPY ({query}) TO {quoted(str(path))} ({_COPY_OPTIONS})")
+
+
+def read_summary(path: Path) -> NodeSummary:
+    """The row of a file that ``NodeTables.summary`` wrote.
+
+    Raises:
+        duckdb.Error, msgspec.ValidationError: it is none.
+    """
+    connection = engine(path.parent)
+    try:
+        found = connection.execute(
+            f"FROM read_parquet({quoted(str(path))}, hive_partitioning = false)"
+        )
+        names = [column[0] for column in found.description or ()]
+        row = found.fetchone()
+        return msgspec.convert(dict(zip(names, row or (), strict=True)), NodeSummary)
+    finally:
+        connection.close()
+
+
+def _column(name: str, key: str) -> str:
+    if name == "node":
+        return f"{quoted(key)} AS node"
+    return f"{name}::VARCHAR AS {name}" if name in _JSON else name

@@ -1,0 +1,195 @@
+"""One task: a source into the lake, or a node of the lake verified by new rules.
+
+The same function on every engine: a :class:`NodeSpec` in, a :class:`NodeResult` out, and what
+belongs to one source is told in it and not raised. A process that dies in it changes nothing but
+that a few files may lie in the lake which nobody names.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError, KubeledgerError
+from kubeledger.fleet.contents import Content, chain_of_node, content_of, pods_of_ledger
+from kubeledger.fleet.failing import OtherRulesError, failure_of
+from kubeledger.fleet.generation import commit_generation, fetch_ledger
+from kubeledger.fleet.identity import identity_of
+from kubeledger.fleet.lake import Lake, MovedOnError
+from kubeledger.fleet.rules import rules_version
+from kubeledger.fleet.scratch import scratch_directory
+from kubeledger.fleet.sources import Fetched, fetch, refuse_changed
+from kubeledger.fleet.types import Head, NodeResult, NodeSpec, NodeSummary
+from kubeledger.importers.options import ImportOptions
+from kubeledger.ledger.ledger import Ledger
+
+__all__ = ["node_task"]
+
+_TURNS = 20
+"""Each time that another import of the same node is first, this one begins again."""
+
+
+def node_task(spec: NodeSpec) -> NodeResult:
+    """Do it.
+
+    Returns:
+        what became of it; a source that cannot be brought into the lake is a failure in it.
+    """
+    began_ns, began_cpu_ns = time.monotonic_ns(), time.process_time_ns()
+    result = NodeResult(spec=spec)
+    try:
+        heads, changed = _done(spec)
+        result = msgspec.structs.replace(result, heads=heads, changed=changed)
+    except Exception as error:  # the fleet goes on with the other sources
+        result = msgspec.structs.replace(result, failure=failure_of(spec, error))
+    return msgspec.structs.replace(
+        result,
+        wall_ms=(time.monotonic_ns() - began_ns) // 1_000_000,
+        cpu_ms=(time.process_time_ns() - began_cpu_ns) // 1_000_000,
+    )
+
+
+_Heads = tuple[tuple[Head, ...], tuple[str, ...]]
+"""The heads of a task's nodes, and the keys of those that got a new generation."""
+
+
+def _done(spec: NodeSpec) -> _Heads:
+    if spec.rules != rules_version():
+        raise OtherRulesError(
+            f"this worker has the rules {rules_version()}, and the run {spec.rules}",
+            advice="install the same kubeledger on all workers",
+        )
+    with scratch_directory(spec.scratch) as scratch:
+        lake = Lake.open_or_create(spec.lake)
+        if spec.source is None:
+            return _verified_again(spec, lake, scratch)
+        return _taken_in(spec, lake, scratch)
+
+
+# --- a source -----------------------------------------------------------------------------
+
+
+class _Work(NamedTuple):
+    """One node of a source.
+
+    Attributes:
+        scratch: a directory that is not there yet.
+        began_cpu_ns: processor time of the process when it began.
+    """
+
+    spec: NodeSpec
+    lake: Lake
+    fetched: Fetched
+    content: Content
+    name: str
+    scratch: Path
+    began_cpu_ns: int
+
+
+def _taken_in(spec: NodeSpec, lake: Lake, scratch: Path) -> _Heads:
+    """All nodes of a source into the lake."""
+    assert spec.source is not None
+    began_cpu_ns = time.process_time_ns()
+    source, opened = scratch / "source", scratch / "opened"
+    source.mkdir()
+    opened.mkdir()
+    fetched = fetch(spec.source, source)
+    options = ImportOptions(node=spec.name, kubelet_version=spec.kubelet_version, year=spec.year)
+    heads, changed = [], []
+    try:
+        content = content_of(fetched.path, opened, options)
+        seen = msgspec.structs.replace(fetched.seen, nodes=len(content.names))
+        fetched = Fetched(fetched.path, seen)
+        for name in content.names:
+            work = _Work(spec, lake, fetched, content, name, scratch / "node", began_cpu_ns)
+            head, is_new = _in_turns(work)
+            heads.append(head)
+            changed += [head.node] if is_new else []
+            began_cpu_ns = time.process_time_ns()
+    except KubeledgerError as error:
+        if error.file is not None:  # where it lay for the while is nothing to know
+            error.file = error.file.replace(str(fetched.path), spec.source)
+        raise
+    return tuple(heads), tuple(changed)
+
+
+def _in_turns(work: _Work) -> tuple[Head, bool]:
+    """One node of a source, begun again where another import was first."""
+    for left in reversed(range(_TURNS)):
+        work.scratch.mkdir()
+        try:
+            return _node_taken_in(work)
+        except MovedOnError:
+            if not left:
+                raise
+        finally:
+            shutil.rmtree(work.scratch, ignore_errors=True)
+    raise AssertionError("the last turn returns or raises")
+
+
+def _node_taken_in(work: _Work) -> tuple[Head, bool]:
+    """What a source tells of a node, on top of what the lake has; the head, and if it is new."""
+    spec, lake, seen = work.spec, work.lake, work.fetched.seen
+
+    def pods(head: Head) -> frozenset[str]:
+        place = work.scratch / f"{head.id}.ledger"
+        fetch_ledger(lake, head, place)
+        return pods_of_ledger(Ledger.open(place), head.summary.name)
+
+    who = identity_of(lake, spec, seen, work.content, work.name, pods)
+    base = who.base
+    directory = work.scratch / "ledger"
+    if base is not None:
+        if any(seen.digest == known.digest for known in base.sources):
+            return _by_these_rules(spec, lake, base, work.scratch)
+        fetch_ledger(lake, base, directory)
+    work.content.add_to(work.name, directory)
+    refuse_changed(seen)
+    if base is not None and base.summary.chain == chain_of_node(Ledger.open(directory), work.name):
+        return _by_these_rules(spec, lake, base, work.scratch)
+    summary = NodeSummary(
+        node=who.key,
+        name=work.name,
+        cluster=spec.cluster,
+        pool=base.summary.pool if base is not None and spec.pool is None else spec.pool,
+        machine_id=who.machine,
+        import_cpu_ms=(time.process_time_ns() - work.began_cpu_ns) // 1_000_000,
+    )
+    sources = (*(base.sources if base is not None else ()), seen)
+    return commit_generation(lake, work.scratch, sources, summary, base), True
+
+
+# --- a node of the lake -------------------------------------------------------------------
+
+
+def _verified_again(spec: NodeSpec, lake: Lake, scratch: Path) -> _Heads:
+    """A node that the lake has, by the rules of this program."""
+    assert spec.node is not None
+    for turn in range(_TURNS):
+        base = lake.head(spec.node)
+        if base is None:
+            raise BadQuestionError(f"the lake knows no node {spec.node}", file=spec.lake)
+        place = scratch / str(turn)
+        place.mkdir()
+        try:
+            head, is_new = _by_these_rules(spec, lake, base, place)
+        except MovedOnError:
+            continue
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+        return (head,), (head.node,) if is_new else ()
+    raise MovedOnError(f"other imports of {spec.node} were always first")
+
+
+def _by_these_rules(spec: NodeSpec, lake: Lake, base: Head, scratch: Path) -> tuple[Head, bool]:
+    """A head whose verdicts are of these rules: the one that is there, or a new one."""
+    if base.summary.rules == spec.rules:
+        return base, False
+    directory = scratch / "ledger"
+    if not directory.exists():
+        fetch_ledger(lake, base, directory)
+    return commit_generation(lake, scratch, base.sources, base.summary, base), True
