@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,9 +67,25 @@ def _done(spec: NodeSpec) -> _Heads:
         )
     with scratch_directory(spec.scratch) as scratch:
         lake = Lake.open_or_create(spec.lake)
-        if spec.source is None:
-            return _verified_again(spec, lake, scratch)
-        return _taken_in(spec, lake, scratch)
+        if spec.source is not None:
+            return _taken_in(spec, lake, scratch)
+        head, is_new = _in_turns(partial(_verified_again, spec, lake), scratch)
+        return (head,), (head.node,) if is_new else ()
+
+
+def _in_turns(once: Callable[[Path], tuple[Head, bool]], scratch: Path) -> tuple[Head, bool]:
+    """Do what makes a generation, in a new directory; again where another import was first."""
+    place = scratch / "node"
+    for left in reversed(range(_TURNS)):
+        place.mkdir()
+        try:
+            return once(place)
+        except MovedOnError:
+            if not left:
+                raise
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+    raise AssertionError("the last turn returns or raises")
 
 
 # --- a source -----------------------------------------------------------------------------
@@ -77,7 +95,6 @@ class _Work(NamedTuple):
     """One node of a source.
 
     Attributes:
-        scratch: a directory that is not there yet.
         began_cpu_ns: processor time of the process when it began.
     """
 
@@ -86,7 +103,6 @@ class _Work(NamedTuple):
     fetched: Fetched
     content: Content
     name: str
-    scratch: Path
     began_cpu_ns: int
 
 
@@ -105,8 +121,8 @@ def _taken_in(spec: NodeSpec, lake: Lake, scratch: Path) -> _Heads:
         seen = msgspec.structs.replace(fetched.seen, nodes=len(content.names))
         fetched = Fetched(fetched.path, seen)
         for name in content.names:
-            work = _Work(spec, lake, fetched, content, name, scratch / "node", began_cpu_ns)
-            head, is_new = _in_turns(work)
+            work = _Work(spec, lake, fetched, content, name, began_cpu_ns)
+            head, is_new = _in_turns(partial(_node_taken_in, work), scratch)
             heads.append(head)
             changed += [head.node] if is_new else []
             began_cpu_ns = time.process_time_ns()
@@ -117,40 +133,26 @@ def _taken_in(spec: NodeSpec, lake: Lake, scratch: Path) -> _Heads:
     return tuple(heads), tuple(changed)
 
 
-def _in_turns(work: _Work) -> tuple[Head, bool]:
-    """One node of a source, begun again where another import was first."""
-    for left in reversed(range(_TURNS)):
-        work.scratch.mkdir()
-        try:
-            return _node_taken_in(work)
-        except MovedOnError:
-            if not left:
-                raise
-        finally:
-            shutil.rmtree(work.scratch, ignore_errors=True)
-    raise AssertionError("the last turn returns or raises")
-
-
-def _node_taken_in(work: _Work) -> tuple[Head, bool]:
+def _node_taken_in(work: _Work, scratch: Path) -> tuple[Head, bool]:
     """What a source tells of a node, on top of what the lake has; the head, and if it is new."""
     spec, lake, seen = work.spec, work.lake, work.fetched.seen
 
     def pods(head: Head) -> frozenset[str]:
-        place = work.scratch / f"{head.id}.ledger"
+        place = scratch / f"{head.id}.ledger"
         fetch_ledger(lake, head, place)
         return pods_of_ledger(Ledger.open(place), head.summary.name)
 
     who = identity_of(lake, spec, seen, work.content, work.name, pods)
     base = who.base
-    directory = work.scratch / "ledger"
+    directory = scratch / "ledger"
     if base is not None:
         if any(seen.digest == known.digest for known in base.sources):
-            return _by_these_rules(spec, lake, base, work.scratch)
+            return _by_these_rules(spec, lake, base, scratch)
         fetch_ledger(lake, base, directory)
     work.content.add_to(work.name, directory)
     refuse_changed(seen)
     if base is not None and base.summary.chain == chain_of_node(Ledger.open(directory), work.name):
-        return _by_these_rules(spec, lake, base, work.scratch)
+        return _by_these_rules(spec, lake, base, scratch)
     summary = NodeSummary(
         node=who.key,
         name=work.name,
@@ -160,29 +162,19 @@ def _node_taken_in(work: _Work) -> tuple[Head, bool]:
         import_cpu_ms=(time.process_time_ns() - work.began_cpu_ns) // 1_000_000,
     )
     sources = (*(base.sources if base is not None else ()), seen)
-    return commit_generation(lake, work.scratch, sources, summary, base), True
+    return commit_generation(lake, scratch, sources, summary, base), True
 
 
 # --- a node of the lake -------------------------------------------------------------------
 
 
-def _verified_again(spec: NodeSpec, lake: Lake, scratch: Path) -> _Heads:
+def _verified_again(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bool]:
     """A node that the lake has, by the rules of this program."""
     assert spec.node is not None
-    for turn in range(_TURNS):
-        base = lake.head(spec.node)
-        if base is None:
-            raise BadQuestionError(f"the lake knows no node {spec.node}", file=spec.lake)
-        place = scratch / str(turn)
-        place.mkdir()
-        try:
-            head, is_new = _by_these_rules(spec, lake, base, place)
-        except MovedOnError:
-            continue
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
-        return (head,), (head.node,) if is_new else ()
-    raise MovedOnError(f"other imports of {spec.node} were always first")
+    base = lake.head(spec.node)
+    if base is None:
+        raise BadQuestionError(f"the lake knows no node {spec.node}", file=spec.lake)
+    return _by_these_rules(spec, lake, base, scratch)
 
 
 def _by_these_rules(spec: NodeSpec, lake: Lake, base: Head, scratch: Path) -> tuple[Head, bool]:

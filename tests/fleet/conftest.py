@@ -1,0 +1,57 @@
+"""A lake and its sources on this machine and in a bucket: the same tests for both."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.places import Place
+
+_CREDENTIALS = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request"
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[tuple[str, int]]:
+    """Host and port of an S3 server on loopback."""
+    server_module = pytest.importorskip("moto.server")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        yield server.get_host_and_port()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """An empty bucket, and the environment by which it is found."""
+    host, port = s3_server
+    name = f"fleet-{abs(hash(tmp_path)):x}"
+    connection = http.client.HTTPConnection(host, port, timeout=10)
+    connection.request("PUT", f"/{name}", headers={"Authorization": _CREDENTIALS})
+    assert connection.getresponse().status == 200
+    connection.close()
+    for variable, value in {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+    }.items():
+        monkeypatch.setenv(variable, value)
+    return Place(f"s3://{name}")
+
+
+@pytest.fixture(params=["local", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A directory, and then a bucket."""
+    if request.param == "local":
+        return Place(str(tmp_path / "place"))
+    found = request.getfixturevalue("bucket")
+    assert isinstance(found, Place)
+    return found

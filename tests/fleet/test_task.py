@@ -1,0 +1,131 @@
+"""One source into a lake: what is there afterwards, on this machine as in a bucket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+import kubeledger
+from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.sealed import unseal_ledger
+from kubeledger.fleet.types import Head
+from kubeledger.importers.api import import_sources
+from kubeledger.importers.options import ImportOptions
+from kubeledger.ledger.ledger import Ledger
+from tests.fleet.places import MACHINE, Place, head_of, log_lines, task, write_bundle
+
+OF_SOURCES = "NOT starts_with(kind, 'ledger.')"
+
+
+def fetched(lake: str, head: Head, room: str, directory: Path) -> Path:
+    """The only file that a generation has in a room of the lake."""
+    (file,) = [file for file in head.files if file.path.startswith(room)]
+    path = directory / file.path.replace("/", "_")
+    path.unlink(missing_ok=True)
+    Lake.open(lake).store.download(file.path, path)
+    return path
+
+
+def rows(lake: str, head: Head, room: str, directory: Path, columns: str = "*") -> list[Any]:
+    """Rows of the only Parquet file in a room."""
+    path = fetched(lake, head, room, directory)
+    table = f"read_parquet('{path}', hive_partitioning = false)"
+    with duckdb.connect() as connection:
+        return connection.execute(f"SELECT {columns} FROM {table}").fetchall()
+
+
+def imported(directory: Path, *sources: Path) -> Ledger:
+    """What ``kubeledger import`` makes of sources, one after the other."""
+    ledger = Ledger.create(directory)
+    for source in sources:
+        import_sources([str(source)], ledger, ImportOptions(year=2026))
+    return ledger
+
+
+def facts(ledger: Ledger) -> list[tuple[object, ...]]:
+    """What a ledger tells, in the order of the lake's tables."""
+    with kubeledger.open(ledger.path) as opened:
+        return opened.sql(
+            "SELECT kind, ts_ns, pod, container, body::VARCHAR FROM events"
+            f" WHERE {OF_SOURCES} ORDER BY kind, seq"
+        ).fetchall()
+
+
+def test_a_source_becomes_tables_a_ledger_and_a_row(place: Place, tmp_path: Path) -> None:
+    """The same records and verdicts as one import on one machine gives."""
+    bundle = write_bundle(tmp_path / "node-a", labels=[("agentpool", "gpu")])
+    lake = f"{place.url}/lake"
+    head = head_of(task(lake, place.put("in/node-a", bundle)))
+    ledger = imported(tmp_path / "direct", bundle)
+    columns = "kind, ts_ns, pod, container, body"
+    got = rows(lake, head, "records/", tmp_path, columns)
+    assert [row for row in got if not row[0].startswith("ledger.")] == facts(ledger)
+    with kubeledger.open(ledger.path) as opened:
+        verdicts = opened.sql("SELECT kind, seq, verdict, missing FROM verdicts").fetchall()
+    found = rows(lake, head, "verdicts/", tmp_path, "kind, seq, verdict, missing")
+    assert found == sorted(verdicts)
+    summary = head.summary
+    assert (summary.node, summary.pool, summary.machine_id) == ("node-a", "gpu", MACHINE)
+    assert (summary.records, summary.decisions) == (len(got), len(verdicts))
+    assert summary.kubelet_versions == ("1.20.2",)
+    assert summary.lines >= log_lines().count(b"\n")
+    unseal_ledger(fetched(lake, head, "ledgers/", tmp_path), tmp_path / "unsealed")
+    unsealed = Ledger.open(tmp_path / "unsealed")
+    assert facts(unsealed) == facts(ledger)
+    assert summary.chain == unsealed.info("node-a").segments[-1].head
+    (row,) = rows(lake, head, "nodes/", tmp_path, "node, records, chain, kubelet_versions")
+    assert row == ("node-a", summary.records, summary.chain, ["1.20.2"])
+    assert Lake.open(lake).heads() == {"node-a": head}
+
+
+def test_a_source_that_is_there_changes_nothing(place: Place, tmp_path: Path) -> None:
+    """Neither it nor a copy of it."""
+    bundle = write_bundle(tmp_path / "node-a")
+    lake = f"{place.url}/lake"
+    first = head_of(task(lake, place.put("in/node-a", bundle)))
+    before = Lake.open(lake).store.list()
+    for url in (place.put("in/node-a", bundle), place.put("copy/node-a", bundle)):
+        again = task(lake, url)
+        assert (head_of(again), again.changed) == (first, ())
+    assert Lake.open(lake).store.list() == before
+
+
+def test_a_log_that_grew_adds_what_is_new(place: Place, tmp_path: Path) -> None:
+    """And facts of both are one fact; what took the old generation's place is all there is."""
+    lake = f"{place.url}/lake"
+    log = log_lines()
+    cut = log.index(b"\n", len(log) // 2) + 1
+    part = write_bundle(tmp_path / "part" / "node-a", log=log[:cut])
+    whole = write_bundle(tmp_path / "whole" / "node-a")
+    first = head_of(task(lake, place.put("in/node-a", part)))
+    second = task(lake, place.put("in/node-a", whole))
+    head = head_of(second)
+    assert (head.generation, second.changed) == (2, ("node-a",))
+    assert [seen.url for seen in head.sources] == [f"{place.url}/in/node-a"] * 2
+    unseal_ledger(fetched(lake, head, "ledgers/", tmp_path), tmp_path / "unsealed")
+    assert facts(Ledger.open(tmp_path / "unsealed")) == facts(
+        imported(tmp_path / "both", part, whole)
+    )
+    stored = {each.path for each in Lake.open(lake).store.list()}
+    assert not {file.path for file in first.files} & stored
+    assert {file.path for file in head.files} <= stored
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    """In any lake, but for the row, which tells what it cost."""
+    bundle = write_bundle(tmp_path / "node-a")
+    heads = [head_of(task(str(tmp_path / lake), str(bundle))) for lake in ("x", "y")]
+    left, right = ([file for file in head.files if "nodes/" not in file.path] for head in heads)
+    assert left == right
+    assert heads[0].id == heads[1].id
+
+
+def test_a_node_is_called_as_it_calls_itself(tmp_path: Path) -> None:
+    """And by its cluster, where that is told."""
+    bundle = write_bundle(tmp_path / "in", node="node-x")
+    lake = str(tmp_path / "lake")
+    assert head_of(task(lake, str(bundle))).node == "node-x"
+    assert head_of(task(lake, str(bundle), cluster="east")).node == "east/node-x"
+    assert sorted(Lake.open(lake).heads()) == ["east/node-x", "node-x"]
