@@ -1,0 +1,265 @@
+"""What all engines do: keep some tasks running, try lost ones again, hand over what comes.
+
+    specs ─► taken when there is room ─► a worker ─► Ended(result)
+                     ▲                       │
+                     └── at the end, again ◄─┴─ lost; after some attempts Ended(lost)
+
+An engine says how tasks start and end (``Session``); which of them run when is decided here, so
+that it is the same on all. A task may run twice, even at once, where a machine that is thought to be
+lost goes on: it must be one that may.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from kubeledger.errors import BadQuestionError
+
+__all__ = [
+    "ATTEMPTS",
+    "Again",
+    "ENGINES",
+    "Ended",
+    "Engine",
+    "Lost",
+    "Outcome",
+    "Session",
+    "bug_of",
+    "engine_of",
+    "overdue",
+]
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+ENGINES = ("local", "ray")
+ATTEMPTS = 3
+"""How often a task is tried whose worker is lost, unless told otherwise."""
+
+
+Again = Literal["no", "later", "alone"]
+"""Whether a task is tried again: when all others were started; ``alone``: its last attempt while
+no other runs on the machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """Why a task has no result.
+
+    Attributes:
+        kind: ``lost`` (its worker died, each time), ``timeout``, ``bug`` (it raised).
+        reason: one sentence.
+    """
+
+    kind: Literal["lost", "timeout", "bug"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Generic[S, R]):
+    """What became of a task: a result, or why there is none; and how often it was started."""
+
+    spec: S
+    result: R | None = None
+    lost: Lost | None = None
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """End of one attempt at a task: ``value`` counts where nothing was lost."""
+
+    number: int
+    value: Any = None
+    lost: Lost | None = None
+
+
+class Session(Protocol):
+    """Workers that are ready for one function's tasks."""
+
+    @property
+    def room(self) -> int:
+        """How many tasks may be started and not ended, now; at least one."""
+
+    def start(self, number: int, spec: Any) -> None:  # noqa: ANN401 # any spec
+        """Begin a task, known by its number from now on."""
+
+    def ended(self) -> Sequence[Outcome]:
+        """Wait until a task has ended at least; tasks that run no more are not named again."""
+
+
+@dataclass(slots=True)
+class _Task:
+    spec: Any
+    attempts: int = 0
+    alone: bool = False
+
+
+@dataclass(slots=True)
+class _Tasks:
+    """Tasks in the order of their start: those that are new, then those that are tried again."""
+
+    new: Iterator[Any]
+    again: deque[_Task] = field(default_factory=deque)
+
+    def next(self) -> _Task | None:
+        task = next((_Task(spec) for spec in self.new), None)
+        if task is None and self.again:
+            task = self.again.popleft()
+        if task is not None:
+            task.attempts += 1
+        return task
+
+
+class Engine(ABC):
+    """Runs a function over many specs.
+
+    Attributes:
+        name: one of ``ENGINES``.
+        one_machine: the workers share a machine's memory and disk. A task whose workers died then
+            gets its last attempt while nothing else runs, for memory is the likely reason.
+    """
+
+    name: str
+    one_machine: bool
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """How many tasks run at once."""
+
+    @abstractmethod
+    def session(
+        self, function: Callable[[Any], Any], timeout_s: float | None
+    ) -> AbstractContextManager[Session]:
+        """Workers for a function; they are gone when the context ends, whatever they do.
+
+        Raises:
+            KubeledgerError: there can be none.
+        """
+
+    def run(
+        self,
+        function: Callable[[S], R],
+        specs: Iterable[S],
+        *,
+        attempts: int = ATTEMPTS,
+        timeout_s: float | None = None,
+        again: Callable[[R], Again] = lambda _: "no",
+    ) -> Iterator[Ended[S, R]]:
+        """Run ``function(spec)`` for each; what comes is handed over as it comes.
+
+        Closing the generator, or an exception in it, ends all workers at once.
+
+        Args:
+            function: of a module that workers can import; may run twice for one spec.
+            specs: taken one by one, when there is room.
+            attempts: how often a task is started at most, at least 1: it is started again when
+                its worker dies, and when its result says so.
+            timeout_s: longest time of an attempt, which is not tried again; None: none.
+            again: whether another attempt may give a better result.
+
+        Raises:
+            KubeledgerError: what a task raised of this kind, for it concerns all of them; or
+                no worker can be had.
+        """
+        with self.session(function, timeout_s) as session:
+            yield from self._run(session, _Tasks(iter(specs)), attempts, again)
+
+    def _run(
+        self, session: Session, tasks: _Tasks, attempts: int, again: Callable[[Any], Again]
+    ) -> Iterator[Ended[Any, Any]]:
+        running: dict[int, _Task] = {}
+        numbers = count()
+        ended: list[Ended[Any, Any]] = []
+        task = tasks.next()
+        while True:
+            while task is not None and self._fits(task, running.values(), session.room, attempts):
+                number = next(numbers)
+                running[number] = task
+                session.start(number, task.spec)
+                task = tasks.next()
+            yield from ended  # only now: the workers have something to do meanwhile
+            ended.clear()
+            if not running:
+                return
+            for outcome in session.ended():
+                one = running.pop(outcome.number)
+                lost = outcome.lost
+                if lost is None:
+                    whether = again(outcome.value) if one.attempts < attempts else "no"
+                else:
+                    whether = "alone" if lost.kind == "lost" else "no"
+                if whether != "no" and one.attempts < attempts:
+                    one.alone = whether == "alone"
+                    tasks.again.append(one)
+                    continue
+                ended.append(
+                    Ended(spec=one.spec, result=outcome.value, lost=lost, attempts=one.attempts)
+                )
+            task = task or tasks.next()
+
+    def _fits(self, task: _Task, running: Collection[_Task], room: int, attempts: int) -> bool:
+        """Whether a task may start beside those that run."""
+
+        def needs_all(one: _Task) -> bool:
+            return one.alone and one.attempts == attempts
+
+        if self.one_machine and any(map(needs_all, running)):
+            return False
+        if self.one_machine and needs_all(task):
+            return not running
+        return len(running) < room
+
+
+def engine_of(name: str, *, workers: int | None = None, address: str | None = None) -> Engine:
+    """An engine by its name; nothing is started yet.
+
+    Args:
+        name: one of ``ENGINES``, or ``ray=ADDRESS``.
+        workers: most tasks at once; None: as many as there are processors.
+        address: of a Ray cluster.
+
+    Raises:
+        BadQuestionError: no such engine, or it lacks what it needs.
+    """
+    kind, _, told = name.partition("=")
+    if kind not in ENGINES or (told and kind != "ray"):
+        raise BadQuestionError(f"there is no engine {name!r}", advice=" or ".join(ENGINES))
+    if told and address and told != address:
+        raise BadQuestionError("two addresses of a Ray cluster", advice="give one")
+    if workers is not None and workers < 1:
+        raise BadQuestionError(f"{workers} workers do nothing", advice="give 1 or more")
+    if kind == "ray":
+        from kubeledger.fleet.engines.ray import RayEngine
+
+        return RayEngine(workers=workers, address=told or address)
+    if address:
+        raise BadQuestionError("only Ray has an address", advice="add --engine ray")
+    from kubeledger.fleet.engines.local import LocalEngine
+
+    return LocalEngine(workers=workers)
+
+
+def bug_of(error: BaseException) -> Lost:
+    """The loss of a task that raised, with the place where it did."""
+    place = ""
+    trace = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_globals.get("__name__", "?")
+        place = f" ({name}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    words = " ".join(str(error).split())[:300]
+    named = f"{type(error).__name__}: {words}" if words else type(error).__name__
+    return Lost(kind="bug", reason=f"{named}{place}")
+
+
+def overdue(timeout_s: float) -> Lost:
+    """The loss of a task that took too long."""
+    return Lost(kind="timeout", reason=f"it took longer than {timeout_s:,g} s")

@@ -1,0 +1,233 @@
+"""A fleet's run: what is to be done, done on an engine, and what came of it.
+
+sources ─► plan ─► specs ─► engine ─► results ─► failures kept in, or taken off, the lake
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError, KubeledgerError
+from kubeledger.fleet.engines.engine import ATTEMPTS, Again, Ended, Engine, Lost
+from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.store import StorageError
+from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSpec
+
+__all__ = ["Plan", "Shard", "parse_shard", "plan_import", "plan_verify", "run_plan"]
+
+_LOOKERS = 32
+"""Sources whose stamps are looked up at once: in object storage each costs a round trip."""
+
+_DIGEST_BYTES = 8
+
+_AGAIN: Mapping[str, Again] = {"storage": "later", "resources": "alone"}
+"""Kinds of failures that another attempt may not have."""
+
+
+class Shard(NamedTuple):
+    """One of several runs that share the sources: the ``index``-th of ``count``, from 0."""
+
+    index: int
+    count: int
+
+    def holds(self, source: str) -> bool:
+        """Whether a source, by its URL, is this shard's; of all shards one says so."""
+        digest = hashlib.blake2b(source.encode(errors="surrogateescape"), digest_size=_DIGEST_BYTES)
+        return int.from_bytes(digest.digest()) % self.count == self.index
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done.
+
+    Attributes:
+        specs: (n,) tasks.
+        unchanged: (m,) URLs of sources, or keys of nodes, that the lake has as they would be.
+        elsewhere: how many sources are other shards'.
+        heads: key -> node of the lake, as it was before.
+        failed: sources, or ``node KEY``, that the lake keeps a failure of.
+    """
+
+    specs: tuple[NodeSpec, ...]
+    unchanged: tuple[str, ...]
+    elsewhere: int
+    heads: dict[str, Head]
+    failed: frozenset[str]
+
+
+def parse_shard(text: str) -> Shard:
+    """A shard ``i/n``, as the command line has it.
+
+    Raises:
+        BadQuestionError: it is none.
+    """
+    index, _, count = text.partition("/")
+    if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+        raise BadQuestionError(
+            f"{text!r} is no shard", advice="of four shards they are 0/4, 1/4, 2/4 and 3/4"
+        )
+    return Shard(int(index), int(count))
+
+
+def plan_import(
+    lake: Lake,
+    sources: Sequence[str],
+    settings: NodeSpec,
+    stamp_of: Callable[[str], str],
+    shard: Shard | None = None,
+) -> Plan:
+    """Find the sources that the lake does not have as they are, under the rules of today.
+
+    Args:
+        lake: where they shall be.
+        sources: (n,) absolute URLs.
+        settings: the spec of all of them, without the source.
+        stamp_of: see ``SourceSeen.stamp``; a source that it cannot tell of becomes a task, which
+            will say why.
+        shard: leave out the sources of others.
+
+    Raises:
+        StorageError, DamagedLedgerError: the lake cannot be read.
+    """
+    heads = lake.heads()
+    seen = Counter(
+        (source.url, source.stamp)
+        for head in heads.values()
+        if head.summary.rules == settings.rules
+        for source in head.sources
+    )
+
+    def is_there(source: str) -> bool:
+        try:
+            stamp = stamp_of(source)
+        except KubeledgerError:
+            return False
+        return (source, stamp) in seen
+
+    ours = [source for source in sources if shard is None or shard.holds(source)]
+    with ThreadPoolExecutor(_LOOKERS) as lookers:
+        there = list(lookers.map(is_there, ours))
+    return Plan(
+        specs=tuple(
+            msgspec.structs.replace(settings, source=source)
+            for source, known in zip(ours, there, strict=True)
+            if not known
+        ),
+        unchanged=tuple(source for source, known in zip(ours, there, strict=True) if known),
+        elsewhere=len(sources) - len(ours),
+        heads=heads,
+        failed=_failed(lake),
+    )
+
+
+def plan_verify(lake: Lake, settings: NodeSpec, *, all_: bool = False) -> Plan:
+    """Find the nodes that other rules than today's verified; ``all_``: all nodes.
+
+    Raises:
+        StorageError, DamagedLedgerError: the lake cannot be read.
+    """
+    heads = lake.heads()
+    stale = {key for key, head in heads.items() if all_ or head.summary.rules != settings.rules}
+    return Plan(
+        specs=tuple(msgspec.structs.replace(settings, node=key) for key in heads if key in stale),
+        unchanged=tuple(key for key in heads if key not in stale),
+        elsewhere=0,
+        heads=heads,
+        failed=_failed(lake),
+    )
+
+
+def run_plan(
+    lake: Lake,
+    plan: Plan,
+    engine: Engine,
+    task: Callable[[NodeSpec], NodeResult],
+    *,
+    attempts: int = ATTEMPTS,
+    timeout_s: float | None = None,
+) -> Iterator[NodeResult]:
+    """Do what is planned; one result a task, as they come.
+
+    A failure is kept in the lake; where the source is in the lake now, what was kept is removed.
+    Whoever stops in the middle begins again with a new plan, which has the rest.
+
+    Args:
+        lake: that of the plan.
+        plan: what is to be done.
+        engine: on which.
+        task: ``node_task``.
+        attempts: of a task whose worker dies, whose storage fails, or that lacks memory or disk.
+        timeout_s: longest time of a task; None: none.
+
+    Raises:
+        KubeledgerError: no task can run, or the lake takes no failures.
+    """
+    _forget(lake, plan.failed.intersection(plan.unchanged))
+    unsaved: list[Failure] = []
+    for ended in engine.run(
+        task, plan.specs, attempts=attempts, timeout_s=timeout_s, again=_whether_again
+    ):
+        result = _result(ended, engine)
+        if result.failure is None:
+            _forget(lake, plan.failed.intersection([ended.spec.subject]))
+        else:
+            try:
+                lake.fail(result.failure)
+            except StorageError:  # it may answer when the others are done
+                unsaved.append(result.failure)
+        yield result
+    for failure in unsaved:
+        lake.fail(failure)
+
+
+def _failed(lake: Lake) -> frozenset[str]:
+    return frozenset(failure.source for failure in lake.failures())
+
+
+def _forget(lake: Lake, subjects: Collection[str]) -> None:
+    for subject in subjects:
+        lake.forget_failure(subject)
+
+
+def _whether_again(result: NodeResult) -> Again:
+    return "no" if result.failure is None else _AGAIN.get(result.failure.kind, "no")
+
+
+def _result(ended: Ended[NodeSpec, NodeResult], engine: Engine) -> NodeResult:
+    """The task's own result, or a failure of what was lost; with the number of attempts."""
+    if ended.lost is not None:
+        failure = Failure(
+            source=ended.spec.subject,
+            kind=ended.lost.kind,
+            reason=ended.lost.reason,
+            advice=_advice(ended.lost, engine),
+            attempts=ended.attempts,
+            ts_ns=ended.spec.started_ns,
+        )
+        return NodeResult(spec=ended.spec, failure=failure)
+    assert ended.result is not None
+    if ended.result.failure is None:
+        return ended.result
+    failure = msgspec.structs.replace(ended.result.failure, attempts=ended.attempts)
+    return msgspec.structs.replace(ended.result, failure=failure)
+
+
+def _advice(lost: Lost, engine: Engine) -> str:
+    match lost.kind:
+        case "timeout":
+            return "give it more time: --timeout SECONDS"
+        case "bug":
+            return "please report it; `kubeledger import` of the source with --debug tells more"
+    if not engine.one_machine:
+        return "probably memory: give the workers more, or let fewer of them share a machine"
+    if engine.workers == 1:
+        return "probably memory: it needs a larger machine"
+    return (
+        f"probably memory, though it ran alone at last: {engine.workers} workers share it; try "
+        f"--workers {engine.workers // 2}, or a larger machine"
+    )

@@ -1,0 +1,67 @@
+"""Functions that workers of all engines can import: those that misbehave, each in its way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a task is to do.
+
+    Attributes:
+        number: of the task.
+        deed: one of the words of ``obey``.
+        mark: a file that is made at the first attempt; None: none.
+    """
+
+    number: int
+    deed: str = "square"
+    mark: str | None = None
+
+
+def obey(order: Order) -> int | bytes:
+    """Do what the order says; squares for those that end well."""
+    is_first = order.mark is None or not Path(order.mark).exists()
+    if order.mark is not None:
+        Path(order.mark).touch()
+    match order.deed:
+        case "exit":
+            os._exit(3)
+        case "killed once" if is_first:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "killed while it sends" if is_first:
+            threading.Timer(0.01, os.kill, [os.getpid(), signal.SIGKILL]).start()
+            return bytes(300_000_000)
+        case "hang":
+            _hang_whatever_comes()
+        case "raise":
+            raise LookupError(f"no {order.number}\nand more")
+        case "refuse":
+            raise BadQuestionError("other rules", advice="install the same")
+        case "print":
+            os.write(1, b"noise")
+            os.write(2, b"noise")
+        case "large":
+            return bytes(20_000_000)
+        case "wait":
+            time.sleep(0.3)
+        case "signals":
+            return sum(1 << number for number in (signal.SIGINT, signal.SIGTERM)
+                       if signal.getsignal(number) is not signal.SIG_DFL)  # fmt: skip
+    return order.number**2
+
+
+def _hang_whatever_comes() -> None:
+    while True:
+        try:
+            time.sleep(600)
+        except Exception:
+            continue
