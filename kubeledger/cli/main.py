@@ -1,8 +1,4 @@
-"""The command group: names and one-line helps here, the commands in files of their own.
-
-A command's module is imported only when that command runs, so that ``--help`` and
-completion stay as fast as click itself.
-"""
+"""The command group: names and one-line helps here, the commands in files of their own."""
 
 from __future__ import annotations
 
@@ -12,17 +8,14 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from kubeledger import __version__
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+from kubeledger.cli.lazy import LazyGroup
 
 __all__ = ["CLOSED_PIPE_EXIT_CODE", "COMMANDS", "INTERRUPTED_EXIT_CODE", "cli", "run"]
 
@@ -56,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
     "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: could the kubelet have?"),
     "audit": ("kubeledger.cli.audit:audit", "Check hash chain, checkpoints and cgroup values."),
+    "fleet": ("kubeledger.cli.fleet:fleet", "Take in, verify and ask many nodes at once."),
     "compact": ("kubeledger.cli.compact:compact", "Seal and compress what is still open."),
 }
 """name -> (module:attribute, one-line help), in the order of a first day's use."""
@@ -73,8 +67,8 @@ def _closed_pipes() -> Iterator[None]:
         raise ClosedPipeError from None
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command only when it is asked for."""
+class _Commands(LazyGroup):
+    """All commands; what they write may go into a closed pipe."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:  # noqa: ANN401 # click's
         """As click; its help may go into a closed pipe."""
@@ -87,36 +81,6 @@ class LazyGroup(click.Group):
         """As click; what a command writes may go into a closed pipe."""
         with _closed_pipes():
             return super().invoke(ctx)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of ``COMMANDS``."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command; None for an unknown name."""
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        module, _, attribute = entry[0].partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names of commands, without importing any, and options."""
-        from click.shell_completion import CompletionItem
-
-        names = [
-            CompletionItem(name, help=text)
-            for name, (_, text) in COMMANDS.items()
-            if name.startswith(incomplete)
-        ]
-        return names + click.Command.shell_complete(self, ctx, incomplete)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
 _EPILOG = """\b
@@ -131,7 +95,8 @@ Completion of commands, pods, kinds and queries, in this shell:
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=_Commands,
+    table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
 )

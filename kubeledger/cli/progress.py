@@ -31,12 +31,14 @@ class Progress:
         words: what is being done.
         done: how much of it; None where that is not counted.
         total: of how much; None where that is not known.
+        unit: what is counted.
     """
 
     def __init__(self, words: str) -> None:
         self.words = words
         self.done: int | None = None
         self.total: int | None = None
+        self.unit = "record"
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
 
@@ -86,7 +88,7 @@ class Progress:
         if self.done is None:
             return self.words
         of = "" if self.total is None else f" of {self.total:,}"
-        return f"{self.words}: record {self.done:,}{of}"
+        return f"{self.words}: {self.unit} {self.done:,}{of}"
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import NamedTuple
 
 import msgspec
@@ -31,15 +32,15 @@ _AGAIN: Mapping[str, Again] = {"storage": "later", "resources": "alone"}
 
 
 class Shard(NamedTuple):
-    """One of several runs that share the sources: the ``index``-th of ``count``, from 0."""
+    """One of several runs that share the sources: the ``number``-th of ``of``, from 0."""
 
-    index: int
-    count: int
+    number: int
+    of: int
 
     def holds(self, source: str) -> bool:
         """Whether a source, by its URL, is this shard's; of all shards one says so."""
         digest = hashlib.blake2b(source.encode(errors="surrogateescape"), digest_size=_DIGEST_BYTES)
-        return int.from_bytes(digest.digest()) % self.count == self.index
+        return int.from_bytes(digest.digest()) % self.of == self.number
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,12 +67,12 @@ def parse_shard(text: str) -> Shard:
     Raises:
         BadQuestionError: it is none.
     """
-    index, _, count = text.partition("/")
-    if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+    number, _, of = text.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and int(number) < int(of)):
         raise BadQuestionError(
             f"{text!r} is no shard", advice="of four shards they are 0/4, 1/4, 2/4 and 3/4"
         )
-    return Shard(int(index), int(count))
+    return Shard(int(number), int(of))
 
 
 def plan_import(
@@ -96,18 +97,19 @@ def plan_import(
     """
     heads = lake.heads()
     seen = Counter(
-        (source.url, source.stamp)
+        (source.url, source.stamp, source.nodes)
         for head in heads.values()
         if head.summary.rules == settings.rules
         for source in head.sources
     )
+    # Of a source of several nodes, a run that died may have brought in some of them.
+    whole = {(url, stamp) for (url, stamp, nodes), count in seen.items() if count >= nodes}
 
     def is_there(source: str) -> bool:
         try:
-            stamp = stamp_of(source)
+            return (source, stamp_of(source)) in whole
         except KubeledgerError:
             return False
-        return (source, stamp) in seen
 
     ours = [source for source in sources if shard is None or shard.holds(source)]
     with ThreadPoolExecutor(_LOOKERS) as lookers:
@@ -150,7 +152,7 @@ def run_plan(
     *,
     attempts: int = ATTEMPTS,
     timeout_s: float | None = None,
-) -> Iterator[NodeResult]:
+) -> Generator[NodeResult]:
     """Do what is planned; one result a task, as they come.
 
     A failure is kept in the lake; where the source is in the lake now, what was kept is removed.
@@ -169,18 +171,19 @@ def run_plan(
     """
     _forget(lake, plan.failed.intersection(plan.unchanged))
     unsaved: list[Failure] = []
-    for ended in engine.run(
-        task, plan.specs, attempts=attempts, timeout_s=timeout_s, again=_whether_again
-    ):
-        result = _result(ended, engine)
-        if result.failure is None:
-            _forget(lake, plan.failed.intersection([ended.spec.subject]))
-        else:
-            try:
-                lake.fail(result.failure)
-            except StorageError:  # it may answer when the others are done
-                unsaved.append(result.failure)
-        yield result
+    with closing(
+        engine.run(task, plan.specs, attempts=attempts, timeout_s=timeout_s, again=_whether_again)
+    ) as all_ended:
+        for ended in all_ended:
+            result = _result(ended, engine)
+            if result.failure is None:
+                _forget(lake, plan.failed.intersection([ended.spec.subject]))
+            else:
+                try:
+                    lake.fail(result.failure)
+                except StorageError:  # it may answer when the others are done
+                    unsaved.append(result.failure)
+            yield result
     for failure in unsaved:
         lake.fail(failure)
 
@@ -228,6 +231,6 @@ def _advice(lost: Lost, engine: Engine) -> str:
     if engine.workers == 1:
         return "probably memory: it needs a larger machine"
     return (
-        f"probably memory, though it ran alone at last: {engine.workers} workers share it; try "
+        f"probably memory, which {engine.workers} workers share: try "
         f"--workers {engine.workers // 2}, or a larger machine"
     )

@@ -5,26 +5,27 @@
                      └── at the end, again ◄─┴─ lost; after some attempts Ended(lost)
 
 An engine says how tasks start and end (``Session``); which of them run when is decided here, so
-that it is the same on all. A task may run twice, even at once, where a machine that is thought to be
-lost goes on: it must be one that may.
+that it is the same on all. A task may run twice, even at once, where a machine that is thought
+to be lost goes on: it must be one that may.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from tempfile import TemporaryDirectory
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from kubeledger.errors import BadQuestionError
 
 __all__ = [
     "ATTEMPTS",
-    "Again",
     "ENGINES",
+    "Again",
     "Ended",
     "Engine",
     "Lost",
@@ -144,6 +145,18 @@ class Engine(ABC):
             KubeledgerError: there can be none.
         """
 
+    @contextmanager
+    def scratch(self) -> Iterator[str | None]:
+        """A directory for the tasks' work, gone in the end, whatever killed workers left in it.
+
+        None where the workers are not on this machine: each has its own default.
+        """
+        if not self.one_machine:
+            yield None
+            return
+        with TemporaryDirectory(prefix="kubeledger-fleet-", ignore_cleanup_errors=True) as path:
+            yield path
+
     def run(
         self,
         function: Callable[[S], R],
@@ -152,7 +165,7 @@ class Engine(ABC):
         attempts: int = ATTEMPTS,
         timeout_s: float | None = None,
         again: Callable[[R], Again] = lambda _: "no",
-    ) -> Iterator[Ended[S, R]]:
+    ) -> Generator[Ended[S, R]]:
         """Run ``function(spec)`` for each; what comes is handed over as it comes.
 
         Closing the generator, or an exception in it, ends all workers at once.

@@ -111,9 +111,9 @@ class _Cluster:
     ) -> None:
         import ray
 
-        attempt = ray.remote(num_cpus=1, max_retries=0)(_attempt)
+        attempt: Any = ray.remote(num_cpus=1, max_retries=0)(_attempt)
         shared = ray.put(function)
-        self._start = lambda spec: attempt.remote(shared, timeout_s, spec)
+        self._start: Callable[[Any], Any] = lambda spec: attempt.remote(shared, timeout_s, spec)
         self._workers = workers
         self._room = workers or 0
         self._looked_s = float("-inf")

@@ -1,0 +1,35 @@
+"""``kubeledger fleet``: the group; its commands are in files of their own."""
+
+from __future__ import annotations
+
+import click
+
+from kubeledger.cli.lazy import LazyGroup
+
+__all__ = ["SUBCOMMANDS", "fleet"]
+
+SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "import": (
+        "kubeledger.cli.fleet_import:import_",
+        "Take in many nodes' files, verify them, write them to a lake.",
+    ),
+    "verify": (
+        "kubeledger.cli.fleet_verify:verify",
+        "Verify again what other rules verified, and list the nodes.",
+    ),
+}
+"""name -> (module:attribute, one-line help), in the order of use."""
+
+
+@click.group(
+    cls=LazyGroup,
+    table=SUBCOMMANDS,
+    epilog="Example: kubeledger fleet import '/data/bundles/*' --lake /data/lake",
+)
+def fleet() -> None:
+    """Do for a thousand nodes what the other commands do for one.
+
+    Each source is a node's bundle, archive, recording or ledger, on this machine or in object
+    storage (s3://, gs://, az://). All that is told of them lies in a lake, which is a directory
+    or a place in object storage, too.
+    """

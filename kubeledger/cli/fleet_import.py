@@ -1,0 +1,148 @@
+"""``kubeledger fleet import``: many nodes' files into a lake."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kubeledger.cli.fleet_options import engine_options, lake_option, watched_results
+from kubeledger.cli.options import output_option, reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.fleet.run import Plan
+    from kubeledger.fleet.types import NodeResult
+
+__all__ = ["import_"]
+
+_FAILED = 1
+"""Exit code: a source is not in the lake."""
+
+_SOURCES_BYTES_MAX = 256 << 20
+
+_COLUMNS = (
+    *("source", "outcome", "nodes", "records", "decisions", "impossible", "attempts"),
+    *("wall_ms", "kind", "reason", "advice"),
+)
+
+
+@click.command(
+    name="import",
+    epilog="Example: kubeledger fleet import '/data/bundles/*' --lake s3://bucket/lake --pool gpu",
+)
+@click.argument("sources", nargs=-1, metavar="SOURCE...")
+@lake_option
+@click.option(
+    "--from", "from_", metavar="FILE", help="Read more sources from a file, one a line; -."
+)
+@click.option("--cluster", metavar="NAME", help="Cluster that the nodes are of.")
+@click.option("--pool", metavar="NAME", help="Pool that the nodes are of, where they do not tell.")
+@click.option("--node", "name", metavar="NAME", help="Node that all sources are from.")
+@click.option("--kubelet-version", metavar="VERSION", help="Version of their kubelets.")
+@click.option("--year", type=int, help="Year of the first log line; klog writes none.")
+@click.option(
+    "--shard",
+    metavar="I/N",
+    help="Take in only the I-th of N parts of the sources, 0/4 to 3/4: for jobs that share them.",
+)
+@engine_options
+@output_option("table", "json", "jsonl", "csv")
+@reports_errors
+def import_(
+    sources: tuple[str, ...],
+    lake: str,
+    from_: str | None,
+    shard: str | None,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    attempts: int,
+    timeout_s: float,
+    output: str,
+    **known: Any,  # noqa: ANN401 # fields of NodeSpec
+) -> None:
+    """Import and verify each SOURCE, a node's bundle, archive, recording or ledger, into a lake.
+
+    A source is a path or an URL (s3://, gs://, az://), and * stands for any part of a name in it.
+    What the lake has already is left out, so that the same command again takes up where it was
+    stopped. A source that fails is a row of `failures`, and the others go on; then the exit code
+    is 1.
+
+    The other forms of output have a row a source.
+    """
+    from kubeledger.cli.fleet_summary import Tally, print_summary
+    from kubeledger.cli.output import write_rows
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.fleet.engines.engine import engine_of
+    from kubeledger.fleet.lake import Lake
+    from kubeledger.fleet.rules import rules_version
+    from kubeledger.fleet.run import parse_shard, plan_import, run_plan
+    from kubeledger.fleet.sources import expand, stamp_of
+    from kubeledger.fleet.store import absolute_url
+    from kubeledger.fleet.task import node_task
+    from kubeledger.fleet.types import NodeSpec
+    from kubeledger.units import NS_PER_S
+
+    part = None if shard is None else parse_shard(shard)
+    chosen = engine_of(engine, workers=workers, address=address)
+    named = [*sources, *([] if from_ is None else _listed(from_))]
+    if not named:
+        raise BadQuestionError("no source is named", advice="name some, or --from FILE")
+    urls = expand(named)
+    with ExitStack() as stack:
+        settings = NodeSpec(
+            lake=absolute_url(lake),
+            rules=rules_version(),
+            started_ns=time.time_ns(),
+            scratch=stack.enter_context(chosen.scratch()),
+            **known,
+        )
+        place = Lake.open_or_create(lake)
+        plan = plan_import(place, urls, settings, stamp_of, part)
+        tally = Tally(plan)
+        results = stack.enter_context(
+            closing(
+                run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
+            )
+        )
+        shown = tally.counting(watched_results(results, len(plan.specs)))
+        if output == "table":
+            for _ in shown:
+                pass
+            print_summary(tally, chosen, lake, (time.time_ns() - settings.started_ns) // NS_PER_S)
+        else:
+            write_rows(_COLUMNS, _rows(plan, shown), output, sys.stdout)
+    if tally.failures:
+        sys.exit(_FAILED)
+
+
+def _listed(name: str) -> list[str]:
+    """Sources of a file, one a line; empty lines and those that begin with # are none."""
+    from kubeledger.cli.files import read_input
+
+    text = read_input(name, _SOURCES_BYTES_MAX).decode("utf-8", "surrogateescape")
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _rows(plan: Plan, results: Iterable[NodeResult]) -> Iterator[tuple[Any, ...]]:
+    """A row a source: first those with which nothing is to be done."""
+    for source in plan.unchanged:
+        yield (source, "unchanged", *(None,) * (len(_COLUMNS) - 2))
+    for result in results:
+        summaries = [head.summary for head in result.heads]
+        failure = result.failure
+        outcome = "failed" if failure else "imported" if result.changed else "unchanged"
+        yield (
+            *(result.spec.source, outcome, ", ".join(each.node for each in summaries)),
+            sum(each.records for each in summaries),
+            sum(each.decisions for each in summaries),
+            sum(each.impossible for each in summaries),
+            failure.attempts if failure else None,
+            result.wall_ms,
+            *((failure.kind, failure.reason, failure.advice) if failure else (None,) * 3),
+        )

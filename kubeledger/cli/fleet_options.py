@@ -1,0 +1,99 @@
+"""What the commands of a fleet share: options, and how a run shows how far it is."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from kubeledger.fleet.types import NodeResult
+
+__all__ = ["engine_options", "lake_option", "watched_results"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_LINE_S = 30.0
+"""Where no terminal shows a bar, a line a half minute tells how far it is; the first is sooner."""
+
+_FIRST_LINE_S = 5.0
+
+lake_option = click.option(
+    "--lake",
+    envvar="KUBELEDGER_LAKE",
+    required=True,
+    metavar="URL",
+    help="The lake: a directory, s3://BUCKET/PREFIX, gs:// or az://.  [default: $KUBELEDGER_LAKE]",
+)
+"""``--lake URL``, passed as ``lake: str``."""
+
+
+def engine_options(function: _F) -> _F:
+    """``--engine --address --workers --attempts --timeout``, passed by these names."""
+    for option in reversed(
+        (
+            click.option(
+                "--engine",
+                default="local",
+                show_default=True,
+                metavar="local|ray|ray=ADDRESS",
+                help="Where the work is done: by processes of this machine, or on Ray.",
+            ),
+            click.option("--address", metavar="ADDRESS", help="Of a Ray cluster to join."),
+            click.option(
+                "--workers",
+                type=click.IntRange(min=1),
+                metavar="N",
+                help="Nodes at once.  [default: one a processor]",
+            ),
+            click.option(
+                "--attempts",
+                type=click.IntRange(min=1),
+                default=3,
+                show_default=True,
+                metavar="N",
+                help="For a node whose worker dies, whose storage fails, or that lacks memory.",
+            ),
+            click.option(
+                "--timeout",
+                "timeout_s",
+                type=click.FloatRange(min=0, min_open=True),
+                default=3600.0,
+                show_default=True,
+                metavar="SECONDS",
+                help="Longest time for a node.",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def watched_results(
+    results: Iterable[NodeResult], total: int, now_s: Callable[[], float] = time.monotonic
+) -> Iterator[NodeResult]:
+    """The same results; how far they are is shown on standard error meanwhile.
+
+    On a terminal a bar shows it, elsewhere a line now and then.
+    """
+    from kubeledger.cli.get_rows import human_duration
+    from kubeledger.cli.progress import progress
+
+    began_s = now_s()
+    told_s = began_s + _FIRST_LINE_S - _LINE_S
+    done = failed = 0
+    with progress(f"{total:,} nodes") as shown:
+        shown.unit, shown.done, shown.total = "node", 0, total
+        for result in results:
+            done += 1
+            failed += result.failure is not None
+            left = human_duration(round((now_s() - began_s) / done * (total - done)))
+            words = f"{failed:,} failed" + (f", about {left} left" if done < total else "")
+            shown.words, shown.done = words, done
+            if not sys.stderr.isatty() and now_s() - told_s >= _LINE_S:
+                told_s = now_s()
+                click.echo(f"{done:,} of {total:,} nodes, {words}", err=True)
+            yield result

@@ -1,0 +1,148 @@
+"""What a fleet's run did, on one screen."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from shlex import quote
+from typing import TYPE_CHECKING
+
+import click
+
+from kubeledger.cli.output import counted, printable
+
+if TYPE_CHECKING:
+    from kubeledger.fleet.engines.engine import Engine
+    from kubeledger.fleet.run import Plan
+    from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSummary
+
+__all__ = ["Tally", "print_summary"]
+
+_GROUPS_MAX = 5
+_NAMED_MAX = 2
+_VERDICTS = ("match", "admissible", "impossible", "unverifiable")
+
+
+class Tally:
+    """What came of a run so far.
+
+    Attributes:
+        outcomes: ``imported``, ``unchanged``, ``failed`` -> tasks.
+        changes: ``new``, ``grown``, ``verified again`` -> nodes.
+        nodes: key -> summary of each node of the lake, as far as this run has seen it.
+        failures: of the tasks that failed.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.elsewhere = plan.elsewhere
+        self.outcomes = Counter({"unchanged": len(plan.unchanged)})
+        self.changes: Counter[str] = Counter()
+        self.nodes: dict[str, NodeSummary] = {k: head.summary for k, head in plan.heads.items()}
+        self.failures: list[Failure] = []
+        self._sources = {key: len(head.sources) for key, head in plan.heads.items()}
+        self._changed: dict[str, str] = {}
+
+    def counting(self, results: Iterable[NodeResult]) -> Iterator[NodeResult]:
+        """The same results, counted as they come."""
+        for result in results:
+            if result.failure is not None:
+                self.outcomes["failed"] += 1
+                self.failures.append(result.failure)
+            else:
+                self.outcomes["imported" if result.changed else "unchanged"] += 1
+            for head in result.heads:
+                self._note(head, is_changed=head.node in result.changed)
+            yield result
+
+    def _note(self, head: Head, *, is_changed: bool) -> None:
+        if not is_changed:
+            return
+        self.nodes[head.node] = head.summary
+        before = self._sources.get(head.node)
+        if before is None:
+            change = "new"
+        else:
+            change = "grown" if len(head.sources) > before else "verified again"
+        if self._changed.get(head.node) not in ("new", "grown"):
+            self._changed[head.node] = change
+        self.changes = Counter(self._changed.values())
+
+
+def print_summary(tally: Tally, engine: Engine, lake: str, seconds: int) -> None:
+    """Sources, nodes, decisions, what failed and why, and what to do next."""
+    from kubeledger.cli.get_rows import human_duration
+
+    total = tally.outcomes.total()
+    outcomes = _listed(tally.outcomes, ("imported", "unchanged", "failed"))
+    words = f"{counted(total, 'source')}: {outcomes}" if total else "no sources"
+    took = f", in {human_duration(seconds)}" if total > tally.outcomes["unchanged"] else ""
+    _say(f"{words}{took} ({engine.name}, {counted(engine.workers, 'worker')})")
+    if tally.elsewhere:
+        _say(f"  and {counted(tally.elsewhere, 'source')} of other shards")
+    changes = _listed(tally.changes, ("new", "grown", "verified again"))
+    _say(f"nodes      {changes or 'none changed'}; the lake has {len(tally.nodes):,}")
+    _say(f"decisions  {decisions(tally.nodes.values())}")
+    print_failures(tally.failures)
+    print_next(tally, lake)
+
+
+def decisions(summaries: Iterable[NodeSummary]) -> str:
+    """Verdicts of nodes, in words."""
+    counts = Counter({"decisions": 0})
+    nodes_impossible = 0
+    for each in summaries:
+        counts["decisions"] += each.decisions
+        counts.update({verdict: getattr(each, verdict) for verdict in _VERDICTS})
+        nodes_impossible += each.impossible > 0
+    parts = [f"{counts[verdict]:,} {verdict}" for verdict in _VERDICTS if counts[verdict]]
+    where = f" (on {counted(nodes_impossible, 'node')})" if nodes_impossible else ""
+    return f"{counts['decisions']:,}" + (f": {', '.join(parts)}{where}" if parts else "")
+
+
+def print_failures(failures: Iterable[Failure]) -> None:
+    """Reasons, the most frequent first, each with the first sources that it holds for."""
+    groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for failure in failures:
+        groups[failure.kind, _reason(failure), failure.advice].append(failure.source)
+    ranked = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    for (kind, reason, advice), sources in ranked[:_GROUPS_MAX]:
+        more = len(sources) - _NAMED_MAX
+        names = ", ".join(sorted(sources)[:_NAMED_MAX]) + (f", {more:,} more" if more > 0 else "")
+        _say(f"\nfailed ({kind}): {reason}")
+        _say(f"  {counted(len(sources), 'source')}: {names}")
+        if advice:
+            _say(f"  {advice}")
+    if len(ranked) > _GROUPS_MAX:
+        _say(f"\nand {counted(len(ranked) - _GROUPS_MAX, 'other reason')}")
+
+
+def print_next(tally: Tally, lake: str) -> None:
+    """Commands that tell more, of those that there are."""
+    from kubeledger.cli.fleet import SUBCOMMANDS
+
+    where = f"--lake {quote(lake)}"
+    commands = {
+        "verify": f"kubeledger fleet verify {where}",
+        "sql": f"kubeledger fleet sql {where} --list",
+        "report": f"kubeledger fleet report {where} --out fleet.html",
+    }
+    if tally.failures and "sql" in SUBCOMMANDS:
+        commands["sql"] = f"kubeledger fleet sql {where} 'SELECT * FROM failures'"
+    if not tally.nodes:
+        return
+    known = [command for name, command in commands.items() if name in SUBCOMMANDS]
+    click.echo("\nNext:  " + "\n       ".join(map(printable, known)))
+
+
+def _reason(failure: Failure) -> str:
+    """Without the source's own name, so that one reason of many sources is one."""
+    return failure.reason.removeprefix(failure.source).lstrip("/:! ") or failure.reason
+
+
+def _listed(counts: Mapping[str, int], names: Iterable[str]) -> str:
+    return ", ".join(f"{counts[name]:,} {name}" for name in names if counts.get(name))
+
+
+def _say(text: str) -> None:
+    for line in text.split("\n"):
+        click.echo(printable(line))

@@ -1,0 +1,105 @@
+"""``kubeledger fleet verify``: a lake's nodes by today's rules, worst first."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kubeledger.cli.fleet_options import engine_options, lake_option, watched_results
+from kubeledger.cli.options import output_option, reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.fleet.types import NodeSummary
+
+__all__ = ["verify"]
+
+_DIFFERENCE = 1
+"""Exit code: a decision that a kubelet could not have taken, or a node that cannot be verified."""
+
+_SHOWN_MAX = 15
+
+_COLUMNS = (
+    *("node", "pool", "versions", "decisions", "impossible", "unverifiable", "admissible"),
+    *("match", "contradictions"),
+)
+
+
+@click.command(epilog="Example: kubeledger fleet verify --lake /data/lake")
+@lake_option
+@click.option("--all", "all_", is_flag=True, help="Also nodes that these rules have verified.")
+@engine_options
+@output_option("table", "json", "jsonl", "csv")
+@reports_errors
+def verify(
+    lake: str,
+    all_: bool,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    attempts: int,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Decide again what other rules than this program's have verified, and list the nodes.
+
+    The rules change with each version of kubeledger. Nodes come worst first: those with decisions
+    that no kubelet of their version could have taken, and then with those that could not be
+    verified. Exits with 1 where a decision is impossible, or a node could not be verified.
+
+    The table has the worst nodes; the other forms of output have all.
+    """
+    from kubeledger.cli.fleet_summary import Tally, decisions, print_failures
+    from kubeledger.cli.output import counted, write_rows
+    from kubeledger.cli.screen import terminal_width
+    from kubeledger.fleet.engines.engine import engine_of
+    from kubeledger.fleet.lake import Lake
+    from kubeledger.fleet.rules import rules_version
+    from kubeledger.fleet.run import plan_verify, run_plan
+    from kubeledger.fleet.task import node_task
+    from kubeledger.fleet.types import NodeSpec
+
+    chosen = engine_of(engine, workers=workers, address=address)
+    place = Lake.open(lake)
+    with ExitStack() as stack:
+        settings = NodeSpec(
+            lake=place.store.url,
+            rules=rules_version(),
+            started_ns=time.time_ns(),
+            scratch=stack.enter_context(chosen.scratch()),
+        )
+        plan = plan_verify(place, settings, all_=all_)
+        tally = Tally(plan)
+        results = stack.enter_context(
+            closing(
+                run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
+            )
+        )
+        for _ in tally.counting(watched_results(results, len(plan.specs))):
+            pass
+    nodes = sorted(tally.nodes.values(), key=_badness)
+    shown = nodes[:_SHOWN_MAX] if output == "table" else nodes
+    write_rows(_COLUMNS, map(_row, shown), output, sys.stdout, width_max=terminal_width())
+    if output == "table":
+        if len(shown) < len(nodes):
+            click.echo(f"and {len(nodes) - len(shown):,} nodes more; -o csv has all")
+        again = tally.changes["verified again"]
+        click.echo(f"\n{counted(len(nodes), 'node')}, {again:,} of them verified again")
+        click.echo(f"decisions  {decisions(nodes)}")
+        print_failures(tally.failures)
+    if tally.failures or any(node.impossible for node in nodes):
+        sys.exit(_DIFFERENCE)
+
+
+def _badness(node: NodeSummary) -> tuple[Any, ...]:
+    return (-node.impossible, -node.unverifiable, node.node)
+
+
+def _row(node: NodeSummary) -> tuple[Any, ...]:
+    return (
+        *(node.node, node.pool, ", ".join(node.kubelet_versions), node.decisions),
+        *(node.impossible, node.unverifiable, node.admissible, node.match, node.contradictions),
+    )
