@@ -53,9 +53,9 @@ def obey(order: Order) -> int | bytes:
             return bytes(20_000_000)
         case "wait":
             time.sleep(0.3)
-        case "signals":
-            return sum(1 << number for number in (signal.SIGINT, signal.SIGTERM)
-                       if signal.getsignal(number) is not signal.SIG_DFL)  # fmt: skip
+        case "interrupt":
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
     return order.number**2
 
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -203,7 +203,7 @@ from kubeledger.fleet.engines.engine import engine_of
 from tests.fleet.tasks import Order, obey
 
 if __name__ == "__main__":
-    orders = [Order(0, "print"), Order(0, "signals"), *(Order(0, "hang") for _ in range(9))]
+    orders = [Order(0, "print"), Order(0, "interrupt"), *(Order(0, "hang") for _ in range(9))]
     for ended in engine_of("local", workers=2).run(obey, orders):
         print(ended.result, flush=True)
 """
@@ -214,22 +214,27 @@ def test_workers_end_with_whoever_started_them(signal_number: int, tmp_path: Pat
     """By Ctrl-C, which the whole group hears, or a signal to it alone; and say nothing."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, str(script)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
-    assert process.stdout is not None
-    assert [process.stdout.readline() for _ in range(2)] == ["0\n", "0\n"]
-    send = os.killpg if signal_number == signal.SIGINT else os.kill
-    send(process.pid, signal_number)
-    out, err = process.communicate(timeout=20)  # ends when the last of them closes the pipes
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert [process.stdout.readline() for _ in range(2)] == ["0\n", "0\n"]
+            send = os.killpg if signal_number == signal.SIGINT else os.kill
+            send(process.pid, signal_number)
+            # What they write to is closed when the last of them has ended.
+            out, err = process.communicate(timeout=20)
+            _no_process_left(process.pid)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
     assert out == ""
     assert err.count("Traceback") == (signal_number == signal.SIGINT), err
-    _no_process_left(process.pid)
 
 
 def _no_process_left(group: int) -> None:
