@@ -101,6 +101,9 @@ def decisions(summaries: Iterable[NodeSummary]) -> str:
 
 def print_failures(failures: Iterable[Failure]) -> None:
     """Reasons, the most frequent first, each with the first sources that it holds for."""
+    from kubeledger.cli.screen import screen_width
+    from kubeledger.cli.table import cut
+
     groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for failure in failures:
         groups[failure.kind, _reason(failure), failure.advice].append(failure.source)
@@ -111,7 +114,7 @@ def print_failures(failures: Iterable[Failure]) -> None:
         _say(f"\nfailed ({kind}): {reason}")
         _say(f"  {counted(len(sources), 'source')}: {names}")
         if advice:
-            _say(f"  {advice}")
+            _say(f"  {cut(advice, screen_width() - 2)}")
     if len(ranked) > _GROUPS_MAX:
         _say(f"\nand {counted(len(ranked) - _GROUPS_MAX, 'other reason')}")
 

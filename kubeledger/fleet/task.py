@@ -40,7 +40,15 @@ def node_task(spec: NodeSpec) -> NodeResult:
 
     Returns:
         what became of it; a source that cannot be brought into the lake is a failure in it.
+
+    Raises:
+        OtherRulesError: this worker is of another version than the run, which concerns all tasks.
     """
+    if spec.rules != rules_version():
+        raise OtherRulesError(
+            f"this worker has the rules {rules_version()}, and the run {spec.rules}",
+            advice="install the same kubeledger on all workers",
+        )
     began_ns, began_cpu_ns = time.monotonic_ns(), time.process_time_ns()
     result = NodeResult(spec=spec)
     try:
@@ -60,11 +68,6 @@ _Heads = tuple[tuple[Head, ...], tuple[str, ...]]
 
 
 def _done(spec: NodeSpec) -> _Heads:
-    if spec.rules != rules_version():
-        raise OtherRulesError(
-            f"this worker has the rules {rules_version()}, and the run {spec.rules}",
-            advice="install the same kubeledger on all workers",
-        )
     with scratch_directory(spec.scratch) as scratch:
         lake = Lake.open_or_create(spec.lake)
         if spec.source is not None:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,7 +28,7 @@ class Order(msgspec.Struct, frozen=True):
     mark: str | None = None
 
 
-def obey(order: Order) -> int | bytes:
+def obey(order: Order) -> Any:  # noqa: ANN401 # of many kinds
     """Do what the order says; squares for those that end well."""
     is_first = order.mark is None or not Path(order.mark).exists()
     if order.mark is not None:
