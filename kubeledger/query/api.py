@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import mkdtemp
@@ -16,17 +17,17 @@ from typing import TypeVar
 import duckdb
 
 from kubeledger.errors import BadQuestionError
-from kubeledger.history.history import History
-from kubeledger.ledger.ledger import Ledger
 from kubeledger.query.guard import check_query, one_line
+from kubeledger.query.ledger_tables import LedgerTables
 from kubeledger.query.loader import load
 from kubeledger.query.rows import Rows, in_utc
-from kubeledger.query.segments import fingerprint
+from kubeledger.query.tables import Tables
 from kubeledger.query.views import Needs, needs_of
 
 __all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "connect", "left_behind"]
 
 DEFAULT_TIMEOUT_S = 60.0
+_LOOKS = 5
 _GRACE_S = 3.0
 """After an interruption; most functions look for one now and then."""
 
@@ -34,10 +35,10 @@ _T = TypeVar("_T")
 
 
 class Queryable:
-    """A ledger that answers SQL; use it as a context manager.
+    """A ledger, or a lake of many, that answers SQL; use it as a context manager.
 
     Only what the queries name is loaded, at the first query that needs it, and again
-    when records were appended since. Several threads may ask: they wait for one another while
+    when there is more since. Several threads may ask: they wait for one another while
     something is loaded, and not for one another's queries.
 
     Attributes:
@@ -47,14 +48,14 @@ class Queryable:
 
     def __init__(
         self,
-        ledger: Path,
+        tables: Tables,
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         memory_limit: str | None = None,
         is_fixed: bool = False,
     ) -> None:
         self.timeout_s = timeout_s
-        self._ledger = ledger
+        self._tables = tables
         self._memory_limit = memory_limit
         self._is_fixed = is_fixed
         self._spill = mkdtemp(prefix="kubeledger-spill-")
@@ -66,9 +67,8 @@ class Queryable:
         self._at_work: set[_Run] = set()
         self._database: duckdb.DuckDBPyConnection | None = None
         self._needs = Needs(kinds=frozenset(), evidence=False)
-        self._loaded: tuple[Needs, object] | None = None
+        self._loaded: tuple[Needs, Hashable] | None = None
         self._is_closed = False
-        self._history: History | None = None
 
     def __enter__(self) -> Queryable:
         """Nothing is read before the first query."""
@@ -111,15 +111,27 @@ class Queryable:
         with self._loading:
             if self._is_closed:
                 raise _closed()
-            needs = needs_of(check_query(self._parser, query))
+            needs = needs_of(check_query(self._parser, query), self._tables.views)
             database = self._ready(needs)
             if self._is_closed:  # meanwhile, by another thread, which did not wait
                 raise _closed()
         values = {name: in_utc(value) for name, value in params.items()} if params else None
 
         def start() -> _Run:
+            nonlocal database
             limits = self.timeout_s, self._leave_behind, self._at_work
-            return _Run(lambda: self._cursor(database), query, values, *limits)
+            for _ in range(_LOOKS):
+                try:
+                    return _Run(partial(self._cursor, database), query, values, *limits)
+                except BadQuestionError as error:
+                    # Files may be gone because others took their place: look once more.
+                    if not isinstance(error.__cause__, duckdb.IOException):
+                        raise
+                    with self._loading:
+                        before, database = database, self._ready(needs)
+                    if database is before:
+                        raise
+            raise _changing()
 
         return Rows(start)
 
@@ -135,23 +147,24 @@ class Queryable:
 
     def _ready(self, needs: Needs) -> duckdb.DuckDBPyConnection:
         self._needs = self._needs.union(needs)
-        loaded = self._loaded if self._is_fixed else None
-        wanted = (self._needs, loaded[1] if loaded else fingerprint(self._ledger))
-        if self._history is None:
-            self._history = History(Ledger.open(self._ledger), Path(self._spill))
-        if self._database is None or self._loaded != wanted:
+        for _ in range(_LOOKS):
+            loaded = self._loaded if self._is_fixed else None
+            wanted = (self._needs, loaded[1] if loaded else self._tables.state())
+            if self._database is not None and self._loaded == wanted:
+                return self._database
             # A locked connection loads nothing more, so a wider question makes a new one.
+            limits = {"memory_limit": self._memory_limit, "spill": Path(self._spill)}
             try:
-                self._database = load(
-                    self._history,
-                    self._needs,
-                    memory_limit=self._memory_limit,
-                    spill=Path(self._spill),
-                )
+                self._database = load(self._tables, self._needs, **limits)
             except duckdb.OutOfMemoryException as error:
                 raise _refusal(error) from error
-            self._loaded = wanted
-        return self._database
+            except duckdb.IOException as error:
+                if self._tables.state() == wanted[1]:
+                    raise _refusal(error) from error
+            else:
+                self._loaded = wanted
+                return self._database
+        raise _changing()
 
 
 def connect(
@@ -172,7 +185,10 @@ def connect(
             ones that name no more; else every query sees what there is.
     """
     return Queryable(
-        Path(ledger), timeout_s=timeout_s, memory_limit=memory_limit, is_fixed=is_fixed
+        LedgerTables(Path(ledger)),
+        timeout_s=timeout_s,
+        memory_limit=memory_limit,
+        is_fixed=is_fixed,
     )
 
 
@@ -290,6 +306,10 @@ def _answer(work: Callable[[], _T], answers: SimpleQueue[_T | BaseException]) ->
 
 def _closed() -> BadQuestionError:
     return BadQuestionError("the ledger was closed", advice="open it again")
+
+
+def _changing() -> BadQuestionError:
+    return BadQuestionError("files change faster than they can be read", advice="run it again")
 
 
 def _refusal(error: duckdb.Error) -> BadQuestionError:

@@ -108,7 +108,7 @@ def _check_node(node: dict[str, Any]) -> None:
         if name not in _TABLE_FUNCTIONS:
             raise BadQuestionError(
                 f"the table function {name}() is not allowed",
-                advice="queries read the ledger's views and nothing else",
+                advice="queries read the views and nothing else",
             )
     name = str(node.get("function_name", "")).lower()
     if kind == "FUNCTION" and name in _REFUSED_FUNCTIONS:

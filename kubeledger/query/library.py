@@ -81,9 +81,9 @@ class ShippedQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def load_library() -> dict[str, ShippedQuery]:
-    """Name -> query, sorted by name."""
-    folder = resources.files(__package__) / "library"
+def load_library(package: str = __package__) -> dict[str, ShippedQuery]:
+    """Name -> query, sorted by name, of a package's folder ``library``."""
+    folder = resources.files(package) / "library"
     queries = [
         _parse_query(file.name.removesuffix(".sql"), file.read_text("utf-8"))
         for file in folder.iterdir()
@@ -92,17 +92,16 @@ def load_library() -> dict[str, ShippedQuery]:
     return {query.name: query for query in sorted(queries, key=lambda query: query.name)}
 
 
-def find_query(name: str) -> ShippedQuery:
-    """The query of that name.
+def find_query(name: str, library: Mapping[str, ShippedQuery] | None = None) -> ShippedQuery:
+    """The query of that name, of the library for one ledger or of another one.
 
     Raises:
         BadQuestionError: there is none.
     """
-    query = load_library().get(name)
+    query = (load_library() if library is None else library).get(name)
     if query is None:
         raise BadQuestionError(
-            f"there is no shipped query {name!r}",
-            advice="`kubeledger sql --list` shows all of them",
+            f"there is no shipped query {name!r}", advice="--list shows all of them"
         )
     return query
 

@@ -8,7 +8,7 @@ over it, or, where columns are kept that need not be dug out of bodies, over ``s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 
@@ -20,6 +20,7 @@ __all__ = ["ALL_KINDS", "RECORDS", "Column", "Needs", "View", "load_views", "nee
 
 ALL_KINDS = "all"
 RECORDS = "records"
+_STORED = re.compile(r"\bstored\.\w+")
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +38,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         doc: what a row is.
         kinds: kinds of records it reads; None means all.
         evidence: it reads the evidence of the records.
-        verdicts: it reads what verification says of them.
+        tables: of the schema ``stored`` that it names.
         columns: (n,) in the order of the view.
         sql: its CREATE VIEW statement; empty for the table ``records``.
     """
@@ -46,23 +47,28 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     doc: str
     kinds: frozenset[str] | None
     evidence: bool
-    verdicts: bool = False
+    tables: frozenset[str] = frozenset()
     columns: tuple[Column, ...]
     sql: str
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the ledger must be loaded to answer a query.
+    """What must be loaded to answer a query.
 
     Attributes:
         kinds: kinds of records; None means all.
         evidence: the evidence as well.
-        verdicts: what verification says of the decisions as well.
+        tables: those of the schema ``stored`` that are named, e.g. ``stored.verified``.
     """
 
     kinds: frozenset[str] | None
     evidence: bool
-    verdicts: bool = False
+    tables: frozenset[str] = frozenset()
+
+    @property
+    def records(self) -> bool:
+        """Whether records are read at all."""
+        return self.kinds is None or bool(self.kinds)
 
     def union(self, other: Needs) -> Needs:
         """What answers both."""
@@ -71,30 +77,32 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
         return Needs(
             kinds=kinds,
             evidence=self.evidence or other.evidence,
-            verdicts=self.verdicts or other.verdicts,
+            tables=self.tables | other.tables,
         )
 
 
 @cache
-def load_views() -> dict[str, View]:
-    """Name -> view, sorted by name; the table ``records`` is among them."""
-    folder = resources.files(__package__) / "views"
+def load_views(*packages: str) -> dict[str, View]:
+    """Name -> view, sorted by name; the table ``records`` is among them.
+
+    Args:
+        packages: whose folders ``views`` are read beside this package's.
+    """
     views = [_records_table()]
-    for file in folder.iterdir():
-        if file.name.endswith(".sql"):
-            views.append(_parse_view(file.name.removesuffix(".sql"), file.read_text("utf-8")))
+    for package in (__package__, *packages):
+        for file in (resources.files(package) / "views").iterdir():
+            if file.name.endswith(".sql"):
+                views.append(_parse_view(file.name.removesuffix(".sql"), file.read_text("utf-8")))
     return {view.name: view for view in sorted(views, key=lambda view: view.name)}
 
 
-def needs_of(tables: Iterable[str]) -> Needs:
-    """What the named tables read; names that are no view of ours need nothing."""
+def needs_of(names: Iterable[str], views: Mapping[str, View]) -> Needs:
+    """What the named views read; names that are no view need nothing."""
     needs = Needs(kinds=frozenset(), evidence=False)
-    for name in tables:
-        view = load_views().get(name.lower())
+    for name in names:
+        view = views.get(name.lower())
         if view is not None:
-            needs = needs.union(
-                Needs(kinds=view.kinds, evidence=view.evidence, verdicts=view.verdicts)
-            )
+            needs = needs.union(Needs(kinds=view.kinds, evidence=view.evidence, tables=view.tables))
     return needs
 
 
@@ -106,7 +114,7 @@ def _parse_view(name: str, source: str) -> View:
         doc=header.prose,
         kinds=None if kinds == ALL_KINDS else frozenset(kinds.split()),
         evidence=re.search(r"\b(evidence|source_file)\b", header.sql) is not None,
-        verdicts="stored.verified" in header.sql,
+        tables=frozenset(_STORED.findall(header.sql)),
         columns=tuple(
             Column(name=field.name, type=field.type, comment=field.text)
             for field in header.of("column")
