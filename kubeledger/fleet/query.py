@@ -1,0 +1,209 @@
+"""SQL over a lake: the views of a single ledger over all nodes, and what a lake has besides.
+
+What is read is what the newest markers name, and nothing else: no folder is listed, so that files
+of an import that goes on, or died, do not show. The rows of ``nodes`` come with the markers, which
+must be read in any case; the files ``nodes/N/ID.parquet`` would be one more to open for each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import msgspec
+
+from kubeledger.errors import BadQuestionError
+from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.layout import DONE, FAILURES
+from kubeledger.fleet.types import Failure, Head
+from kubeledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
+from kubeledger.query.api import DEFAULT_TIMEOUT_S, Queryable
+from kubeledger.query.library import ShippedQuery, load_library
+from kubeledger.query.tables import ROWS, VERIFIED, VERIFIED_COLUMNS, create_table
+from kubeledger.query.views import Needs, View, load_views
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+__all__ = ["LakeTables", "connect_lake", "fleet_queries"]
+
+_NODES = "stored.nodes"
+_FAILURES = "stored.failures"
+_NOTHING = "stored.nothing"
+_JSON = frozenset({"body", "expected", "recorded"})
+"""Columns that are VARCHAR in files, for other engines."""
+
+_PACKAGE = "kubeledger.fleet"
+_FILESYSTEMS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gs"), "az": ("adlfs", "az")}
+"""Scheme -> the package that reads it, and its name in fsspec."""
+
+_FAILURE_COLUMNS = {
+    "source": "VARCHAR",
+    "kind": "VARCHAR",
+    "reason": "VARCHAR",
+    "advice": "VARCHAR",
+    "attempts": "INTEGER",
+    "ts_ns": "BIGINT",
+}
+_NODE_COLUMNS = {
+    "node": "VARCHAR",
+    "name": "VARCHAR",
+    "cluster": "VARCHAR",
+    "pool": "VARCHAR",
+    "machine_id": "VARCHAR",
+    "kubelet_versions": "VARCHAR[]",
+    "first_ts_ns": "BIGINT",
+    "last_ts_ns": "BIGINT",
+    **dict.fromkeys(("records", "decisions", "match", "admissible", "impossible"), "BIGINT"),
+    **dict.fromkeys(("unverifiable", "contradictions", "lines"), "BIGINT"),
+    **dict.fromkeys(("lines_not_understood", "source_bytes", "lake_bytes"), "BIGINT"),
+    **dict.fromkeys(("import_cpu_ms", "verify_cpu_ms", "write_cpu_ms"), "BIGINT"),
+    "chain": "VARCHAR",
+    "rules": "VARCHAR",
+    "generation": "BIGINT",
+    "sources": "VARCHAR[]",
+}
+
+
+class LakeTables:
+    """The tables of all nodes of a lake.
+
+    Args:
+        url: of the lake.
+
+    Raises:
+        BadQuestionError: there is none, or the package that reads its storage is missing.
+        DamagedLedgerError, StorageError: as ``Lake.open``.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._lake = Lake.open(url)
+        self._filesystem = _filesystem(self._lake.store.url)
+
+    @property
+    def views(self) -> Mapping[str, View]:
+        """Those of any ledger, ``nodes`` and ``failures``."""
+        return load_views(_PACKAGE)
+
+    def state(self) -> Hashable:
+        """Names and tags of markers and failures."""
+        store = self._lake.store
+        return tuple((each.path, each.tag) for room in (DONE, FAILURES) for each in store.list(room))
+
+    def span(self) -> tuple[int, int]:
+        """First and last time of all records, ns.
+
+        Raises:
+            BadQuestionError: there are none.
+        """
+        summaries = [head.summary for head in self._lake.heads().values()]
+        firsts = [each.first_ts_ns for each in summaries if each.first_ts_ns is not None]
+        lasts = [each.last_ts_ns for each in summaries if each.last_ts_ns is not None]
+        if not firsts or not lasts:
+            raise BadQuestionError("the lake holds no records")
+        return min(firsts), max(lasts)
+
+    def make(
+        self, connection: duckdb.DuckDBPyConnection, needs: Needs, scratch: Path
+    ) -> list[str]:
+        """Views over the files that the newest markers name; the rest as tables.
+
+        Raises:
+            DamagedLedgerError, StorageError: a marker cannot be read.
+        """
+        heads = self._lake.heads().values()
+        if self._filesystem is not None:
+            connection.register_filesystem(self._filesystem)
+        records = self._files(heads, "records/") if needs.records else []
+        verdicts = self._files(heads, "verdicts/") if VERIFIED in needs.tables else []
+        connection.execute(create_lines(_NOTHING, None))
+        if records:
+            _read(connection, ROWS, ROW_COLUMNS, records)
+        else:
+            connection.execute(f"CREATE VIEW {ROWS} AS {rows_sql(_NOTHING)}")
+        if verdicts:
+            _read(connection, VERIFIED, VERIFIED_COLUMNS, verdicts)
+        else:
+            create_table(connection, VERIFIED, VERIFIED_COLUMNS, (), scratch)
+        create_table(connection, _NODES, _NODE_COLUMNS, map(_node_row, heads), scratch)
+        failures = self._lake.failures() if _FAILURES in needs.tables else []
+        rows = map(msgspec.structs.asdict, failures)
+        create_table(connection, _FAILURES, _FAILURE_COLUMNS, rows, scratch)
+        return records + verdicts
+
+    def _files(self, heads: Iterable[Head], room: str) -> list[str]:
+        address = self._lake.store.address
+        return [
+            address(file.path)
+            for head in heads
+            for file in head.files
+            if file.path.startswith(room) and file.rows != 0
+        ]
+
+
+def connect_lake(
+    url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, memory_limit: str | None = None
+) -> Queryable:
+    """Open a lake for SQL: all views over all of its nodes, and ``nodes`` and ``failures``.
+
+    Args:
+        url: of the lake: a directory, ``s3://``, ``gs://`` or ``az://``.
+        timeout_s: seconds that one query may take.
+        memory_limit: memory for data and queries, as DuckDB writes it (``2GB``); what does
+            not fit goes to a temporary directory. None is DuckDB's default.
+
+    Raises:
+        BadQuestionError: there is none, or the package that reads its storage is missing.
+        DamagedLedgerError: it is of a newer layout.
+        StorageError: it cannot be read.
+    """
+    return Queryable(LakeTables(url), timeout_s=timeout_s, memory_limit=memory_limit)
+
+
+def fleet_queries() -> dict[str, ShippedQuery]:
+    """Name -> shipped query over a lake, sorted by name."""
+    return load_library(_PACKAGE)
+
+
+def _read(
+    connection: duckdb.DuckDBPyConnection, view: str, columns: Iterable[str], files: list[str]
+) -> None:
+    listed = ", ".join(map(quoted, files))
+    names = ", ".join(f"{name}::JSON AS {name}" if name in _JSON else name for name in columns)
+    # The partitions' names repeat what the rows hold.
+    connection.execute(
+        f"CREATE VIEW {view} AS SELECT {names}"
+        f" FROM read_parquet([{listed}], hive_partitioning = false)"
+    )
+
+
+def _node_row(head: Head) -> dict[str, object]:
+    return {
+        **msgspec.structs.asdict(head.summary),
+        "generation": head.generation,
+        "sources": [source.url for source in head.sources],
+    }
+
+
+def _filesystem(url: str) -> AbstractFileSystem | None:
+    """What DuckDB reads object storage by; None for a directory.
+
+    Raises:
+        BadQuestionError: its package is missing.
+    """
+    scheme = url.partition("://")[0] if "://" in url else None
+    if scheme is None:
+        return None
+    package, protocol = _FILESYSTEMS[scheme]
+    try:
+        import fsspec
+
+        # Files are named, not listed; but sizes must not be those of files that were replaced.
+        return fsspec.filesystem(protocol, skip_instance_cache=True, use_listings_cache=False)
+    except ImportError:
+        raise BadQuestionError(
+            f"{package} is not installed, by which {scheme}:// is read",
+            advice=f"pip install {package}",
+        ) from None
