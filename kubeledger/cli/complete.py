@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "complete_containers",
+    "complete_fleet_queries",
     "complete_kinds",
     "complete_nodes",
     "complete_objects",
@@ -112,6 +113,14 @@ def complete_queries(ctx: click.Context, incomplete: str) -> Iterable[str]:
     from kubeledger.query.library import load_library
 
     return load_library()
+
+
+@_completion
+def complete_fleet_queries(ctx: click.Context, incomplete: str) -> Iterable[str]:
+    """Shipped queries over a lake."""
+    from kubeledger.fleet.query import fleet_queries
+
+    return fleet_queries()
 
 
 @_completion

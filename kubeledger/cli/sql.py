@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kubeledger.cli.complete import complete_queries
+from kubeledger.cli.complete import Complete, complete_queries
 from kubeledger.cli.options import (
     ledger_option,
     output_option,
@@ -22,81 +24,133 @@ if TYPE_CHECKING:
     from kubeledger.clock import Span
     from kubeledger.query.api import Queryable
     from kubeledger.query.library import ShippedQuery
+    from kubeledger.query.tables import Tables
 
-__all__ = ["bound", "named", "sql"]
+__all__ = ["Asked", "answer", "asking_options", "bound", "named", "sql"]
 
 _TABLES = ("table", "wide")
 _QUERY_BYTES_MAX = 16 << 20
 
 
+class Asked(NamedTuple):
+    """What the options of a command that runs SQL ask for."""
+
+    query: str | None
+    output: str
+    list_: bool
+    run_: str | None
+    params: tuple[str, ...]
+    timeout_s: float
+    memory: str | None
+
+
+def asking_options(complete: Complete) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """QUERY and all options about it, passed as ``asked: Asked``.
+
+    Args:
+        complete: names of shipped queries.
+    """
+    options = (
+        click.argument("query", required=False),
+        output_option("table", "wide", "json", "jsonl", "csv"),
+        click.option("--list", "list_", is_flag=True, help="List the shipped queries."),
+        click.option(
+            "--run", "run_", metavar="NAME", shell_complete=complete, help="Run a shipped query."
+        ),
+        click.option(
+            "--param",
+            "params",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Value of a $NAME in the query. May be given several times.",
+        ),
+        timeout_option,
+        click.option(
+            "--memory",
+            metavar="SIZE",
+            help="Memory for data and query, e.g. 2GB; the rest goes to a temporary directory.",
+        ),
+    )
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def wrapper(**values: Any) -> None:  # noqa: ANN401 - click's values
+            asked = Asked(*(values.pop(name) for name in Asked._fields))
+            function(asked=asked, **values)
+
+        command: Callable[..., None] = wrapper
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
+
+
 @click.command(epilog='Example: kubeledger sql "SELECT pod, reason FROM container_restarts" -o csv')
-@click.argument("query", required=False)
 @ledger_option
-@output_option("table", "wide", "json", "jsonl", "csv")
-@click.option("--list", "list_", is_flag=True, help="List the shipped queries.")
-@click.option(
-    "--run", "run_", metavar="NAME", shell_complete=complete_queries, help="Run a shipped query."
-)
-@click.option(
-    "--param",
-    "params",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Value of a $NAME in the query. May be given several times.",
-)
-@timeout_option
-@click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Memory for data and query, e.g. 2GB; the rest goes to a temporary directory.",
-)
+@asking_options(complete_queries)
 @reports_errors
-def sql(
-    query: str | None,
-    ledger: Path,
-    output: str,
-    list_: bool,
-    run_: str | None,
-    params: tuple[str, ...],
-    timeout_s: float,
-    memory: str | None,
-) -> None:
+def sql(ledger: Path, asked: Asked) -> None:
     """Ask read-only SQL over the ledger, or run a shipped query.
 
     QUERY is one SELECT over the views (`SHOW TABLES` lists them); `-` reads it from standard
     input. Without QUERY it is an interactive shell.
     """
     from kubeledger.cli.losses import warn_of_losses
-    from kubeledger.cli.memory import bounded, size_of_memory
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.query.api import connect
+    from kubeledger.query.ledger_tables import LedgerTables
+    from kubeledger.query.library import load_library
 
-    if sum([query is not None, run_ is not None, list_]) > 1:
+    def opened() -> tuple[Tables, Span]:
+        found = Ledger.open(ledger)
+        warn_of_losses(found)
+        return LedgerTables(ledger), found.span
+
+    answer(asked, opened, load_library())
+
+
+def answer(
+    asked: Asked, opened: Callable[[], tuple[Tables, Span]], library: Mapping[str, ShippedQuery]
+) -> None:
+    """Show what is asked for, of a ledger or of a lake.
+
+    Args:
+        asked: the options.
+        opened: gives the tables to ask, and the span of their records; called when rows are
+            asked for.
+        library: shipped queries over these tables.
+
+    Raises:
+        KubeledgerError: the question is none, or there is no answer.
+    """
+    from kubeledger.cli.memory import bounded, size_of_memory
+    from kubeledger.query.api import Queryable
+    from kubeledger.query.library import find_query
+
+    if sum([asked.query is not None, asked.run_ is not None, asked.list_]) > 1:
         raise BadQuestionError("give one of QUERY, --run and --list")
-    if list_:
-        _show_library(output)
+    if asked.list_:
+        _show_library(library, asked.output)
         return
-    given = named(params)
-    size = None if memory is None else size_of_memory(memory)
+    given = named(asked.params)
+    size = None if asked.memory is None else size_of_memory(asked.memory)
     limit = None if size is None else f"{size}B"
-    opened = Ledger.open(ledger)
-    warn_of_losses(opened)
+    tables, span = opened()
     with (
         bounded(size),
-        connect(ledger, timeout_s=timeout_s, memory_limit=limit) as database,
+        Queryable(tables, timeout_s=asked.timeout_s, memory_limit=limit) as database,
     ):
-        if run_ is not None:
-            from kubeledger.query.library import find_query
-
-            shipped = find_query(run_)
-            _show(database, shipped.sql, bound(shipped, given, opened.span), output)
-        elif query is None and sys.stdin is not None and sys.stdin.isatty():
+        show = functools.partial(_show, database, output=asked.output)
+        if asked.run_ is not None:
+            shipped = find_query(asked.run_, library)
+            show(shipped.sql, bound(shipped, given, span))
+        elif asked.query is None and sys.stdin is not None and sys.stdin.isatty():
             from kubeledger.cli.sql_shell import Shell
 
-            Shell(lambda text, values: _show(database, text, values, output), opened.span).run()
+            Shell(show, span, tables.views, library).run()
         else:
-            text = _query_on_stdin() if query in {None, "-"} else query
-            _show(database, text or "", dict(given), output)
+            text = _query_on_stdin() if asked.query in {None, "-"} else asked.query
+            show(text or "", dict(given))
 
 
 def _query_on_stdin() -> str:
@@ -160,14 +214,11 @@ def _show(
         write_rows(rows.columns, rows, output, sys.stdout, types=rows.types, width_max=width)
 
 
-def _show_library(output: str) -> None:
+def _show_library(library: Mapping[str, ShippedQuery], output: str) -> None:
     from kubeledger.cli.output import write_rows
     from kubeledger.cli.screen import screen_width
-    from kubeledger.query.library import load_library
 
-    rows = [
-        (query.name, query.title, " ".join(_signature(query))) for query in load_library().values()
-    ]
+    rows = [(query.name, query.title, " ".join(_signature(query))) for query in library.values()]
     columns = ("name", "question", "parameters")
     write_rows(columns, rows, output, sys.stdout, width_max=screen_width(), wrapped=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -13,8 +13,8 @@ from kubeledger.cli.output import printable, write_rows
 from kubeledger.cli.screen import screen_width
 from kubeledger.clock import Span
 from kubeledger.errors import BadQuestionError, KubeledgerError
-from kubeledger.query.library import load_library
-from kubeledger.query.views import load_views
+from kubeledger.query.library import ShippedQuery
+from kubeledger.query.views import View
 
 __all__ = ["Shell"]
 
@@ -37,17 +37,28 @@ class Shell:
     Args:
         show: runs a query with parameters and prints its rows.
         span: of the records that are asked about.
+        views: that there are to ask.
+        library: shipped queries over them.
         ask: prints a prompt and returns a line; raises EOFError at the end.
     """
 
-    def __init__(self, show: Show, span: Span, ask: Callable[[str], str] = input) -> None:
+    def __init__(
+        self,
+        show: Show,
+        span: Span,
+        views: Mapping[str, View],
+        library: Mapping[str, ShippedQuery],
+        ask: Callable[[str], str] = input,
+    ) -> None:
         self._show = show
         self._span = span
+        self._views = views
+        self._library = library
         self._ask = ask
 
     def run(self) -> None:
         """Until `.quit` or the end of input; errors are shown and forgotten."""
-        click.echo("Views of the ledger in SQL. `.help` helps, `.quit` leaves.", err=True)
+        click.echo("Views in SQL. `.help` helps, `.quit` leaves.", err=True)
         with _history():
             for statement in self._statements():
                 try:
@@ -89,11 +100,11 @@ class Shell:
             case ".help":
                 click.echo(_HELP)
             case ".tables":
-                _table(("view", "rows"), [(v.name, v.doc) for v in load_views().values()])
+                _table(("view", "rows"), [(v.name, v.doc) for v in self._views.values()])
             case ".schema":
-                _schema(words)
+                _schema(self._views, words)
             case ".queries":
-                _table(("query", "question"), [(q.name, q.title) for q in load_library().values()])
+                _table(("query", "question"), [(q.name, q.title) for q in self._library.values()])
             case ".run":
                 self._run(words)
             case _:
@@ -105,12 +116,11 @@ class Shell:
 
         if not words:
             raise BadQuestionError("which query?", advice="`.queries` lists them")
-        shipped = find_query(words[0])
+        shipped = find_query(words[0], self._library)
         self._show(shipped.sql, bound(shipped, named(tuple(words[1:])), self._span))
 
 
-def _schema(words: list[str]) -> None:
-    views = load_views()
+def _schema(views: Mapping[str, View], words: list[str]) -> None:
     for name in words or list(views):
         view = views.get(name.lower())
         if view is None:

@@ -17,7 +17,7 @@ import msgspec
 from kubeledger.errors import BadQuestionError
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import DONE, FAILURES
-from kubeledger.fleet.types import Failure, Head
+from kubeledger.fleet.types import Head
 from kubeledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
 from kubeledger.query.api import DEFAULT_TIMEOUT_S, Queryable
 from kubeledger.query.library import ShippedQuery, load_library
@@ -90,7 +90,9 @@ class LakeTables:
     def state(self) -> Hashable:
         """Names and tags of markers and failures."""
         store = self._lake.store
-        return tuple((each.path, each.tag) for room in (DONE, FAILURES) for each in store.list(room))
+        return tuple(
+            (each.path, each.tag) for room in (DONE, FAILURES) for each in store.list(room)
+        )
 
     def span(self) -> tuple[int, int]:
         """First and last time of all records, ns.
@@ -105,9 +107,7 @@ class LakeTables:
             raise BadQuestionError("the lake holds no records")
         return min(firsts), max(lasts)
 
-    def make(
-        self, connection: duckdb.DuckDBPyConnection, needs: Needs, scratch: Path
-    ) -> list[str]:
+    def make(self, connection: duckdb.DuckDBPyConnection, needs: Needs, scratch: Path) -> list[str]:
         """Views over the files that the newest markers name; the rest as tables.
 
         Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 import weakref
@@ -28,6 +29,10 @@ __all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "connect", "left_behind"]
 
 DEFAULT_TIMEOUT_S = 60.0
 _LOOKS = 5
+_GONE = (duckdb.IOException, duckdb.PermissionException)
+"""What DuckDB raises for a file that is gone: where there was one it then looks for a folder."""
+
+_GONE_FILE = re.compile(r'"([^"]+)/\*\*/\*\.parquet"')
 _GRACE_S = 3.0
 """After an interruption; most functions look for one now and then."""
 
@@ -125,7 +130,7 @@ class Queryable:
                     return _Run(partial(self._cursor, database), query, values, *limits)
                 except BadQuestionError as error:
                     # Files may be gone because others took their place: look once more.
-                    if not isinstance(error.__cause__, duckdb.IOException):
+                    if not isinstance(error.__cause__, _GONE):
                         raise
                     with self._loading:
                         before, database = database, self._ready(needs)
@@ -153,12 +158,14 @@ class Queryable:
             if self._database is not None and self._loaded == wanted:
                 return self._database
             # A locked connection loads nothing more, so a wider question makes a new one.
-            limits = {"memory_limit": self._memory_limit, "spill": Path(self._spill)}
+            spill = Path(self._spill)
             try:
-                self._database = load(self._tables, self._needs, **limits)
+                self._database = load(
+                    self._tables, self._needs, memory_limit=self._memory_limit, spill=spill
+                )
             except duckdb.OutOfMemoryException as error:
                 raise _refusal(error) from error
-            except duckdb.IOException as error:
+            except _GONE as error:
                 if self._tables.state() == wanted[1]:
                     raise _refusal(error) from error
             else:
@@ -314,6 +321,10 @@ def _changing() -> BadQuestionError:
 
 def _refusal(error: duckdb.Error) -> BadQuestionError:
     """DuckDB's words in one line, and what the user can do."""
+    if gone := _GONE_FILE.search(str(error)):
+        return BadQuestionError(
+            f"{gone[1]} is not there", advice="restore it, or import what it was made of again"
+        )
     if isinstance(error, duckdb.OutOfMemoryException):
         advice = "give it more with --memory, or ask for less"
     else:

@@ -14,6 +14,7 @@ from kubeledger.cli.main import cli
 from kubeledger.cli.sql_shell import Shell
 from kubeledger.errors import BadQuestionError
 from kubeledger.query.library import load_library
+from kubeledger.query.views import load_views
 from tests.cli.conftest import Run
 
 QUERY = "SELECT seq, admitted, reason FROM admissions ORDER BY seq"
@@ -185,7 +186,7 @@ class TestShell:
             if "bad" in query:
                 raise BadQuestionError("no such thing")
 
-        Shell(show, lambda: (0, 0), ask).run()
+        Shell(show, lambda: (0, 0), load_views(), load_library(), ask).run()
         return ran
 
     def test_statements_end_with_a_semicolon(self) -> None:

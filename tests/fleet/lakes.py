@@ -6,11 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import duckdb
-import msgspec
 
 from kubeledger.fleet.lake import Lake, lake_file
 from kubeledger.fleet.layout import LAYOUT, records_path, run_id, verdicts_path
 from kubeledger.fleet.types import Head, LakeFile, NodeSummary
+from kubeledger.history.lines import quoted
 from kubeledger.query.ledger_tables import LedgerTables
 from kubeledger.query.tables import ROWS, VERIFIED
 from kubeledger.query.views import Needs
@@ -49,7 +49,7 @@ def put_node(lake: Lake, ledger: Path, key: str, *, pool: str | None = None) -> 
                 path = place(date, key, id_)
                 file = scratch / str(len(files))
                 rows = connection.execute(
-                    f"COPY (SELECT * REPLACE ('{key}' AS node, {texts}) FROM {table}"
+                    f"COPY (SELECT * REPLACE ({quoted(key)} AS node, {texts}) FROM {table}"
                     f" WHERE strftime(make_timestamp(ts_ns // 1000), '%Y-%m-%d') = '{date}'"
                     f" ORDER BY {order}) TO '{file}' ({_OPTIONS})"
                 ).fetchall()[0][0]
@@ -68,14 +68,22 @@ def put_node(lake: Lake, ledger: Path, key: str, *, pool: str | None = None) -> 
 
 
 def _summary(connection: duckdb.DuckDBPyConnection, key: str, pool: str | None) -> NodeSummary:
-    counts = connection.execute(
-        "SELECT count(*) AS records, min(ts_ns) AS first_ts_ns, max(ts_ns) AS last_ts_ns,"
-        " list(DISTINCT body ->> 'kubelet_version' ORDER BY body ->> 'kubelet_version')"
-        f" FILTER (kind = 'node.KubeletStarted') AS kubelet_versions FROM {ROWS}"
-    ).to_arrow_table()
+    records, first, last, versions = connection.execute(
+        "SELECT count(*), min(ts_ns), max(ts_ns), coalesce(list(DISTINCT body ->> "
+        "'kubelet_version' ORDER BY body ->> 'kubelet_version')"
+        f" FILTER (kind = 'node.KubeletStarted'), []) FROM {ROWS}"
+    ).fetchall()[0]
     verdicts = dict(
         connection.execute(f"SELECT verdict, count(*) FROM {VERIFIED} GROUP BY verdict").fetchall()
     )
-    fields = {**counts.to_pylist()[0], **verdicts, "decisions": sum(verdicts.values())}
-    fields["kubelet_versions"] = fields["kubelet_versions"] or []
-    return msgspec.convert({"node": key, "name": key, "pool": pool, **fields}, NodeSummary)
+    return NodeSummary(
+        node=key,
+        name=key,
+        pool=pool,
+        kubelet_versions=tuple(versions),
+        first_ts_ns=first,
+        last_ts_ns=last,
+        records=records,
+        decisions=sum(verdicts.values()),
+        **verdicts,
+    )

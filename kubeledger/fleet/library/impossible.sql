@@ -1,15 +1,29 @@
 -- title: Which versions, pools or nodes show decisions that the kubelet could not have taken?
 -- One row a group and kind of decision, the most impossible ones first; the version is the one that ran when it decided. The node and record of the example are for `kubeledger show`.
 -- param by VARCHAR default version: `version`, `pool`, `cluster` or `node`
-WITH starts AS (
-    SELECT node, ts, kubelet_version FROM kubelet_starts WHERE kubelet_version IS NOT NULL
+WITH versions AS (
+    -- Only where a version follows another one: so few that each verdict may look at all.
+    SELECT
+        node,
+        kubelet_version,
+        CASE WHEN lag(ts) OVER by_time IS NOT NULL THEN ts ELSE '-infinity' END AS since,
+        coalesce(lead(ts) OVER by_time, 'infinity') AS until
+    FROM (
+        SELECT s.node, s.ts, s.kubelet_version
+        FROM kubelet_starts AS s
+        JOIN nodes AS n ON n.node = s.node AND len(n.kubelet_versions) > 1
+        WHERE s.kubelet_version IS NOT NULL
+        QUALIFY s.kubelet_version IS DISTINCT FROM
+            lag(s.kubelet_version) OVER (PARTITION BY s.node ORDER BY s.ts)
+    )
+    WINDOW by_time AS (PARTITION BY node ORDER BY ts)
 ),
 
 grouped AS (
     SELECT
         v.*,
         CASE $by
-            WHEN 'version' THEN coalesce(s.kubelet_version, n.kubelet_versions[1])
+            WHEN 'version' THEN coalesce(s.kubelet_version, n.kubelet_version)
             WHEN 'pool' THEN n.pool
             WHEN 'cluster' THEN n.cluster
             WHEN 'node' THEN v.node
@@ -17,7 +31,7 @@ grouped AS (
         END AS name
     FROM verdicts AS v
     JOIN nodes AS n ON n.node = v.node
-    ASOF LEFT JOIN starts AS s ON s.node = v.node AND s.ts <= v.ts
+    LEFT JOIN versions AS s ON s.node = v.node AND v.ts >= s.since AND v.ts < s.until
 )
 
 SELECT

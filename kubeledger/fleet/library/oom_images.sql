@@ -1,7 +1,7 @@
 -- title: Which images and containers run out of memory?
 -- One row an image and container over all nodes, the most kills first. The image is that of the pod's spec; NULL where no pod list holds the pod, and for processes outside of pods.
 -- param top BIGINT default 20: rows
-WITH kills AS (SELECT * FROM oom_kills),
+WITH kills AS MATERIALIZED (SELECT * FROM oom_kills),
 
 images AS (
     SELECT

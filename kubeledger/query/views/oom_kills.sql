@@ -69,14 +69,17 @@ by_spec AS (
             SELECT
                 node,
                 ts_ns,
-                body ->> 'pod_uid' AS pod_uid,
+                pod_uid,
                 unnest(
                     coalesce((body -> 'spec' -> 'containers')::JSON[], [])
                     || coalesce((body -> 'spec' -> 'initContainers')::JSON[], [])
                 ) AS c,
                 c -> 'resources' -> 'limits' ->> 'memory' AS amount
-            FROM records
-            WHERE kind = 'lifecycle.PodListed'
+            FROM stored.rows
+            WHERE
+                kind = 'lifecycle.PodListed'
+                -- Before specs are parsed, of which there are many.
+                AND (node, pod_uid) IN (SELECT (node, body ->> 'pod_uid') FROM kills)
         )
         WHERE amount IS NOT NULL
     ) AS s

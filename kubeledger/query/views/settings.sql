@@ -11,16 +11,16 @@ SELECT
     node,
     seq,
     ts,
-    setting,
-    settings -> setting ->> 'value' AS value,
-    settings -> setting ->> 'source' AS source
+    entry.key AS setting,
+    entry.value ->> 'value' AS value,
+    entry.value ->> 'source' AS source
 FROM (
     SELECT
         node,
         seq,
         ts,
-        body -> 'settings' AS settings,
-        unnest(json_keys(body -> 'settings')) AS setting
+        -- As a map the object is parsed once, and not once for each of its keys.
+        unnest(map_entries((body -> 'settings')::MAP(VARCHAR, JSON))) AS entry
     FROM records
     WHERE kind = 'node.SettingsObserved'
 );

@@ -1,0 +1,46 @@
+"""``kubeledger fleet sql``: read-only SQL over all nodes of a lake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kubeledger.cli.complete import complete_fleet_queries
+from kubeledger.cli.options import reports_errors
+from kubeledger.cli.sql import Asked, answer, asking_options
+
+if TYPE_CHECKING:
+    from kubeledger.clock import Span
+    from kubeledger.query.tables import Tables
+
+__all__ = ["fleet_sql"]
+
+
+@click.command(
+    "sql", epilog="Example: kubeledger fleet sql --run impossible --lake s3://bucket/lake"
+)
+@click.option(
+    "--lake",
+    envvar="KUBELEDGER_LAKE",
+    metavar="URL",
+    help="The lake: a directory, s3://BUCKET/PREFIX, gs:// or az://.  [default: $KUBELEDGER_LAKE]",
+)
+@asking_options(complete_fleet_queries)
+@reports_errors
+def fleet_sql(lake: str | None, asked: Asked) -> None:
+    """Ask read-only SQL over all nodes of a lake, or run a shipped query.
+
+    QUERY is one SELECT over the views of `kubeledger sql`, each over all nodes, and `nodes` and
+    `failures`; `-` reads it from standard input. Without QUERY it is an interactive shell.
+    """
+    from kubeledger.errors import BadQuestionError
+    from kubeledger.fleet.query import LakeTables, fleet_queries
+
+    def opened() -> tuple[Tables, Span]:
+        if lake is None:
+            raise BadQuestionError("which lake?", advice="name it with --lake URL")
+        tables = LakeTables(lake)
+        return tables, tables.span
+
+    answer(asked, opened, fleet_queries())

@@ -1,0 +1,162 @@
+"""SQL over a lake: every view is that of the single ledgers together, and stays so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from kubeledger.cli.fleet_sql import fleet_sql
+from kubeledger.errors import BadQuestionError
+from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.query import connect_lake
+from kubeledger.fleet.types import Failure
+from kubeledger.query.api import Queryable, connect
+from kubeledger.query.views import load_views
+from tests.fleet.lakes import put_node
+from tests.query.fixture_ledger import manager_story, whole_story, write_ledger
+from tests.recordings import import_recording
+
+
+EVERYTHING = "SELECT 1 FROM evidence, verdicts LIMIT 0"
+"""A question that needs all there is: a wider one later would load everything again."""
+
+
+class Fleet(NamedTuple):
+    """A lake, and the ledgers that it was made of."""
+
+    lake: Lake
+    ledgers: dict[str, Path]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    """Two written nodes and a recorded one; the keys are not the names."""
+    place = tmp_path_factory.mktemp("fleet")
+    ledgers = {
+        "east/node-a": write_ledger(place / "story", whole_story()),
+        "managers": write_ledger(place / "managers", manager_story()),
+        "oom'd": import_recording("node-e-oom", place / "recorded")[0].path,
+    }
+    lake = Lake.open_or_create(str(place / "lake"))
+    for number, (key, ledger) in enumerate(ledgers.items()):
+        put_node(lake, ledger, key, pool=f"pool-{number % 2}")
+    return Fleet(lake, ledgers)
+
+
+@pytest.fixture(scope="module")
+def asked(fleet: Fleet) -> Iterator[Queryable]:
+    """The lake, open for SQL."""
+    with connect_lake(fleet.lake.store.url) as opened:
+        opened.sql(EVERYTHING)
+        yield opened
+
+
+def rows(database: Queryable, query: str, **params: object) -> list[tuple[Any, ...]]:
+    """All rows, in a fixed order."""
+    return sorted(database.sql(query, params or None).fetchall(), key=repr)
+
+
+def test_every_view_is_that_of_the_ledgers(fleet: Fleet, asked: Queryable) -> None:
+    """Each row, each column, each type; only the node is called by its key."""
+    for key, ledger in fleet.ledgers.items():
+        with connect(ledger) as alone:
+            alone.sql(EVERYTHING)
+            for view in load_views():
+                query = f"SELECT * EXCLUDE (node) FROM {view}"
+                found = asked.sql(query + " WHERE node = $node", {"node": key})
+                assert found.types == alone.sql(query).types, view
+                assert sorted(found.fetchall(), key=repr) == rows(alone, query), (key, view)
+
+
+def test_nodes_and_failures(fleet: Fleet, asked: Queryable) -> None:
+    """What the markers tell, and why sources are not there."""
+    assert rows(asked, "SELECT node, pool, records FROM nodes") == rows(
+        asked,
+        "SELECT node, 'pool-' || CASE node WHEN 'managers' THEN 1 ELSE 0 END, count(*)::BIGINT"
+        " FROM records GROUP BY node",
+    )
+    failed = Failure(source="s3://b/x.tar", kind="input", reason="cut", ts_ns=1_500)
+    fleet.lake.fail(failed)
+    query = "SELECT source, epoch_ns(ts), kind, reason, advice, attempts FROM failures"
+    assert rows(asked, query) == [("s3://b/x.tar", 1_000, "input", "cut", None, 1)]
+    fleet.lake.forget_failure(failed.source)
+    assert rows(asked, query) == []
+
+
+def test_only_what_markers_name_is_read(fleet: Fleet, asked: Queryable) -> None:
+    """Neither files of an import that died, nor any other file, nor a setting."""
+    (named,) = Path(fleet.lake.store.url).glob("records/*/node=managers/*.parquet")
+    stray = named.with_name("0" * 32 + ".parquet")
+    stray.write_bytes(named.read_bytes())
+    try:
+        with connect_lake(fleet.lake.store.url) as database:
+            query = "SELECT count(*) FROM records"
+            assert rows(database, query) == rows(asked, query)
+            for table in (f"'{stray}'", f"'{fleet.lake.store.url}/lake.json'"):
+                with pytest.raises(BadQuestionError):
+                    database.sql(f"SELECT * FROM {table}")
+    finally:
+        stray.unlink()
+
+
+def test_a_new_generation_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    """Its files are gone while they are to be read: the query looks once more, and runs again."""
+    lake = Lake.open_or_create(str(tmp_path / "lake"))
+    put_node(lake, write_ledger(tmp_path / "a", whole_story()[:10]), "n")
+    put_node(lake, write_ledger(tmp_path / "b", whole_story()[:10]), "m")
+    count = "SELECT node, count(*) FROM events GROUP BY node"
+    with connect_lake(lake.store.url) as database:
+        before = database.sql(count)
+        put_node(lake, write_ledger(tmp_path / "c", whole_story()[:20]), "n")
+        assert rows(database, count) == [("m", 10), ("n", 20)]
+        assert before.fetchall() in ([("m", 10), ("n", 10)], [("n", 10), ("m", 10)])
+        assert sorted(before.fetchall()) == [("m", 10), ("n", 20)], "the old files are gone"
+
+
+def test_a_file_that_is_lost_is_told(tmp_path: Path) -> None:
+    """Nothing took its place, so an answer without it would not be true."""
+    lake = Lake.open_or_create(str(tmp_path / "lake"))
+    for key in ("m", "n"):
+        head = put_node(lake, write_ledger(tmp_path / key, whole_story()[:10]), key)
+    with connect_lake(lake.store.url) as database:
+        assert rows(database, "SELECT count(*) FROM events") == [(20,)]
+        lake.store.delete(file.path for file in head.files)
+        with pytest.raises(BadQuestionError, match=rf"{head.id}\.parquet is not there"):
+            rows(database, "SELECT * FROM events")
+    with (
+        connect_lake(lake.store.url) as database,
+        pytest.raises(BadQuestionError, match=rf"{head.id}\.parquet"),
+    ):
+        rows(database, "SELECT * FROM events")
+
+
+def test_an_empty_lake(tmp_path: Path) -> None:
+    """All views are there, without rows."""
+    lake = Lake.open_or_create(str(tmp_path / "lake"))
+    with connect_lake(lake.store.url) as database:
+        database.sql(EVERYTHING)
+        for view in (*load_views(), "nodes", "failures"):
+            assert rows(database, f"SELECT * FROM {view}") == [], view
+
+
+def test_command_line(fleet: Fleet) -> None:
+    """A query, a shipped one with a parameter, the list; what is wrong is told."""
+    run, lake = CliRunner().invoke, ["--lake", fleet.lake.store.url]
+    found = run(fleet_sql, [*lake, "SELECT count(*) AS n FROM nodes", "-o", "csv"])
+    assert found.stdout == "n\n3\n"
+    found = run(fleet_sql, [*lake, "--run", "devices", "--param", "by=node", "-o", "jsonl"])
+    assert '"node": "east/node-a", "resource": "example.com/gpu"' in found.stdout
+    assert "preemption_chains" in run(fleet_sql, ["--list"]).stdout
+    for wrong, code, words in (
+        (["SELECT 1"], 2, "--lake"),
+        (["--lake", "/nowhere/lake", "SELECT 1"], 2, "there is no lake"),
+        ([*lake, "--run", "nope"], 2, "--list"),
+        ([*lake, "--run", "devices", "--param", "by=x"], 2, "by is pool or node"),
+        ([*lake, "COPY nodes TO 'x'"], 2, "only queries that read"),
+    ):
+        result = run(fleet_sql, wrong)
+        assert (result.exit_code, words in result.stderr) == (code, True), result.stderr
