@@ -20,7 +20,6 @@ from tests.fleet.lakes import put_node
 from tests.query.fixture_ledger import manager_story, whole_story, write_ledger
 from tests.recordings import import_recording
 
-
 EVERYTHING = "SELECT 1 FROM evidence, verdicts LIMIT 0"
 """A question that needs all there is: a wider one later would load everything again."""
 
