@@ -166,7 +166,7 @@ class Lake:
         if later:  # the claims before it were tidied away long ago
             self.store.delete([claim])
             raise MovedOnError(f"another import of {head.node} was first")
-        self.store.create(done_path(head.node, head.id), _encoded(head))
+        self._mark(head)
         self._tidy(head, base)
 
     def _complete(self, claim: str) -> Head | None:
@@ -175,8 +175,18 @@ class Lake:
         if content is None:
             return None
         head = _decoded(content, Head, self.store.address(claim))
-        self.store.create(done_path(head.node, head.id), content)
+        self._mark(head)
         return head
+
+    def _mark(self, head: Head) -> None:
+        """Write a marker, in place of one that an earlier generation of the same ID left."""
+        path = done_path(head.node, head.id)
+        if self.store.create(path, _encoded(head)):
+            return
+        content = self.store.get(path)
+        there = None if content is None else _decoded(content, Head, self.store.address(path))
+        if there is not None and there.generation < head.generation:
+            self.store.replace(path, _encoded(head))
 
     def _tidy(self, head: Head, base: Head | None) -> None:
         """Remove what the generation takes the place of."""

@@ -218,7 +218,8 @@ def _errors(url: str, path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise StorageError("there is no such object", file=place) from error
+        what = "bucket" if "NoSuchBucket" in str(error) else "object"
+        raise StorageError(f"there is no such {what}", file=place) from error
     except obstore.exceptions.PermissionDeniedError as error:
         raise StorageError(
             "access is denied", advice="docs/fleet.md lists the permissions needed", file=place

@@ -225,6 +225,22 @@ def test_an_import_that_slept_through_two_generations_begins_again(tmp_path: Pat
     assert [each.path for each in lake.store.list("claims")] == [claim_path(NODE, 3)]
 
 
+def test_a_generation_counts_that_is_as_one_before_whose_marker_was_left(tmp_path: Path) -> None:
+    """As when two versions of the rules take turns, and one died before it had tidied."""
+    lake = _lake(tmp_path / "lake")
+    first = _import(lake, "a", tmp_path)
+    left = lake.store.get(done_path(NODE, first.id))
+    assert left is not None
+    second = _import(lake, "b", tmp_path)
+    lake.store.create(done_path(NODE, first.id), left)
+    path = first.files[0].path
+    third = msgspec.structs.replace(first, generation=3)
+    (tmp_path / "again").write_text("a")
+    lake.commit(third, {path: tmp_path / "again"}, second)
+    assert (lake.head(NODE), _content(lake)) == (third, ["a"])
+    assert _import(lake, "c", tmp_path).generation == 4
+
+
 def test_an_index_saves_reading_markers_and_is_never_believed_over_them(tmp_path: Path) -> None:
     """What came after the index was written counts."""
     lake = _lake(tmp_path / "lake")
