@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -68,12 +69,23 @@ _Heads = tuple[tuple[Head, ...], tuple[str, ...]]
 
 
 def _done(spec: NodeSpec) -> _Heads:
-    with scratch_directory(spec.scratch) as scratch:
+    with scratch_directory(spec.scratch) as scratch, _without_place(scratch):
         lake = Lake.open_or_create(spec.lake)
         if spec.source is not None:
             return _taken_in(spec, lake, scratch)
         head, is_new = _in_turns(partial(_verified_again, spec, lake), scratch)
         return (head,), (head.node,) if is_new else ()
+
+
+@contextmanager
+def _without_place(scratch: Path) -> Iterator[None]:
+    """Errors that do not tell where something lay for the while: it is nowhere any more."""
+    try:
+        yield
+    except KubeledgerError as error:
+        if error.file is not None and error.file.startswith(str(scratch)):
+            error.file = None
+        raise
 
 
 def _in_turns(once: Callable[[Path], tuple[Head, bool]], scratch: Path) -> tuple[Head, bool]:
@@ -130,7 +142,7 @@ def _taken_in(spec: NodeSpec, lake: Lake, scratch: Path) -> _Heads:
             changed += [head.node] if is_new else []
             began_cpu_ns = time.process_time_ns()
     except KubeledgerError as error:
-        if error.file is not None:  # where it lay for the while is nothing to know
+        if error.file is not None:
             error.file = error.file.replace(str(fetched.path), spec.source)
         raise
     return tuple(heads), tuple(changed)

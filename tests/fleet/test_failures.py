@@ -1,0 +1,149 @@
+"""What goes wrong with one source is told, leaves the lake as it was, and leaves no scratch."""
+
+from __future__ import annotations
+
+import errno
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kubeledger.fleet import contents, sources
+from kubeledger.fleet import task as task_module
+from kubeledger.fleet.lake import Lake
+from tests.fleet.places import Place, head_of, log_lines, task, write_bundle
+
+
+def failed(place: Place, source: str, tmp_path: Path, kind: str) -> str:
+    """The reason and advice of a task that must fail so; nothing of it is left anywhere."""
+    lake = f"{place.url}/lake"
+    result = task(lake, source, scratch=str(tmp_path / "scratch"), started_ns=7)
+    assert result.failure is not None
+    assert (result.failure.source, result.failure.ts_ns) == (source, 7)
+    assert result.failure.kind == kind, result.failure
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert Lake.open(lake).heads() == {}
+    text = f"{result.failure.reason} ({result.failure.advice})"
+    assert "scratch" not in text
+    return text
+
+
+def test_a_source_that_is_none(place: Place, tmp_path: Path) -> None:
+    """Nothing there, nothing useful in it, an archive that is cut off."""
+    assert "nothing of that name" in failed(place, f"{place.url}/in/none", tmp_path, "input")
+    text = tmp_path / "letter.txt"
+    text.write_text("dear mother\n" * 100)
+    assert "holds nothing" in failed(place, place.put("letter.txt", text), tmp_path, "input")
+    archive = tmp_path / "x.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(write_bundle(tmp_path / "x"), "node-a")
+    archive.write_bytes(archive.read_bytes()[:2000])
+    assert "x.tar.gz" in failed(place, place.put("in/x.tar.gz", archive), tmp_path, "input")
+
+
+def test_a_source_that_somebody_writes_to(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused, and taken in when it is whole."""
+    bundle = write_bundle(tmp_path / "node-a")
+    url = place.put("in/node-a", bundle)
+    look: Callable[..., contents.Content] = contents.content_of
+
+    def grows(*args: object) -> contents.Content:
+        (bundle / "kubelet.log").write_bytes(log_lines(0, 1201))
+        place.put("in/node-a", bundle)
+        return look(*args)
+
+    monkeypatch.setattr(task_module, "content_of", grows)
+    assert "changed while it was read" in failed(place, url, tmp_path, "input")
+    monkeypatch.setattr(task_module, "content_of", look)
+    assert head_of(task(f"{place.url}/lake", url)).generation == 1
+
+
+def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known before anything is fetched, or found out on the way: another worker may have it."""
+    place = Place(str(tmp_path / "place"))
+    url = place.put("in/node-a", write_bundle(tmp_path / "node-a"))
+    monkeypatch.setattr(sources.shutil, "disk_usage", lambda _: type("U", (), {"free": 1000})())
+    assert "1000 free" in failed(place, url, tmp_path, "resources")
+    monkeypatch.undo()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for module, name in (("kubeledger.ledger.tail", "write_all"), ("tarfile", "copyfileobj")):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{module}.{name}", full)
+            assert "pace" in failed(place, url, tmp_path, "resources")
+
+
+def test_a_fault_of_the_program_is_told_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And costs one source."""
+    place = Place(str(tmp_path / "place"))
+    url = place.put("in/node-a", write_bundle(tmp_path / "node-a"))
+    monkeypatch.setattr(contents, "ingest", lambda *_: {}["pod"])
+    text = failed(place, url, tmp_path, "bug")
+    assert "KeyError: 'pod' (test_failures.py:" in text
+    assert "Traceback" not in text
+
+
+def test_a_lake_that_is_damaged_is_told_as_storage(tmp_path: Path) -> None:
+    """The source is not to blame, and nothing that was committed is lost by trying."""
+    lake = str(tmp_path / "lake")
+    head = head_of(task(lake, str(write_bundle(tmp_path / "in"))))
+    (sealed,) = [file.path for file in head.files if file.path.startswith("ledgers/")]
+    (tmp_path / "lake" / sealed).write_bytes(b"\x28\xb5\x2f\xfdnonsense")
+    (tmp_path / "in" / "kubelet.log").write_bytes(log_lines(0, 1201))
+    result = task(lake, str(tmp_path / "in"))
+    assert result.failure is not None
+    assert result.failure.kind == "storage"
+    assert sealed in result.failure.reason
+    assert Lake.open(lake).heads() == {"node-a": head}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.tar.gz", ["a.tar.gz", "b.tar.gz"]),
+        ("*", ["a.tar.gz", "b.tar.gz", "deep", "node-x"]),
+        ("*/node-*", ["deep/node-y", "deep/node-z"]),
+        ("deep/node-y", ["deep/node-y"]),
+    ],
+)
+def test_patterns_name_objects_and_bundles(
+    place: Place, tmp_path: Path, pattern: str, found: list[str]
+) -> None:
+    """Each once; in a directory as in a bucket; hidden names are none."""
+    file = tmp_path / "file"
+    file.write_text("x")
+    for name in ("a.tar.gz", "b.tar.gz", ".hidden", "node-x/kubelet.log"):
+        place.put(f"in/{name}", file)
+    for name in ("node-y/kubelet.log", "node-z/sub/kubelet.log"):
+        place.put(f"in/deep/{name}", file)
+    urls = sources.expand([f"{place.url}/in/{pattern}", f"{place.url}/in/{pattern}"])
+    assert urls == [f"{place.url}/in/{name}" for name in found]
+
+
+def test_a_bundle_has_one_digest_wherever_it_lies(bucket: Place, tmp_path: Path) -> None:
+    """Its stamp is of the place, and changes with any of its files."""
+    bundle = write_bundle(tmp_path / "node-a")
+    url = bucket.put("in/node-a", bundle)
+    (tmp_path / "fetched").mkdir()
+    local, remote = (sources.fetch(each, tmp_path / "fetched") for each in (str(bundle), url))
+    assert local.path == bundle
+    assert remote.path.name == "node-a"
+    assert (local.seen.digest, local.seen.size_bytes) == (
+        remote.seen.digest,
+        remote.seen.size_bytes,
+    )
+    for each in (str(bundle), url):
+        before = sources.stamp_of(each)
+        assert sources.stamp_of(each) == before
+        (bundle / "node.json").write_bytes(b"{}")
+        bucket.put("in/node-a", bundle)
+        assert sources.stamp_of(each) != before
+        (bundle / "node.json").write_bytes(b"{ }")
+        bucket.put("in/node-a", bundle)

@@ -1,0 +1,140 @@
+"""Which node is whose: names, machines, clusters, several nodes in a source, ready ledgers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kubeledger
+from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.types import NodeResult
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.standalone import write_recording
+from tests.fleet.places import MACHINE, head_of, log_lines, task, write_bundle
+from tests.fleet.test_task import facts, imported
+
+OTHER = "b" * 32
+FIRST_POD = 980
+"""The line before which the log tells of no pod that the API server made."""
+
+
+def refusal(result: NodeResult) -> str:
+    """Why the source is not in the lake, and what to do."""
+    assert result.failure is not None
+    assert result.failure.kind == "input"
+    return f"{result.failure.reason} ({result.failure.advice})"
+
+
+def test_another_machine_of_a_name_is_another_node(tmp_path: Path) -> None:
+    """Each keeps to its own, also where a later log tells only pods."""
+    lake = str(tmp_path / "lake")
+    one = write_bundle(tmp_path / "one")
+    other = write_bundle(tmp_path / "other", machine=OTHER, log=log_lines(0, FIRST_POD))
+    assert head_of(task(lake, str(one))).node == "node-a"
+    assert head_of(task(lake, str(other))).node == "node-a@bbbbbbbb"
+    later = write_bundle(
+        tmp_path / "later" / "node-a", machine=None, log=log_lines(FIRST_POD, 1200)
+    )
+    assert head_of(task(lake, str(later))).node == "node-a"
+    heads = Lake.open(lake).heads()
+    assert {key: head.summary.machine_id for key, head in heads.items()} == {
+        "node-a": MACHINE,
+        "node-a@bbbbbbbb": OTHER,
+    }
+
+
+def test_a_source_that_may_be_of_either_is_refused_by_name(tmp_path: Path) -> None:
+    """Unless the cluster is told, in which a name is one node's, or its URL is known."""
+    lake = str(tmp_path / "lake")
+    write_bundle(tmp_path / "in", machine=None, log=log_lines(0, FIRST_POD // 2))
+    head_of(task(lake, str(tmp_path / "in")))
+    strange = write_bundle(tmp_path / "strange", machine=None, log=log_lines(0, FIRST_POD))
+    assert "node-a already" in refusal(task(lake, str(strange)))
+    assert "--cluster" in refusal(task(lake, str(strange)))
+    assert list(Lake.open(lake).heads()) == ["node-a"]
+    (tmp_path / "in" / "kubelet.log").write_bytes(log_lines(0, FIRST_POD))
+    assert head_of(task(lake, str(tmp_path / "in"))).generation == 2
+    for source in ("in", "strange"):
+        assert head_of(task(lake, str(tmp_path / source), cluster="east")).node == "east/node-a"
+
+
+def test_each_node_of_a_source_becomes_a_node(tmp_path: Path) -> None:
+    """As many as it holds, none with anything of another; and one that is missing comes later."""
+    lake = str(tmp_path / "lake")
+    names = ("node-x", "node-y")
+    for name, machine in zip(names, (MACHINE, OTHER), strict=True):
+        write_bundle(tmp_path / "gather" / name, node=name, machine=machine)
+    result = task(lake, str(tmp_path / "gather"))
+    assert result.failure is None
+    assert result.changed == names
+    assert [(head.node, head.sources[0].nodes) for head in result.heads] == [
+        (name, 2) for name in names
+    ]
+    assert result.heads[0].summary.records == result.heads[1].summary.records
+    again = task(lake, str(tmp_path / "gather"))
+    assert (again.heads, again.changed) == (result.heads, ())
+    # Whoever is killed between two nodes has brought in the first.
+    gone = Lake.open(lake)
+    gone.store.delete(each.path for each in gone.store.list("done/node-y"))
+    gone.store.delete(each.path for each in gone.store.list("claims/node-y"))
+    assert task(lake, str(tmp_path / "gather")).changed == ("node-y",)
+    assert {key: head.id for key, head in gone.heads().items()} == {
+        head.node: head.id for head in result.heads
+    }
+
+
+def test_a_ledger_or_recording_is_taken_in_as_it_is(tmp_path: Path) -> None:
+    """And again where it has grown; what is no continuation is refused."""
+    lake = str(tmp_path / "lake")
+    part = write_bundle(tmp_path / "part", log=log_lines(0, FIRST_POD))
+    whole = write_bundle(tmp_path / "whole")
+    ledger = imported(tmp_path / "ledger", part)
+    first = head_of(task(lake, str(ledger.path)))
+    with kubeledger.open(ledger.path) as opened:
+        recording = tmp_path / "x.ledger.jsonl"
+        write_recording(recording, opened.records())
+        opened.import_(whole, year=2026)
+    assert task(lake, str(recording)).heads == (first,)
+    grown = head_of(task(lake, str(ledger.path)))
+    assert (grown.generation, grown.sources[-1].url) == (2, str(ledger.path))
+    assert grown.summary.chain == ledger.info("node-a").segments[-1].head
+    assert task(lake, str(recording)).heads == (grown,)
+    other = imported(tmp_path / "other", whole)
+    assert "does not continue" in refusal(task(lake, str(other.path)))
+    bundle = write_bundle(tmp_path / "next", log=log_lines(0, 1250))
+    head = head_of(task(lake, str(bundle)))
+    assert (head.generation, len(head.sources)) == (3, 3)
+
+
+def test_a_recording_alone_gives_what_its_ledger_gives(tmp_path: Path) -> None:
+    """The same chain, so that either may come first."""
+    ledger = imported(tmp_path / "ledger", write_bundle(tmp_path / "in"))
+    recording = tmp_path / "x.ledger.jsonl.zst"
+    with kubeledger.open(ledger.path) as opened:
+        write_recording(recording, opened.records())
+    heads = [
+        head_of(task(str(tmp_path / lake), str(source)))
+        for lake, source in (("one", ledger.path), ("two", recording))
+    ]
+    assert heads[0].summary.chain == heads[1].summary.chain
+    assert heads[0].summary.machine_id is None  # records do not tell it
+    assert facts(Ledger.open(ledger.path))
+
+
+def test_an_excerpt_is_refused(tmp_path: Path) -> None:
+    """A chain that does not begin at its begin proves nothing."""
+    ledger = imported(tmp_path / "ledger", write_bundle(tmp_path / "in"))
+    with kubeledger.open(ledger.path) as opened:
+        records = list(opened.records())[5:]
+    recording = tmp_path / "x.ledger.jsonl"
+    write_recording(recording, records)
+    assert "excerpt" in refusal(task(str(tmp_path / "lake"), str(recording)))
+
+
+@pytest.mark.parametrize("told", ["cloud.google.com/gke-nodepool", "karpenter.sh/nodepool"])
+def test_a_pool_is_told_by_labels_or_by_the_user(told: str, tmp_path: Path) -> None:
+    """The user is believed over the labels."""
+    bundle = write_bundle(tmp_path / "in", labels=[(told, "big")])
+    assert head_of(task(str(tmp_path / "x"), str(bundle))).summary.pool == "big"
+    assert head_of(task(str(tmp_path / "y"), str(bundle), pool="mine")).summary.pool == "mine"

@@ -1,0 +1,79 @@
+"""The version of the rules, and what a change of it does to a lake."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kubeledger.fleet import generation, rules
+from kubeledger.fleet import task as task_module
+from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.rules import ROOMS, rules_version
+from tests.fleet.places import head_of, task, write_bundle
+from tests.test_tidy import MODULES, imported, package_of
+
+
+def test_the_rooms_are_all_on_which_an_import_and_verification_rest() -> None:
+    """So that no change of them goes unnoticed, and no other one counts."""
+    needs: dict[str, set[str]] = {}
+    for module in MODULES:
+        names = imported(ast.parse(module.read_text()))
+        found = {name.split(".")[1] for name in names if name.startswith("kubeledger.")}
+        needs.setdefault(package_of(module), set()).update(found)
+    reached, todo = set[str](), ["importers", "replay", "verify"]
+    while todo:
+        room = todo.pop()
+        if room not in reached:
+            reached.add(room)
+            todo += needs.get(room, ())
+    assert set(ROOMS) == reached - {"__version__"}
+
+
+def test_the_version_changes_with_any_file_that_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is the same for the same files wherever they stand."""
+    here = rules_version()
+    package = Path(rules.__file__).parent.parent
+    shutil.copytree(package, tmp_path / "copy", ignore=shutil.ignore_patterns("fleet", "*.pyc"))
+    monkeypatch.setattr(rules, "_PACKAGE", tmp_path / "copy")
+    assert rules_version.__wrapped__() == here
+    with (tmp_path / "copy" / "verify" / "tally.py").open("a") as file:
+        file.write("#")
+    assert rules_version.__wrapped__() != here
+
+
+def test_new_rules_verify_again_what_the_lake_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the sealed ledger, without the source; records stay the files that they were."""
+    lake = str(tmp_path / "lake")
+    bundle = write_bundle(tmp_path / "in")
+    old = head_of(task(lake, str(bundle)))
+    bundle.rename(tmp_path / "gone")
+    for module in (task_module, generation):
+        monkeypatch.setattr(module, "rules_version", lambda: "2+new")
+    new = head_of(task(lake, node="node-a", rules="2+new"))
+    assert (new.generation, new.summary.rules, new.sources) == (2, "2+new", old.sources)
+    assert {file for file in new.files if file.path.startswith(("records/", "ledgers/"))} == {
+        file for file in old.files if file.path.startswith(("records/", "ledgers/"))
+    }
+    costs = {"rules": "", "verify_cpu_ms": 0, "write_cpu_ms": 0}
+    assert msgspec.structs.replace(new.summary, **costs) == msgspec.structs.replace(
+        old.summary, **costs
+    )
+    again = task(lake, node="node-a", rules="2+new")
+    assert (again.heads, again.changed) == ((new,), ())
+    assert Lake.open(lake).heads() == {"node-a": new}
+
+
+def test_a_worker_of_other_rules_refuses(tmp_path: Path) -> None:
+    """It would write verdicts under a name that is not theirs."""
+    result = task(str(tmp_path / "lake"), str(tmp_path), rules="0.0.1+other")
+    assert result.failure is not None
+    assert "0.0.1+other" in result.failure.reason
+    assert not (tmp_path / "lake").exists()
