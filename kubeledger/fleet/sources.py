@@ -18,15 +18,13 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from kubeledger.errors import BadInputError, BadQuestionError
-from kubeledger.fleet.store import StorageError, Store, absolute_url, digest_of_file
+from kubeledger.fleet.store import Store, absolute_url, digest_of_file
 from kubeledger.fleet.types import SourceSeen
 
 __all__ = ["Fetched", "expand", "fetch", "refuse_changed", "stamp_of"]
 
 _DIGEST_BYTES = 16
 _DOWNLOADS = 8
-_ATTEMPTS = 3
-"""A body that ends early is asked for again so often."""
 
 
 class Fetched(NamedTuple):
@@ -262,23 +260,11 @@ def _download(url: str, path: Path, entries: Sequence[_Entry]) -> None:
     def copy(entry: _Entry) -> None:
         file = path / entry.name if entry.name else path
         file.parent.mkdir(parents=True, exist_ok=True)
-        _copied(store, name if is_one else entry.name, file, entry.size_bytes)
+        store.download(name if is_one else entry.name, file)
+        if file.stat().st_size != entry.size_bytes:
+            raise _changed(url)
         os.utime(file, ns=(entry.modified_ns, entry.modified_ns))
 
     with ThreadPoolExecutor(_DOWNLOADS, "kubeledger-fetch") as pool:
         for _ in pool.map(copy, entries):
             pass
-
-
-def _copied(store: Store, name: str, file: Path, size_bytes: int) -> None:
-    for left in reversed(range(_ATTEMPTS)):
-        try:
-            store.download(name, file)
-            found = file.stat().st_size
-            if found != size_bytes:
-                raise StorageError(f"{found} of {size_bytes} bytes came", file=store.address(name))
-            return
-        except StorageError:
-            file.unlink(missing_ok=True)
-            if not left:
-                raise

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from kubeledger.errors import BadQuestionError, KubeledgerError
 
@@ -24,9 +24,14 @@ _RETRIES = 8
 _RETRY_S = 60
 """Storage that answers 503 or nothing is asked again for so long, with growing pauses."""
 
+_BODIES = 3
+_ENDED_EARLY = "body error"
+
 _MULTIPART_BYTES = 256 << 20
 _BLOCK_BYTES = 1 << 20
 _DIGEST_BYTES = 16
+
+_T = TypeVar("_T")
 
 
 class StorageError(KubeledgerError):
@@ -77,7 +82,7 @@ class Store:
 
         with _errors(self.url, path):
             try:
-                return bytes(obstore.get(self._store, path).bytes())
+                return _whole(lambda: bytes(obstore.get(self._store, path).bytes()))
             except FileNotFoundError:
                 return None
 
@@ -90,15 +95,20 @@ class Store:
         """
         import obstore
 
-        with _errors(self.url, path):
-            blocks = iter(obstore.get(self._store, path).stream(min_chunk_size=_BLOCK_BYTES))
-        with file.open("xb") as out:
-            while True:
-                with _errors(self.url, path):
-                    block = next(blocks, None)
-                if block is None:
-                    return
-                out.write(block)
+        def copy() -> None:
+            blocks = obstore.get(self._store, path).stream(min_chunk_size=_BLOCK_BYTES)
+            with file.open("wb") as out:
+                for block in blocks:
+                    try:
+                        out.write(block)
+                    except OSError as error:
+                        raise _LocalError(error) from error
+
+        try:
+            with _errors(self.url, path):
+                _whole(copy)
+        except _LocalError as error:
+            raise error.error from None
 
     def create(self, path: str, content: bytes | Path) -> bool:
         """Write an object unless there is one of that name: in one step, so only one can.
@@ -142,9 +152,11 @@ class Store:
         """Objects whose paths begin with whole segments ``prefix``, sorted by path."""
         import obstore
 
+        def read() -> list[StoredObject]:
+            return [_object(meta) for batch in obstore.list(self._store, prefix) for meta in batch]
+
         with _errors(self.url, prefix):
-            found = [_object(meta) for batch in obstore.list(self._store, prefix) for meta in batch]
-        return sorted(found)
+            return sorted(_whole(read))
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove objects; those that are gone already are no error."""
@@ -207,6 +219,26 @@ def _object(meta: ObjectMeta) -> StoredObject:
         tag=meta["e_tag"] or f"{meta['size']}-{modified.isoformat()}",
         modified_ns=int(modified.timestamp() * 1000) * 1_000_000,
     )
+
+
+class _LocalError(Exception):
+    """An error of this machine's disk, which is none of storage."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+
+
+def _whole(read: Callable[[], _T]) -> _T:
+    """Read again what ended early: requests are tried again by the client, bodies are not."""
+    import obstore
+
+    for _ in range(_BODIES - 1):
+        try:
+            return read()
+        except obstore.exceptions.GenericError as error:
+            if _ENDED_EARLY not in str(error):
+                raise
+    return read()
 
 
 @contextmanager

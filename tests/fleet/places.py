@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -88,6 +89,14 @@ def task(lake: str, source: str | None = None, **options: object) -> NodeResult:
     """Run a task here."""
     given = {"year": 2026, "rules": rules_version()} | options
     return node_task(NodeSpec(lake=lake, source=source, **given))  # type: ignore[arg-type]  # as the caller says
+
+
+def task_elsewhere(
+    environment: dict[str, str], lake: str, source: str, scratch: str | None = None
+) -> None:
+    """Run a task in a process that may not have this environment."""
+    os.environ.update(environment)
+    head_of(task(lake, source, scratch=scratch))
 
 
 def head_of(result: NodeResult) -> Head:

@@ -6,6 +6,7 @@ import errno
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Known before anything is fetched, or found out on the way: another worker may have it."""
     place = Place(str(tmp_path / "place"))
     url = place.put("in/node-a", write_bundle(tmp_path / "node-a"))
-    monkeypatch.setattr(sources.shutil, "disk_usage", lambda _: type("U", (), {"free": 1000})())
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     assert "1000 free" in failed(place, url, tmp_path, "resources")
     monkeypatch.undo()
 
@@ -84,7 +85,11 @@ def test_a_fault_of_the_program_is_told_without_a_traceback(
     """And costs one source."""
     place = Place(str(tmp_path / "place"))
     url = place.put("in/node-a", write_bundle(tmp_path / "node-a"))
-    monkeypatch.setattr(contents, "ingest", lambda *_: {}["pod"])
+
+    def wrong(*_: object) -> None:
+        raise KeyError("pod")
+
+    monkeypatch.setattr(contents, "ingest", wrong)
     text = failed(place, url, tmp_path, "bug")
     assert "KeyError: 'pod' (test_failures.py:" in text
     assert "Traceback" not in text

@@ -1,0 +1,205 @@
+"""Processes that are killed, storage that fails: nothing is lost, doubled or half there."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import multiprocessing
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.store import digest_of_file
+from kubeledger.fleet.types import Head
+from tests.fleet.places import Place, head_of, log_lines, task, task_elsewhere, write_bundle
+from tests.fleet.test_task import rows
+
+LATER_NS = 1 << 62
+SPAWN = multiprocessing.get_context("forkserver")
+"""Not a fork of this process: threads of the storage's client would be missing in it."""
+
+SPAWN.set_forkserver_preload(["kubeledger.fleet.task", "tests.fleet.places"])
+
+
+def ours() -> dict[str, str]:
+    """By which a child finds storage: it has the environment of the first of them."""
+    return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+
+
+def check_whole(lake: str, tmp_path: Path) -> Head | None:
+    """Whatever the marker of the node names is there, as it was written."""
+    head = Lake.open(lake).heads().get("node-a")
+    for number, file in enumerate(head.files if head is not None else ()):
+        path = tmp_path / f"check-{number}"
+        path.unlink(missing_ok=True)
+        Lake.open(lake).store.download(file.path, path)
+        assert (path.stat().st_size, digest_of_file(path)) == (file.size_bytes, file.digest)
+    return head
+
+
+def test_a_task_may_be_killed_at_any_moment(place: Place, tmp_path: Path) -> None:
+    """The lake has the generation before, or the new one; the next task goes on from there."""
+    lake = f"{place.url}/lake"
+    log = log_lines()
+    lengths = [log.index(b"\n", len(log) * part // 8) + 1 for part in range(3, 8)]
+    draw = random.Random(14)
+    began_s = time.monotonic()
+    url = place.put("in/node-a", write_bundle(tmp_path / "0", log=log[: lengths[0]]))
+    head = head_of(task(lake, url, scratch=str(tmp_path / "scratch")))
+    usual_s = time.monotonic() - began_s
+    for number, length in enumerate(lengths[1:], 1):
+        url = place.put("in/node-a", write_bundle(tmp_path / f"{number}", log=log[:length]))
+        scratch = str(tmp_path / "scratch")
+        process = SPAWN.Process(target=task_elsewhere, args=(ours(), lake, url, scratch))
+        process.start()
+        process.join(draw.uniform(0.2, 1.2) * usual_s)
+        process.kill()
+        process.join(30)
+        found = check_whole(lake, tmp_path)
+        assert found is not None
+        assert found == head or found.generation == head.generation + 1
+        again = head_of(task(lake, url, scratch=str(tmp_path / "scratch")))
+        assert again.generation == head.generation + 1
+        assert again.sources[-1].url == url
+        assert list((tmp_path / "scratch").iterdir()) == []
+        head = again
+    assert check_whole(lake, tmp_path) == head
+    kept = {file.path for file in head.files}
+    Lake.open(lake).sweep(LATER_NS)
+    rooms = ("records/", "verdicts/", "nodes/", "ledgers/")
+    left = [each.path for room in rooms for each in Lake.open(lake).store.list(room)]
+    assert sorted(left) == sorted(kept)
+    undisturbed = str(tmp_path / "undisturbed")
+    for number in range(len(lengths)):
+        bundle = tmp_path / str(number)
+        other = head_of(task(undisturbed, str(bundle), name="node-a"))
+    columns = "kind, ts_ns, pod, container, body"
+    tables = [
+        Counter(row for row in rows(*at, "records/", tmp_path, columns) if "ledger." not in row[0])
+        for at in ((lake, head), (undisturbed, other))
+    ]
+    assert tables[0] == tables[1]
+
+
+def test_tasks_of_one_node_at_once_all_count(place: Place, tmp_path: Path) -> None:
+    """Whoever comes second begins again upon the first."""
+    lake = f"{place.url}/lake"
+    log = log_lines()
+    parts = [log.index(b"\n", len(log) * part // 8) + 1 for part in (4, 6, 7)]
+    urls = [
+        place.put(f"in-{number}/node-a", write_bundle(tmp_path / f"{number}", log=log[:length]))
+        for number, length in enumerate(parts)
+    ]
+    processes = [SPAWN.Process(target=task_elsewhere, args=(ours(), lake, url)) for url in urls]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+        assert process.exitcode == 0
+    head = check_whole(lake, tmp_path)
+    assert head is not None
+    assert head.sources[-1].nodes == 1
+    for url in urls:
+        again = task(lake, url)
+        assert (head_of(again), again.changed) == (head, ())
+
+
+class _Moody(http.server.BaseHTTPRequestHandler):
+    """In front of an S3 server: every other request fails, and bodies end early."""
+
+    protocol_version = "HTTP/1.1"
+    behind: tuple[str, int] = ("127.0.0.1", 0)
+    seen: Counter[str] = Counter()
+    always = False
+    lock = threading.Lock()
+
+    def _pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        key = f"{self.command} {self.path}"
+        with self.lock:
+            self.seen[key] += 1
+            time_of_asking = self.seen[key]
+        if self.always or time_of_asking == 1:
+            self._answer(503, [], b"<Error><Code>SlowDown</Code></Error>")
+            return
+        connection = http.client.HTTPConnection(*self.behind, timeout=30)
+        connection.request(self.command, self.path, body, dict(self.headers))
+        answer = connection.getresponse()
+        content = answer.read()
+        is_body = self.command == "GET" and len(content) > 1
+        if is_body and time_of_asking == 2:
+            self._answer(answer.status, answer.getheaders(), content, half=True)
+            self.close_connection = True
+        else:
+            self._answer(answer.status, answer.getheaders(), content)
+        connection.close()
+
+    do_GET = do_PUT = do_DELETE = do_POST = do_HEAD = _pass_on
+
+    def _answer(
+        self, status: int, headers: list[tuple[str, str]], content: bytes, *, half: bool = False
+    ) -> None:
+        self.send_response(status)
+        left_out = {"connection", "transfer-encoding", "date", "server"}
+        if self.command != "HEAD":
+            left_out.add("content-length")
+            self.send_header("Content-Length", str(len(content)))
+        for name, value in headers:
+            if name.lower() not in left_out:
+                self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content[: len(content) // 2] if half else content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def moody(
+    bucket: Place, s3_server: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[type[_Moody]]:
+    """Storage with moods in front of the bucket."""
+    handler = type("Handler", (_Moody,), {"behind": s3_server, "seen": Counter(), "always": False})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    yield handler
+    server.shutdown()
+    server.server_close()
+    thread.join(10)
+
+
+def test_storage_that_fails_now_and_then_only_costs_time(
+    moody: type[_Moody], bucket: Place, tmp_path: Path
+) -> None:
+    """Each request is answered by 503 first, and the first body of each object ends early."""
+    bundle = write_bundle(tmp_path / "node-a")
+    lake = f"{bucket.url}/lake"
+    head = head_of(task(lake, bucket.put("in/node-a", bundle)))
+    assert head == check_whole(lake, tmp_path)
+    assert min(count for key, count in moody.seen.items() if key.startswith("PUT")) >= 2
+    local = head_of(task(str(tmp_path / "lake"), str(bundle)))
+    assert head.summary.chain == local.summary.chain
+
+
+def test_storage_that_does_not_answer_is_told(
+    moody: type[_Moody], bucket: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source is not to blame: another attempt may have it."""
+    url = bucket.put("in/node-a", write_bundle(tmp_path / "node-a"))
+    monkeypatch.setattr("kubeledger.fleet.store._RETRIES", 1)
+    moody.always = True
+    failure = task(f"{bucket.url}/lake", url).failure
+    assert failure is not None
+    assert failure.kind == "storage"
+    assert "503" in failure.reason
+    assert "Signature" not in failure.reason
