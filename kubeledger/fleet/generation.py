@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,8 @@ from kubeledger.verify import Outcome
 from kubeledger.verify.tally import VERDICTS, Tally
 
 __all__ = ["commit_generation", "fetch_ledger"]
+
+_RESTORE = "restore it from a copy, or remove the node's markers and import its sources again"
 
 
 class _File(NamedTuple):
@@ -64,7 +66,7 @@ def fetch_ledger(lake: Lake, head: Head, directory: Path) -> None:
         if digest_of_file(file) != named.digest:
             raise StorageError(
                 "it is not what was written there",
-                advice="restore it from a copy, or remove the node from the lake and import again",
+                advice=_RESTORE,
                 file=lake.store.address(named.path),
             )
         unseal_ledger(file, directory)
@@ -81,6 +83,8 @@ def commit_generation(
 ) -> Head:
     """Make the ledger in ``scratch / "ledger"`` the newest generation of its node.
 
+    Where it is that already, prove that the lake has what would be written.
+
     Args:
         lake: where it goes.
         scratch: holds the ledger, and takes the files.
@@ -90,7 +94,8 @@ def commit_generation(
 
     Raises:
         MovedOnError: another import was first.
-        KubeledgerError: the ledger cannot be read, or the lake not be written.
+        StorageError: the lake cannot be written, or has other files than its marker says.
+        KubeledgerError: the ledger cannot be read.
         duckdb.Error, OSError: a file cannot be written.
     """
     ledger = Ledger.open(scratch / "ledger")
@@ -109,6 +114,9 @@ def commit_generation(
             for made in made_verdicts
         ]
         files.append(_File(ledger_path(summary.node, id_), _sealed(ledger, scratch), None))
+        if base is not None and base.id == id_:
+            _prove(lake, base, files)
+            return base
         stored = [_stored(lake, file, base) for file in files]
         summary = msgspec.structs.replace(
             summary,
@@ -179,6 +187,28 @@ def _stored(lake: Lake, made: _File, base: Head | None) -> LakeFile:
     made.file.unlink()
     lake.store.download(made.path, made.file)
     return lake_file(made.path, made.file, made.rows)
+
+
+def _prove(lake: Lake, head: Head, files: Sequence[_File]) -> None:
+    """Compare a generation with the same one made anew, and its files with what was written.
+
+    Raises:
+        StorageError: one is another.
+    """
+    anew = {_slot(file.path): digest_of_file(file.file) for file in files}
+    for file in head.files:
+        copy = files[0].file.with_name("stored")
+        copy.unlink(missing_ok=True)
+        lake.store.download(file.path, copy)
+        is_as_written = digest_of_file(copy) == file.digest
+        if not is_as_written or anew.get(_slot(file.path), file.digest) != file.digest:
+            raise StorageError(
+                "it is not what was written there"
+                if not is_as_written
+                else "it is not what its ledger tells",
+                advice=_RESTORE,
+                file=lake.store.address(file.path),
+            )
 
 
 def _slot(path: str) -> str:

@@ -24,8 +24,10 @@ from kubeledger.ledger.names import NODES, SNAPSHOTS, TEMPORARY_SUFFIX, node_dir
 __all__ = ["copy_node", "seal_ledger", "unseal_ledger"]
 
 _LEVEL = 9
-_WINDOW_LOG = 27
-"""Records hold lines of the log that is kept beside them: far apart, and found so."""
+_WINDOW_LOG_MIN, _WINDOW_LOG_MAX = 20, 27
+_SPREAD_LOG = 6
+"""Records hold lines of the log that is kept beside them: far apart, and found in a window that
+is so many times as large as they are. A larger one costs time also where little is packed."""
 
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _BLOCK_BYTES = 1 << 20
@@ -42,8 +44,11 @@ def seal_ledger(directory: Path, file: Path) -> None:
     Raises:
         OSError: it cannot be read or written.
     """
+    files = _files(directory)
+    size_bytes = sum(file.stat().st_size for file in files if not _is_kept(file))
+    window_log = max(_WINDOW_LOG_MIN, min(size_bytes.bit_length() + _SPREAD_LOG, _WINDOW_LOG_MAX))
     parameters = zstandard.ZstdCompressionParameters.from_level(
-        _LEVEL, window_log=_WINDOW_LOG, enable_ldm=True, write_checksum=1
+        _LEVEL, window_log=window_log, enable_ldm=True, write_checksum=1
     )
     packer = zstandard.ZstdCompressor(compression_params=parameters)
     with (
@@ -51,7 +56,7 @@ def seal_ledger(directory: Path, file: Path) -> None:
         packer.stream_writer(out, closefd=False) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for path in _files(directory):
+        for path in files:
             member = tarfile.TarInfo(path.relative_to(directory).as_posix())
             with _plain(path) as content:
                 member.size = content.seek(0, os.SEEK_END)
@@ -66,7 +71,7 @@ def unseal_ledger(file: Path, directory: Path) -> None:
         DamagedLedgerError: it is not what was sealed.
         OSError: it cannot be read or written.
     """
-    unpacker = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG)
+    unpacker = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG_MAX)
     try:
         with (
             file.open("rb") as packed,
@@ -102,15 +107,21 @@ def copy_node(ledger: Ledger, node: str, directory: Path) -> None:
     save_manifest(directory, manifest)
 
 
+def _is_kept(path: Path) -> bool:
+    return path.parent.name == KEPT and path.suffix == ".zst"
+
+
 @contextmanager
 def _plain(path: Path) -> Iterator[BinaryIO]:
     """The content of a file; of a kept source without its packing."""
     with path.open("rb") as file, tempfile.TemporaryFile(dir=path.parent) as plain:
-        if path.parent.name != KEPT or path.suffix != ".zst" or file.peek(4)[:4] != _PACKED[1]:
+        if not _is_kept(path) or file.peek(4)[:4] != _PACKED[1]:
             yield file
             return
         try:
-            zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG).copy_stream(file, plain)
+            zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG_MAX).copy_stream(
+                file, plain
+            )
         except zstandard.ZstdError:  # damaged; whoever reads it will see
             file.seek(0)
             yield file

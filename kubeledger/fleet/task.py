@@ -189,14 +189,18 @@ def _verified_again(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bo
     base = lake.head(spec.node)
     if base is None:
         raise BadQuestionError(f"the lake knows no node {spec.node}", file=spec.lake)
-    return _by_these_rules(spec, lake, base, scratch)
+    return _anew(lake, base, scratch)
 
 
 def _by_these_rules(spec: NodeSpec, lake: Lake, base: Head, scratch: Path) -> tuple[Head, bool]:
     """A head whose verdicts are of these rules: the one that is there, or a new one."""
-    if base.summary.rules == spec.rules:
-        return base, False
+    return (base, False) if base.summary.rules == spec.rules else _anew(lake, base, scratch)
+
+
+def _anew(lake: Lake, base: Head, scratch: Path) -> tuple[Head, bool]:
+    """Verify a head again; it stays the same by the same rules."""
     directory = scratch / "ledger"
     if not directory.exists():
         fetch_ledger(lake, base, directory)
-    return commit_generation(lake, scratch, base.sources, base.summary, base), True
+    head = commit_generation(lake, scratch, base.sources, base.summary, base)
+    return head, head.id != base.id

@@ -14,7 +14,7 @@ from kubeledger.fleet import task as task_module
 from kubeledger.fleet.failing import OtherRulesError
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.rules import ROOMS, rules_version
-from tests.fleet.places import head_of, task, write_bundle
+from tests.fleet.places import head_of, log_lines, task, write_bundle
 from tests.test_tidy import MODULES, imported, package_of
 
 
@@ -70,6 +70,23 @@ def test_new_rules_verify_again_what_the_lake_has(
     again = task(lake, node="node-a", rules="2+new")
     assert (again.heads, again.changed) == ((new,), ())
     assert Lake.open(lake).heads() == {"node-a": new}
+
+
+@pytest.mark.parametrize("room", ["records", "verdicts", "ledgers", "nodes"])
+def test_verifying_again_by_the_same_rules_proves_the_lake(room: str, tmp_path: Path) -> None:
+    """Each file is as it was written, and tells what the ledger tells."""
+    lake = str(tmp_path / "lake")
+    head = head_of(task(lake, str(write_bundle(tmp_path / "in", log=log_lines(0, 600)))))
+    assert head_of(task(lake, node="node-a")) == head
+    (path,) = [file.path for file in head.files if file.path.startswith(room)]
+    file = tmp_path / "lake" / path
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    failure = task(lake, node="node-a").failure
+    assert failure is not None
+    assert (failure.source, failure.kind) == ("node node-a", "storage")
+    assert path in failure.reason
 
 
 def test_a_worker_of_other_rules_refuses(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def rows(lake: str, head: Head, room: str, directory: Path, columns: str = "*") 
 
 def imported(directory: Path, *sources: Path) -> Ledger:
     """What ``kubeledger import`` makes of sources, one after the other."""
-    ledger = Ledger.create(directory)
+    ledger = Ledger.open_or_create(directory)
     for source in sources:
         import_sources([str(source)], ledger, ImportOptions(year=2026))
     return ledger
