@@ -17,6 +17,10 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "kubeledger.cli.fleet_verify:verify",
         "Verify again what other rules verified, and list the nodes.",
     ),
+    "sql": (
+        "kubeledger.cli.fleet_sql:fleet_sql",
+        "Ask read-only SQL over all nodes, or run a shipped query.",
+    ),
 }
 """name -> (module:attribute, one-line help), in the order of use."""
 

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from kubeledger.fleet.types import NodeResult
 
-__all__ = ["engine_options", "lake_option", "watched_results"]
+__all__ = ["engine_options", "known_lake_option", "lake_option", "watched_results"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -21,14 +21,26 @@ _LINE_S = 30.0
 
 _FIRST_LINE_S = 5.0
 
-lake_option = click.option(
-    "--lake",
-    envvar="KUBELEDGER_LAKE",
-    required=True,
-    metavar="URL",
-    help="The lake: a directory, s3://BUCKET/PREFIX, gs:// or az://.  [default: $KUBELEDGER_LAKE]",
-)
-"""``--lake URL``, passed as ``lake: str``."""
+
+def lake_option(function: _F) -> _F:
+    """``--lake URL``, passed as ``lake: str``."""
+    return _lake(required=True)(function)
+
+
+def known_lake_option(function: _F) -> _F:
+    """``--lake URL``, passed as ``lake: str | None``, for commands that can do without."""
+    return _lake(required=False)(function)
+
+
+def _lake(*, required: bool) -> Callable[[_F], _F]:
+    return click.option(
+        "--lake",
+        envvar="KUBELEDGER_LAKE",
+        required=required,
+        metavar="URL",
+        help="The lake: a directory, s3://BUCKET/PREFIX, gs:// or az://."
+        "  [default: $KUBELEDGER_LAKE]",
+    )
 
 
 def engine_options(function: _F) -> _F:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.complete import complete_fleet_queries
+from kubeledger.cli.fleet_options import known_lake_option
 from kubeledger.cli.options import reports_errors
 from kubeledger.cli.sql import Asked, answer, asking_options
 
@@ -20,12 +21,7 @@ __all__ = ["fleet_sql"]
 @click.command(
     "sql", epilog="Example: kubeledger fleet sql --run impossible --lake s3://bucket/lake"
 )
-@click.option(
-    "--lake",
-    envvar="KUBELEDGER_LAKE",
-    metavar="URL",
-    help="The lake: a directory, s3://BUCKET/PREFIX, gs:// or az://.  [default: $KUBELEDGER_LAKE]",
-)
+@known_lake_option
 @asking_options(complete_fleet_queries)
 @reports_errors
 def fleet_sql(lake: str | None, asked: Asked) -> None:
