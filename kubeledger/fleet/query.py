@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import msgspec
@@ -24,9 +23,6 @@ from kubeledger.query.library import ShippedQuery, load_library
 from kubeledger.query.tables import ROWS, VERIFIED, VERIFIED_COLUMNS, create_table
 from kubeledger.query.views import Needs, View, load_views
 
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
-
 __all__ = ["LakeTables", "connect_lake", "fleet_queries"]
 
 _NODES = "stored.nodes"
@@ -36,9 +32,6 @@ _JSON = frozenset({"body", "expected", "recorded"})
 """Columns that are VARCHAR in files, for other engines."""
 
 _PACKAGE = "kubeledger.fleet"
-_FILESYSTEMS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gs"), "az": ("adlfs", "az")}
-"""Scheme -> the package that reads it, and its name in fsspec."""
-
 _FAILURE_COLUMNS = {
     "source": "VARCHAR",
     "kind": "VARCHAR",
@@ -74,13 +67,12 @@ class LakeTables:
         url: of the lake.
 
     Raises:
-        BadQuestionError: there is none, or the package that reads its storage is missing.
+        BadQuestionError: there is none.
         DamagedLedgerError, StorageError: as ``Lake.open``.
     """
 
     def __init__(self, url: str) -> None:
         self._lake = Lake.open(url)
-        self._filesystem = _filesystem(self._lake.store.url)
 
     @property
     def views(self) -> Mapping[str, View]:
@@ -114,10 +106,22 @@ class LakeTables:
             DamagedLedgerError, StorageError: a marker cannot be read.
         """
         heads = self._lake.heads().values()
-        if self._filesystem is not None:
-            connection.register_filesystem(self._filesystem)
-        records = self._files(heads, "records/") if needs.records else []
-        verdicts = self._files(heads, "verdicts/") if VERIFIED in needs.tables else []
+        rooms = {"records": needs.records, "verdicts": VERIFIED in needs.tables}
+        found = {
+            file.path: file.size_bytes
+            for head in heads
+            for file in head.files
+            if rooms.get(file.path.partition("/")[0]) and file.rows != 0
+        }
+        address = self._lake.store.address
+        if self._lake.store.directory is None:
+            from kubeledger.fleet.remote import PROTOCOL, RemoteFiles
+
+            connection.register_filesystem(RemoteFiles(self._lake.store, found))
+            address = f"{PROTOCOL}://{{}}".format
+        records = [address(path) for path in found if path.startswith("records/")]
+        verdicts = [address(path) for path in found if path.startswith("verdicts/")]
+        connection.execute("SET parquet_metadata_cache = true")  # views read a file several times
         connection.execute(create_lines(_NOTHING, None))
         if records:
             _read(connection, ROWS, ROW_COLUMNS, records)
@@ -133,15 +137,6 @@ class LakeTables:
         create_table(connection, _FAILURES, _FAILURE_COLUMNS, rows, scratch)
         return records + verdicts
 
-    def _files(self, heads: Iterable[Head], room: str) -> list[str]:
-        address = self._lake.store.address
-        return [
-            address(file.path)
-            for head in heads
-            for file in head.files
-            if file.path.startswith(room) and file.rows != 0
-        ]
-
 
 def connect_lake(
     url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, memory_limit: str | None = None
@@ -155,7 +150,7 @@ def connect_lake(
             not fit goes to a temporary directory. None is DuckDB's default.
 
     Raises:
-        BadQuestionError: there is none, or the package that reads its storage is missing.
+        BadQuestionError: there is none.
         DamagedLedgerError: it is of a newer layout.
         StorageError: it cannot be read.
     """
@@ -185,25 +180,3 @@ def _node_row(head: Head) -> dict[str, object]:
         "generation": head.generation,
         "sources": [source.url for source in head.sources],
     }
-
-
-def _filesystem(url: str) -> AbstractFileSystem | None:
-    """What DuckDB reads object storage by; None for a directory.
-
-    Raises:
-        BadQuestionError: its package is missing.
-    """
-    scheme = url.partition("://")[0] if "://" in url else None
-    if scheme is None:
-        return None
-    package, protocol = _FILESYSTEMS[scheme]
-    try:
-        import fsspec
-
-        # Files are named, not listed; but sizes must not be those of files that were replaced.
-        return fsspec.filesystem(protocol, skip_instance_cache=True, use_listings_cache=False)
-    except ImportError:
-        raise BadQuestionError(
-            f"{package} is not installed, by which {scheme}:// is read",
-            advice=f"pip install {package}",
-        ) from None

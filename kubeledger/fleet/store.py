@@ -86,6 +86,17 @@ class Store:
             except FileNotFoundError:
                 return None
 
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """A part of an object's content.
+
+        Raises:
+            StorageError: there is no such object, or no such part of it.
+        """
+        import obstore
+
+        with _errors(self.url, path):
+            return bytes(obstore.get_range(self._store, path, start=start, length=length))
+
     def download(self, path: str, file: Path) -> None:
         """Write an object's content to a new local file.
 

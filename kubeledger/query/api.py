@@ -29,10 +29,13 @@ __all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "Rows", "connect", "left_behind"]
 
 DEFAULT_TIMEOUT_S = 60.0
 _LOOKS = 5
-_GONE = (duckdb.IOException, duckdb.PermissionException)
-"""What DuckDB raises for a file that is gone: where there was one it then looks for a folder."""
+_GONE = re.compile(
+    r'(?:No files found that match the pattern "([^"]+\.parquet)"'
+    r'|Cannot access file "([^"]+\.parquet)/\*\*/\*\.parquet"'
+    r"|StorageError: (.+\.parquet): there is no such object)"
+)
+"""DuckDB's words for a file that is gone; where there was one it then looks for a folder."""
 
-_GONE_FILE = re.compile(r'"([^"]+)/\*\*/\*\.parquet"')
 _GRACE_S = 3.0
 """After an interruption; most functions look for one now and then."""
 
@@ -130,7 +133,7 @@ class Queryable:
                     return _Run(partial(self._cursor, database), query, values, *limits)
                 except BadQuestionError as error:
                     # Files may be gone because others took their place: look once more.
-                    if not isinstance(error.__cause__, _GONE):
+                    if not _GONE.search(str(error.__cause__)):
                         raise
                     with self._loading:
                         before, database = database, self._ready(needs)
@@ -165,8 +168,8 @@ class Queryable:
                 )
             except duckdb.OutOfMemoryException as error:
                 raise _refusal(error) from error
-            except _GONE as error:
-                if self._tables.state() == wanted[1]:
+            except duckdb.Error as error:
+                if not _GONE.search(str(error)) or self._tables.state() == wanted[1]:
                     raise _refusal(error) from error
             else:
                 self._loaded = wanted
@@ -321,9 +324,10 @@ def _changing() -> BadQuestionError:
 
 def _refusal(error: duckdb.Error) -> BadQuestionError:
     """DuckDB's words in one line, and what the user can do."""
-    if gone := _GONE_FILE.search(str(error)):
+    if gone := _GONE.search(str(error)):
         return BadQuestionError(
-            f"{gone[1]} is not there", advice="restore it, or import what it was made of again"
+            f"{''.join(filter(None, gone.groups()))} is not there",
+            advice="restore it, or import what it was made of again",
         )
     if isinstance(error, duckdb.OutOfMemoryException):
         advice = "give it more with --memory, or ask for less"

@@ -66,7 +66,12 @@ def check_query(connection: duckdb.DuckDBPyConnection, query: str) -> frozenset[
 
 
 def one_line(message: str) -> str:
-    """DuckDB's message without its drawing of the place and its advice, on one line."""
+    """DuckDB's message without its drawing of the place and its advice, on one line.
+
+    Of an exception of ours that went through DuckDB, what it says.
+    """
+    if message.startswith("Traceback"):
+        return message.strip().splitlines()[-1].partition(": ")[2]
     head = _BEHIND_MESSAGE.split(message, maxsplit=1)[0]
     return re.sub(r"\s*\n\s*", "; ", head.strip())
 
