@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -171,6 +173,29 @@ def test_a_machine_that_is_lost_costs_nothing(engine: Engine, cluster: Any) -> N
         cluster.remove_node(third, allow_graceful=False)
         results += [each.result for each in all_ended]
     assert sorted(result or 0 for result in results) == [number**2 for number in range(24)]
+
+
+@pytest.mark.parametrize("engine", [pytest.param("ray", marks=ON_RAY)], indirect=True)
+def test_workers_that_lack_what_they_shall_run(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a cluster without kubeledger: told once, and not of each task."""
+    only_here = ModuleType("only_here")
+    exec("def double(number): return 2 * number", only_here.__dict__)
+    monkeypatch.setitem(sys.modules, "only_here", only_here)
+    with pytest.raises(KubeledgerError, match=r"cannot run tasks: .*only_here") as caught:
+        list(engine.run(only_here.double, range(100)))
+    assert caught.value.advice == "they need this version of kubeledger, installed as here"
+
+
+@WITH_RAY
+def test_a_cluster_that_is_not_there() -> None:
+    """Told at once, though Ray itself would try for minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(KubeledgerError, match=r"Ray cannot be used: .*refused") as caught:
+        list(engine_of(f"ray={address}").run(obey, [Order(1)]))
+    assert caught.value.file == address
 
 
 # --- processes of this machine ------------------------------------------------------------

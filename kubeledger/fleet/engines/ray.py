@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,8 @@ _STORE_BYTES = 100_000_000
 
 _QUEUED = 16
 """Tasks that wait beside those that run: none has to wait for us."""
+
+_KNOCK_S = 10.0
 
 _LOOK_S = 5.0
 """A cluster may grow and shrink meanwhile."""
@@ -88,6 +91,7 @@ class RayEngine(Engine):
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
             if self._address not in (None, "local"):
+                _knock(self._address)
                 ray.init(address=self._address, **quiet)
             else:
                 ray.init(
@@ -97,12 +101,23 @@ class RayEngine(Engine):
                     object_store_memory=_STORE_BYTES,
                     **quiet,
                 )
-        except (OSError, RuntimeError, ValueError) as error:
+        except (ImportError, OSError, OverflowError, RuntimeError, ValueError) as error:
             raise KubeledgerError(
                 f"Ray cannot be used: {_first_line(error)}",
                 advice="look at its address, and that its version and Python's are these",
                 file=self._address,
             ) from error
+
+
+def _knock(address: str) -> None:
+    """See whether somebody listens: Ray itself tries for minutes, and tells of each attempt.
+
+    Raises:
+        OSError: nobody does.
+    """
+    host, _, port = address.rpartition("://")[2].strip("/").rpartition(":")
+    if port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _KNOCK_S).close()
 
 
 class _Cluster:
@@ -242,5 +257,8 @@ def _why_lost(error: Exception) -> str:
 
 
 def _first_line(error: BaseException) -> str:
+    error = (
+        getattr(error, "cause", None) or error
+    )  # of a RayTaskError, whose own begins with places
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__
