@@ -109,7 +109,7 @@ def import_(
                 run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
             )
         )
-        shown = tally.counting(watched_results(results, len(plan.specs)))
+        shown = tally.counting(watched_results(results, "importing", len(plan.specs)))
         if output == "table":
             for _ in shown:
                 pass

@@ -85,11 +85,20 @@ def engine_options(function: _F) -> _F:
 
 
 def watched_results(
-    results: Iterable[NodeResult], total: int, now_s: Callable[[], float] = time.monotonic
+    results: Iterable[NodeResult],
+    words: str,
+    total: int,
+    now_s: Callable[[], float] = time.monotonic,
 ) -> Iterator[NodeResult]:
     """The same results; how far they are is shown on standard error meanwhile.
 
     On a terminal a bar shows it, elsewhere a line now and then.
+
+    Args:
+        results: as they come.
+        words: what is done to the nodes.
+        total: how many results there will be.
+        now_s: a clock.
     """
     from kubeledger.cli.get_rows import human_duration
     from kubeledger.cli.progress import progress
@@ -97,15 +106,15 @@ def watched_results(
     began_s = now_s()
     told_s = began_s + _FIRST_LINE_S - _LINE_S
     done = failed = 0
-    with progress(f"{total:,} nodes") as shown:
+    with progress(words) as shown:
         shown.unit, shown.done, shown.total = "node", 0, total
         for result in results:
             done += 1
             failed += result.failure is not None
             left = human_duration(round((now_s() - began_s) / done * (total - done)))
-            words = f"{failed:,} failed" + (f", about {left} left" if done < total else "")
-            shown.words, shown.done = words, done
+            left = f", about {left} left" if done < total else ""
+            shown.done, shown.remark = done, f", {failed:,} failed{left}"
             if not sys.stderr.isatty() and now_s() - told_s >= _LINE_S:
                 told_s = now_s()
-                click.echo(f"{done:,} of {total:,} nodes, {words}", err=True)
+                click.echo(f"{done:,} of {total:,} nodes{shown.remark}", err=True)
             yield result

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tally", "print_summary"]
 
-_GROUPS_MAX = 5
+_GROUPS_MAX = 3
 _NAMED_MAX = 2
 _VERDICTS = ("match", "admissible", "impossible", "unverifiable")
 
@@ -111,12 +111,14 @@ def print_failures(failures: Iterable[Failure]) -> None:
     for (kind, reason, advice), sources in ranked[:_GROUPS_MAX]:
         more = len(sources) - _NAMED_MAX
         names = ", ".join(sorted(sources)[:_NAMED_MAX]) + (f", {more:,} more" if more > 0 else "")
-        _say(f"\nfailed ({kind}): {reason}")
-        _say(f"  {counted(len(sources), 'source')}: {names}")
-        if advice:
-            _say(f"  {cut(advice, screen_width() - 2)}")
+        lines = [f"failed ({kind}): {reason}", f"  {counted(len(sources), 'source')}: {names}"]
+        lines += [f"  {advice}"] if advice else []
+        click.echo()
+        for line in lines:
+            click.echo(cut(printable(line), screen_width()))
     if len(ranked) > _GROUPS_MAX:
-        _say(f"\nand {counted(len(ranked) - _GROUPS_MAX, 'other reason')}")
+        click.echo()
+        _say(f"and {counted(len(ranked) - _GROUPS_MAX, 'other reason')}; -o csv has all")
 
 
 def print_next(tally: Tally, lake: str) -> None:
@@ -147,5 +149,4 @@ def _listed(counts: Mapping[str, int], names: Iterable[str]) -> str:
 
 
 def _say(text: str) -> None:
-    for line in text.split("\n"):
-        click.echo(printable(line))
+    click.echo(printable(text))

@@ -78,7 +78,7 @@ def verify(
                 run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
             )
         )
-        for _ in tally.counting(watched_results(results, len(plan.specs))):
+        for _ in tally.counting(watched_results(results, "verifying", len(plan.specs))):
             pass
     nodes = sorted(tally.nodes.values(), key=_badness)
     shown = nodes[:_SHOWN_MAX] if output == "table" else nodes

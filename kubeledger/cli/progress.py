@@ -32,6 +32,7 @@ class Progress:
         done: how much of it; None where that is not counted.
         total: of how much; None where that is not known.
         unit: what is counted.
+        remark: what else there is to say of it.
     """
 
     def __init__(self, words: str) -> None:
@@ -39,6 +40,7 @@ class Progress:
         self.done: int | None = None
         self.total: int | None = None
         self.unit = "record"
+        self.remark = ""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
 
@@ -88,7 +90,7 @@ class Progress:
         if self.done is None:
             return self.words
         of = "" if self.total is None else f" of {self.total:,}"
-        return f"{self.words}: {self.unit} {self.done:,}{of}"
+        return f"{self.words}: {self.unit} {self.done:,}{of}{self.remark}"
 
 
 @contextmanager
@@ -161,5 +163,5 @@ class _EndsProgress(io.TextIOBase):
         return self._below.write(text)
 
     def flush(self) -> None:
-        self._shown.end()
+        """Nothing is shown by it, and a process that starts another does it."""
         self._below.flush()

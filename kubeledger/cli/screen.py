@@ -81,7 +81,8 @@ class _Pager(io.TextIOBase):
 
     def write(self, text: str) -> int:
         if self._process is None:
-            self._below.flush()  # takes progress off the screen
+            self._below.write("")  # takes progress off the screen
+            self._below.flush()
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,

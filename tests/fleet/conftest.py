@@ -1,11 +1,13 @@
-"""A lake and its sources on this machine and in a bucket: the same tests for both."""
+"""Lakes and sources on this machine and in a bucket, and a Ray cluster of several nodes."""
 
 from __future__ import annotations
 
 import http.client
 import logging
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +47,31 @@ def bucket(s3_server: tuple[str, int], tmp_path: Path, monkeypatch: pytest.Monke
     }.items():
         monkeypatch.setenv(variable, value)
     return Place(f"s3://{name}")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """A head and two nodes, each a process with its workers, on loopback."""
+    from ray.cluster_utils import Cluster
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        # Paths of sockets are short; what Ray's processes still write does not matter.
+        tempfile.TemporaryDirectory(prefix="kl", ignore_cleanup_errors=True) as home,
+    ):
+        for name in ("HOME", "RAY_TMPDIR"):
+            patch.setenv(name, home)
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        small = {"object_store_memory": 80_000_000, "include_dashboard": False}
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+        try:
+            made.add_node(num_cpus=1, object_store_memory=80_000_000)
+            made.add_node(num_cpus=1, object_store_memory=80_000_000)
+            yield made
+        finally:
+            made.shutdown()
 
 
 @pytest.fixture(params=["local", "s3"])

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -88,31 +87,6 @@ def test_each_task_ends_once(data: st.DataObject, words: str, one_machine: bool)
 
 
 # --- both engines -------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """A head and two nodes, each a process with its workers, on loopback."""
-    from ray.cluster_utils import Cluster
-
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        # Paths of sockets are short; what Ray's processes still write does not matter.
-        tempfile.TemporaryDirectory(prefix="kl", ignore_cleanup_errors=True) as home,
-    ):
-        for name in ("HOME", "RAY_TMPDIR"):
-            patch.setenv(name, home)
-        patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setenv("RAY_AUTH_MODE", "disabled")
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        small = {"object_store_memory": 80_000_000, "include_dashboard": False}
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
-        try:
-            made.add_node(num_cpus=1, object_store_memory=80_000_000)
-            made.add_node(num_cpus=1, object_store_memory=80_000_000)
-            yield made
-        finally:
-            made.shutdown()
 
 
 @pytest.fixture(params=["local", pytest.param("ray", marks=ON_RAY)])

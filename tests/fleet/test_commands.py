@@ -1,0 +1,321 @@
+"""``kubeledger fleet import`` and ``verify``, as users run them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kubeledger.cli.fleet_options import watched_results
+from kubeledger.cli.fleet_summary import Tally, print_summary
+from kubeledger.cli.main import cli
+from kubeledger.fleet.engines.engine import engine_of
+from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.run import Plan
+from kubeledger.fleet.store import Store, digest_of_file
+from kubeledger.fleet.types import Failure, NodeResult, NodeSpec
+from tests.fleet.places import log_lines, write_bundle
+
+ROOT = Path(__file__).parents[2]
+NODES = 4
+LINES = 400
+SPEC = NodeSpec(lake="/lake", rules="r")
+
+WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Bundles of some nodes."""
+    root = tmp_path_factory.mktemp("sources")
+    for number in range(NODES):
+        node = f"node-{number}"
+        log = log_lines(last=LINES, node=node)
+        write_bundle(root / node, node=node, machine=f"{number}" * 32, log=log)
+    return root
+
+
+@pytest.fixture(scope="module")
+def whole(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake of all of them; read only."""
+    lake = tmp_path_factory.mktemp("whole") / "lake"
+    result = run("import", f"{sources}/*", "--lake", lake, "--year", 2026, "--pool", "gpu")
+    assert result.exit_code == 0, result.output
+    return lake
+
+
+def run(*words: object) -> Result:
+    """A command of the group."""
+    return CliRunner().invoke(cli, ["fleet", *map(str, words)])
+
+
+def truth_of(lake: Path) -> dict[str, str]:
+    """Path -> digest, of all that does not tell what it cost; and the names of what does."""
+    files = [each.path for each in Store(str(lake)).list()]
+    costly = ("nodes/", "done/", "claims/")
+    return {path: "" if path.startswith(costly) else digest_of_file(lake / path) for path in files}
+
+
+# --- one lake -----------------------------------------------------------------------------
+
+
+def test_again_does_nothing_and_a_broken_source_is_a_row(
+    whole: Path, sources: Path, tmp_path: Path
+) -> None:
+    """The others are there; a list may name the sources, too."""
+    before = truth_of(whole)
+    broken = tmp_path / "broken.tar.gz"
+    broken.write_bytes(b"\x1f\x8b no more than that")
+    listed = tmp_path / "list"
+    listed.write_text(f"# all\n{sources}/node-0\n\n  {sources}/node-1  \n")
+    words = ("--from", listed, "--lake", whole)
+
+    result = run("import", *words)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("2 sources: 2 unchanged (local, ")
+    assert "nodes      none changed; the lake has 4\n" in result.stdout
+    told = [run("import", *words, "--shard", f"{number}/2").stdout for number in range(2)]
+    unchanged = [re.match(r"(\d) sources?: \d unchanged", text) for text in told]
+    assert sum(int(match[1]) for match in unchanged if match) == 2
+    assert sum("of other shards" in text for text in told) >= 1
+    assert truth_of(whole) == before
+
+    result = run("import", broken, *words, "-o", "csv")
+    assert result.exit_code == 1
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [row["outcome"] for row in rows] == ["unchanged", "unchanged", "failed"]
+    assert (rows[2]["source"], rows[2]["kind"]) == (str(broken), "input")
+    assert [failure.source for failure in Lake.open(str(whole)).failures()] == [str(broken)]
+    Lake.open(str(whole)).forget_failure(str(broken))
+
+
+def test_verify_lists_nodes_and_verifies_by_new_rules(whole: Path, tmp_path: Path) -> None:
+    """Of a lake whose nodes were verified by others."""
+    result = run("verify", "--lake", whole, "-o", "json")
+    assert result.exit_code == 0
+    rows = json.loads(result.stdout)
+    assert [(row["node"], row["pool"]) for row in rows] == [(f"node-{n}", "gpu") for n in range(4)]
+    assert all(row["decisions"] > 0 for row in rows)
+    assert "4 nodes, 0 of them verified again\n" in run("verify", "--lake", whole).stdout
+
+
+@pytest.mark.parametrize("command", ["import", "verify"])
+def test_workers_of_other_rules_are_told_of_once(
+    command: str, whole: Path, sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing is changed."""
+    before = truth_of(whole)
+    monkeypatch.setattr("kubeledger.fleet.rules.rules_version", lambda: "9.9.9+other")
+    words = [f"{sources}/*"] if command == "import" else []
+    result = run(command, *words, "--lake", whole)
+    assert result.exit_code == 1
+    assert result.stderr.count("this worker has the rules") == 1
+    assert "hint: install the same kubeledger on all workers\n" in result.stderr
+    assert truth_of(whole) == before
+
+
+@WITH_RAY
+@pytest.mark.xdist_group("ray")
+def test_ray_makes_the_same_lake(
+    whole: Path, sources: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Byte by byte, but for what it cost."""
+    address = request.getfixturevalue("cluster").address
+    lake = tmp_path / "lake"
+    words = ("--lake", lake, "--year", 2026, "--pool", "gpu", "--engine", f"ray={address}")
+    result = run("import", f"{sources}/*", *words)
+    assert result.exit_code == 0, result.output
+    assert "nodes      4 new; the lake has 4\n" in result.stdout
+    assert truth_of(lake) == truth_of(whole)
+
+
+# --- who dies, who stops ------------------------------------------------------------------
+
+
+def started(*words: object, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 # Popen's
+    """A command of the group in a process and session of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "kubeledger", "fleet", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
+        start_new_session=True,
+        **options,
+    )
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """Processes below it that work."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [
+        int(child)
+        for child in children
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+
+
+def wait_for_work(process: subprocess.Popen[bytes], lake: Path) -> list[int]:
+    """Until its workers have begun to write."""
+    for _ in range(600):
+        if lake.is_dir() and any(lake.glob("ledgers/*/*")):
+            return workers_of(process)
+        time.sleep(0.05)
+    raise AssertionError("nothing was done in 30 s")
+
+
+on_linux = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc tells of processes")
+
+
+@on_linux
+def test_whoever_is_killed_the_next_import_completes_the_lake(
+    whole: Path, sources: Path, tmp_path: Path
+) -> None:
+    """A worker, whose task is tried again; then the command itself, and its workers go with it."""
+    lake = tmp_path / "lake"
+    words = ("import", f"{sources}/*", "--lake", lake, "--year", 2026, "--pool", "gpu")
+    with started(*words, "--workers", 2, stdout=subprocess.DEVNULL) as process:
+        workers = wait_for_work(process, lake)
+        os.kill(workers[0], signal.SIGKILL)
+        time.sleep(0.1)
+        process.kill()
+    for worker in workers:
+        wait_for_end_of(worker)
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    assert truth_of(lake) == truth_of(whole)
+
+
+def wait_for_end_of(process: int) -> None:
+    """Of one that need not be a child."""
+    for _ in range(200):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError("it goes on")
+
+
+@on_linux
+def test_an_interrupt_on_a_terminal_stops_it_at_once(
+    whole: Path, sources: Path, tmp_path: Path
+) -> None:
+    """A bar shows progress until then; afterwards no process is there, and the lake is good."""
+    lake = tmp_path / "lake"
+    words = ("import", f"{sources}/*", "--lake", lake, "--year", 2026, "--pool", "gpu")
+    ours, theirs = pty.openpty()
+    with started(*words, "--workers", 1, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while b"node 0 of 4" not in shown and select.select([ours], [], [], 20)[0]:
+            shown += os.read(ours, 1 << 16)
+        workers = workers_of(process)
+        began = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)  # as the terminal does for Ctrl-C
+        shown += b"".join(everything(ours))
+        assert process.wait(20) == 130
+        assert time.monotonic() - began < 10
+    text = shown.decode()
+    assert "importing: node 0 of 4" in text
+    assert workers
+    assert text.rstrip().endswith("interrupted")
+    assert "Traceback" not in text
+    for worker in workers:
+        wait_for_end_of(worker)
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    assert truth_of(lake) == truth_of(whole)
+
+
+def everything(terminal: int) -> Iterator[bytes]:
+    """What is written to a terminal until the last process leaves it."""
+    try:
+        while select.select([terminal], [], [], 20)[0]:
+            yield os.read(terminal, 1 << 16)
+    except OSError:  # all have left
+        pass
+    finally:
+        os.close(terminal)
+
+
+# --- what is shown ------------------------------------------------------------------------
+
+
+def results_of(count: int, failed: int = 0) -> Iterator[NodeResult]:
+    """Results without nodes, the first ones failures of many reasons."""
+    for number in range(count):
+        failure = Failure(
+            source=f"/data/bundles/a-cluster/node-{number:04}.tar.gz",
+            kind="input",
+            reason=f"it cannot be read, for the reason {number % 30}: " + "and more " * 30,
+            advice="look at it " * 40,
+        )
+        yield NodeResult(spec=SPEC, failure=failure if number < failed else None)
+
+
+def test_a_run_of_a_thousand_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever fails, and however much is said of it."""
+    tally = Tally(Plan(specs=(), unchanged=(), elsewhere=7, heads={}, failed=frozenset()))
+    assert sum(1 for _ in tally.counting(results_of(1000, failed=300))) == 1000
+    print_summary(tally, engine_of("local", workers=2), "/lake", 5000)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "1,000 sources: 700 unchanged, 300 failed, in 83m (local, 2 workers)"
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert any("and 27 other reasons; -o csv has all" in line for line in lines)
+
+
+def test_lines_now_and_then_where_no_terminal_shows_a_bar(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a thousand nodes, each of which takes a second."""
+    now_s = iter(range(10_000))
+    shown = watched_results(
+        results_of(1000, failed=3), "importing", 1000, lambda: float(next(now_s))
+    )
+    assert sum(1 for _ in shown) == 1000
+    lines = capsys.readouterr().err.splitlines()
+    assert 10 < len(lines) < 110
+    found = re.fullmatch(r"(\d+) of 1,000 nodes, 3 failed, about (\d+)m left", lines[5])
+    assert found is not None, lines[5]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["import", "--lake", "{lake}"], "no source is named"),
+        (["import", "x", "--lake", "{lake}", "--shard", "2/2"], "'2/2' is no shard"),
+        (["import", "x", "--lake", "{lake}", "--engine", "spark"], "there is no engine 'spark'"),
+        (["verify", "--lake", "{lake}/none"], "there is no lake"),
+        (["import", "no-*-such", "--lake", "{lake}"], "nothing matches the pattern"),
+    ],
+)
+def test_usage_errors_make_no_lake(words: list[str], message: str, tmp_path: Path) -> None:
+    """Exit code 2."""
+    lake = tmp_path / "lake"
+    result = run(*(word.format(lake=lake) for word in words))
+    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
+    assert not lake.exists()
+
+
+def test_ray_that_is_missing_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the command that installs it."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = run("import", tmp_path, "--lake", tmp_path / "lake", "--engine", "ray")
+    assert result.exit_code == 2
+    assert result.stderr == ("error: Ray is not installed\nhint: pip install 'kubeledger[fleet]'\n")
