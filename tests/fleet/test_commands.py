@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from kubeledger.cli.fleet import SUBCOMMANDS
 from kubeledger.cli.fleet_options import watched_results
 from kubeledger.cli.fleet_summary import Tally, print_summary
 from kubeledger.cli.main import cli
@@ -319,3 +320,11 @@ def test_ray_that_is_missing_is_one_sentence(
     result = run("import", tmp_path, "--lake", tmp_path / "lake", "--engine", "ray")
     assert result.exit_code == 2
     assert result.stderr == ("error: Ray is not installed\nhint: pip install 'kubeledger[fleet]'\n")
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_command_of_the_group_has_an_example(name: str) -> None:
+    """The help of a command shows how it is used; that of the group lists it."""
+    result = run(name, "--help")
+    assert (result.exit_code, "Example" in result.output) == (0, True)
+    assert f"  {name} " in run("--help").output

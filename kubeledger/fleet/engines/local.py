@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
@@ -206,6 +207,7 @@ def _interrupts_held() -> Iterator[None]:
 
     It is for whoever started it, and would end in a traceback on the screen.
     """
+    resource_tracker.ensure_running()  # its start, else within the block, would let them through
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
