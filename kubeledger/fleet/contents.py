@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kubeledger.errors import BadInputError
-from kubeledger.fleet.sealed import copy_node
+from kubeledger.fleet.sealed import copy_node, is_sealed_ledger, unseal_ledger
 from kubeledger.importers.bundle import find_bundles
 from kubeledger.importers.collect import collect
 from kubeledger.importers.coverage import known_lengths
@@ -65,7 +65,7 @@ def content_of(path: Path, scratch: Path, options: ImportOptions) -> Content:
     """Look at a source.
 
     Args:
-        path: a bundle, archive, recording or ledger.
+        path: a bundle, archive, recording or ledger, be it a sealed one.
         scratch: an empty directory; it must last as long as the content.
         options: overrides of detection; a ledger or recording has no use for them.
 
@@ -75,6 +75,9 @@ def content_of(path: Path, scratch: Path, options: ImportOptions) -> Content:
     """
     if path.is_dir() and is_ledger(path):
         return _LedgerContent(Ledger.open(path), str(path))
+    if path.is_file() and is_sealed_ledger(path):
+        unseal_ledger(path, scratch / "ledger")
+        return _LedgerContent(Ledger.open(scratch / "ledger"), str(path))
     if path.is_file() and is_recording(path):
         return _LedgerContent(_ledger_of_recording(path, scratch / "recording"), str(path))
     return _BundleContent(path, scratch / "unpacked", options)

@@ -131,7 +131,7 @@ class Lake:
 
     def heads(self) -> dict[str, Head]:
         """Key of each node -> its newest generation, sorted by key."""
-        return self._newest_below(DONE)
+        return self._newest_below(DONE, self._index())
 
     def head(self, node: str) -> Head | None:
         """Newest generation of one node; None for a node that the lake does not know.
@@ -141,7 +141,7 @@ class Lake:
         claims = self.store.list(claims_of(node))
         if claims:
             self._complete(claims[-1].path)
-        return self._newest_below(done_of(node)).get(node)
+        return self._newest_below(done_of(node), {}).get(node)
 
     def commit(self, head: Head, files: Mapping[str, Path], base: Head | None) -> None:
         """Make a generation the newest one of its node, with its files.
@@ -199,13 +199,16 @@ class Lake:
         if base is not None:
             self.store.delete(file.path for file in base.files if file.path not in kept)
 
-    def _newest_below(self, prefix: str) -> dict[str, Head]:
+    def _newest_below(self, prefix: str, known: dict[str, Head]) -> dict[str, Head]:
         """Key -> newest generation, of all markers below a prefix, sorted by key.
+
+        Args:
+            prefix: whole segments.
+            known: markers by their paths, which need not be read.
 
         Raises:
             StorageError: markers change faster than they can be read.
         """
-        known = self._index()
         for _ in range(_LOOKS):
             listed = [each.path for each in self.store.list(prefix)]
             missing = [path for path in listed if path not in known]

@@ -19,9 +19,9 @@ from kubeledger.history.index import HISTORY
 from kubeledger.ledger.kept import KEPT
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Manifest, save_manifest
-from kubeledger.ledger.names import NODES, SNAPSHOTS, TEMPORARY_SUFFIX, node_directory
+from kubeledger.ledger.names import MANIFEST, NODES, SNAPSHOTS, TEMPORARY_SUFFIX, node_directory
 
-__all__ = ["copy_node", "seal_ledger", "unseal_ledger"]
+__all__ = ["copy_node", "is_sealed_ledger", "seal_ledger", "unseal_ledger"]
 
 _LEVEL = 9
 _WINDOW_LOG_MIN, _WINDOW_LOG_MAX = 20, 27
@@ -62,6 +62,20 @@ def seal_ledger(directory: Path, file: Path) -> None:
                 member.size = content.seek(0, os.SEEK_END)
                 content.seek(0)
                 archive.addfile(member, content)
+
+
+def is_sealed_ledger(file: Path) -> bool:
+    """Whether a file begins as one that was sealed.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    unpacker = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG_MAX)
+    try:
+        with file.open("rb") as packed, unpacker.stream_reader(packed) as plain:
+            return tarfile.TarInfo.frombuf(plain.read(512), "utf-8", "strict").name == MANIFEST
+    except (tarfile.TarError, zstandard.ZstdError, UnicodeDecodeError):
+        return False
 
 
 def unseal_ledger(file: Path, directory: Path) -> None:

@@ -79,6 +79,8 @@ def _matching(pattern: str) -> list[str]:
     begin, _, _ = pattern.partition("*")
     if "://" in pattern:
         base = begin.rpartition("/")[0]
+        if base.endswith("/"):
+            raise BadQuestionError("a pattern begins below a bucket", file=pattern)
         wanted = pattern[len(base) + 1 :].split("/")
         paths = {
             "/".join(parts)
@@ -188,8 +190,8 @@ def _listed_remote(url: str) -> list[_Entry]:
     found = [_Entry(*each) for each in Store(url).list() if each.path]
     directories = {str(above) for each in found for above in PurePosixPath(each.name).parents}
     for each in found:
-        if ".." in each.name.split("/"):
-            raise BadInputError(f"holds an object that leads out of it: {each.name}", file=url)
+        if not {"", ".", ".."}.isdisjoint(each.name.split("/")) or "\0" in each.name:
+            raise BadInputError(f"holds an object that can be no file: {each.name!r}", file=url)
     # Consoles put an empty object where a directory would be.
     return [each for each in found if each.name not in directories]
 

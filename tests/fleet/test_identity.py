@@ -8,11 +8,11 @@ import pytest
 
 import kubeledger
 from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.sealed import seal_ledger
 from kubeledger.fleet.types import NodeResult
-from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import write_recording
 from tests.fleet.places import MACHINE, head_of, log_lines, task, write_bundle
-from tests.fleet.test_task import facts, imported
+from tests.fleet.test_task import imported
 
 OTHER = "b" * 32
 FIRST_POD = 980
@@ -107,19 +107,19 @@ def test_a_ledger_or_recording_is_taken_in_as_it_is(tmp_path: Path) -> None:
     assert (head.generation, len(head.sources)) == (3, 3)
 
 
-def test_a_recording_alone_gives_what_its_ledger_gives(tmp_path: Path) -> None:
-    """The same chain, so that either may come first."""
+def test_a_recording_or_sealed_ledger_alone_gives_what_its_ledger_gives(tmp_path: Path) -> None:
+    """The same chain, so that any of them may come first."""
     ledger = imported(tmp_path / "ledger", write_bundle(tmp_path / "in"))
     recording = tmp_path / "x.ledger.jsonl.zst"
     with kubeledger.open(ledger.path) as opened:
         write_recording(recording, opened.records())
+    seal_ledger(ledger.path, tmp_path / "sealed")
     heads = [
         head_of(task(str(tmp_path / lake), str(source)))
-        for lake, source in (("one", ledger.path), ("two", recording))
+        for lake, source in (("1", ledger.path), ("2", recording), ("3", tmp_path / "sealed"))
     ]
-    assert heads[0].summary.chain == heads[1].summary.chain
+    assert len({head.summary.chain for head in heads}) == 1
     assert heads[0].summary.machine_id is None  # records do not tell it
-    assert facts(Ledger.open(ledger.path))
 
 
 def test_an_excerpt_is_refused(tmp_path: Path) -> None:
