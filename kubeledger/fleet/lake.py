@@ -17,6 +17,7 @@ import msgspec
 from kubeledger.errors import BadQuestionError, DamagedLedgerError, KubeledgerError
 from kubeledger.fleet.layout import (
     CLAIMS,
+    COMPACT,
     DONE,
     FAILURES,
     INDEX,
@@ -35,7 +36,7 @@ from kubeledger.fleet.store import (
     absolute_url,
     digest_of_file,
 )
-from kubeledger.fleet.types import Failure, Head, LakeFile
+from kubeledger.fleet.types import Compacted, Failure, Head, LakeFile
 
 __all__ = ["Lake", "MovedOnError", "Swept", "lake_file"]
 
@@ -71,6 +72,12 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
     """Content of ``index/ID.json``: markers by their paths, so that not each must be read."""
 
     heads: dict[str, Head]
+
+
+class _CompactIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of ``compact/ID.json``: the compacted files that count."""
+
+    files: tuple[Compacted, ...]
 
 
 class Lake:
@@ -240,13 +247,37 @@ class Lake:
         """
         heads = self.heads()
         by_path = {done_path(head.node, head.id): head for head in heads.values()}
-        content = msgspec.json.encode(_Index(heads=by_path))
         before = [each.path for each in self.store.list(INDEX)]
-        digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-        path = f"{INDEX}{digest}.json"
-        self.store.replace(path, content)
+        path = self._put_digest(INDEX, _Index(heads=by_path))
         self.store.delete(each for each in before if each != path)
         return len(heads)
+
+    def compacted(self) -> tuple[Compacted, ...]:
+        """Compacted files that are there; they are copies, and any may be missing."""
+        listed = self.store.list(COMPACT)
+        newest = max(map(_modified, filter(_is_index, listed)), default=None)
+        content = None if newest is None else self.store.get(newest[1])
+        if newest is None or content is None:
+            return ()
+        found = _decoded(content, _CompactIndex, self.store.address(newest[1])).files
+        there = {each.path for each in listed}
+        return tuple(each for each in found if each.file.path in there)
+
+    def put_compacted(self, files: Iterable[Compacted]) -> None:
+        """Let these compacted files count, which are there, and no others."""
+        kept = tuple(files)
+        named = {each.file.path for each in kept}
+        old = [each.file.path for each in self.compacted() if each.file.path not in named]
+        indexes = [each.path for each in filter(_is_index, self.store.list(COMPACT))]
+        path = self._put_digest(COMPACT, _CompactIndex(files=kept))
+        self.store.delete(each for each in (*indexes, *old) if each != path)
+
+    def _put_digest(self, prefix: str, value: object) -> str:
+        """Write an object that is called by its digest; returns its path."""
+        content = _encoded(value)
+        path = f"{prefix}{hashlib.blake2b(content, digest_size=16).hexdigest()}.json"
+        self.store.replace(path, content)
+        return path
 
     def failures(self) -> list[Failure]:
         """Sources that are not in the lake, sorted by source."""
@@ -279,13 +310,15 @@ class Lake:
         heads = self.heads().values()
         kept = {file.path for head in heads for file in head.files}
         kept |= {done_path(head.node, head.id) for head in heads}
+        kept |= {each.file.path for each in self.compacted()}
+        kept |= {each.path for each in filter(_is_index, self.store.list(COMPACT))}
         old = [each for each in self._data() if each.path not in kept]
         old = [each for each in old if each.modified_ns < before_ns]
         self.store.delete(each.path for each in old)
         return Swept(files=len(old), size_bytes=sum(each.size_bytes for each in old))
 
     def _data(self) -> list[StoredObject]:
-        rooms = ("records/", "verdicts/", "nodes/", "ledgers/", DONE)
+        rooms = ("records/", "verdicts/", "nodes/", "ledgers/", DONE, COMPACT)
         return [each for room in rooms for each in self.store.list(room)]
 
 
@@ -293,6 +326,14 @@ def lake_file(path: str, file: Path, rows: int | None = None) -> LakeFile:
     """A local file as it will stand in the lake."""
     size = file.stat().st_size
     return LakeFile(path=path, size_bytes=size, digest=digest_of_file(file), rows=rows)
+
+
+def _is_index(stored: StoredObject) -> bool:
+    return stored.path.endswith(".json")
+
+
+def _modified(stored: StoredObject) -> tuple[int, str]:
+    return stored.modified_ns, stored.path
 
 
 def _newest(markers: Iterable[Head]) -> dict[str, Head]:

@@ -17,6 +17,7 @@ __all__ = [
     "LAYOUT",
     "claim_path",
     "claims_of",
+    "compact_path",
     "done_of",
     "done_path",
     "failure_path",
@@ -73,6 +74,12 @@ def summary_path(node: str, id_: str) -> str:
 def ledger_path(node: str, id_: str) -> str:
     """The node's sealed ledger."""
     return f"ledgers/{node_directory(node)}/{id_}.tar.zst"
+
+
+def compact_path(room: str, date: str, paths: Sequence[str]) -> str:
+    """One file with the rows of these: ``room`` is ``records`` or ``verdicts``."""
+    digest = hashlib.blake2b("\n".join(sorted(paths)).encode(), digest_size=_DIGEST_BYTES)
+    return f"{COMPACT}{room}/date={date}/{digest.hexdigest()}.parquet"
 
 
 def done_of(node: str) -> str:

@@ -7,13 +7,15 @@ must be read in any case; the files ``nodes/N/ID.parquet`` would be one more to 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 
 import duckdb
 import msgspec
 
 from kubeledger.errors import BadQuestionError
+from kubeledger.fleet.compaction import ReadFile, files_to_read, register_files
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import DONE, FAILURES
 from kubeledger.fleet.types import Head
@@ -107,35 +109,26 @@ class LakeTables:
         """
         heads = self._lake.heads().values()
         rooms = {"records": needs.records, "verdicts": VERIFIED in needs.tables}
-        found = {
-            file.path: file.size_bytes
-            for head in heads
-            for file in head.files
-            if rooms.get(file.path.partition("/")[0]) and file.rows != 0
-        }
-        address = self._lake.store.address
-        if self._lake.store.directory is None:
-            from kubeledger.fleet.remote import PROTOCOL, RemoteFiles
-
-            connection.register_filesystem(RemoteFiles(self._lake.store, found))
-            address = f"{PROTOCOL}://{{}}".format
-        records = [address(path) for path in found if path.startswith("records/")]
-        verdicts = [address(path) for path in found if path.startswith("verdicts/")]
+        wanted = [room for room, is_wanted in rooms.items() if is_wanted]
+        read = {room: files_to_read(self._lake, heads, room) for room in wanted}
+        address = register_files(
+            connection, self._lake, [f for found in read.values() for f in found]
+        )
         connection.execute("SET parquet_metadata_cache = true")  # views read a file several times
         connection.execute(create_lines(_NOTHING, None))
-        if records:
-            _read(connection, ROWS, ROW_COLUMNS, records)
+        if read.get("records"):
+            _read(connection, ROWS, ROW_COLUMNS, read["records"], address)
         else:
             connection.execute(f"CREATE VIEW {ROWS} AS {rows_sql(_NOTHING)}")
-        if verdicts:
-            _read(connection, VERIFIED, VERIFIED_COLUMNS, verdicts)
+        if read.get("verdicts"):
+            _read(connection, VERIFIED, VERIFIED_COLUMNS, read["verdicts"], address)
         else:
             create_table(connection, VERIFIED, VERIFIED_COLUMNS, (), scratch)
         create_table(connection, _NODES, _NODE_COLUMNS, map(_node_row, heads), scratch)
         failures = self._lake.failures() if _FAILURES in needs.tables else []
         rows = map(msgspec.structs.asdict, failures)
         create_table(connection, _FAILURES, _FAILURE_COLUMNS, rows, scratch)
-        return records + verdicts
+        return [address(file.path) for file in chain.from_iterable(read.values())]
 
 
 def connect_lake(
@@ -163,15 +156,26 @@ def fleet_queries() -> dict[str, ShippedQuery]:
 
 
 def _read(
-    connection: duckdb.DuckDBPyConnection, view: str, columns: Iterable[str], files: list[str]
+    connection: duckdb.DuckDBPyConnection,
+    view: str,
+    columns: Iterable[str],
+    files: Iterable[ReadFile],
+    address: Callable[[str], str],
 ) -> None:
-    listed = ", ".join(map(quoted, files))
     names = ", ".join(f"{name}::JSON AS {name}" if name in _JSON else name for name in columns)
+    whole = [address(file.path) for file in files if not file.without]
+    parts = [(whole, "")] if whole else []
+    for file in files:
+        if file.without:
+            nodes = ", ".join(map(quoted, file.without))
+            parts.append(([address(file.path)], f" WHERE node NOT IN ({nodes})"))
     # The partitions' names repeat what the rows hold.
-    connection.execute(
-        f"CREATE VIEW {view} AS SELECT {names}"
-        f" FROM read_parquet([{listed}], hive_partitioning = false)"
+    selects = (
+        f"SELECT {names} FROM read_parquet([{', '.join(map(quoted, paths))}],"
+        f" hive_partitioning = false){where}"
+        for paths, where in parts
     )
+    connection.execute(f"CREATE VIEW {view} AS {' UNION ALL '.join(selects)}")
 
 
 def _node_row(head: Head) -> dict[str, object]:

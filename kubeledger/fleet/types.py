@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 __all__ = [
+    "Compacted",
     "Failure",
     "Head",
     "LakeFile",
@@ -125,6 +126,19 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def node(self) -> str:
         """The node's key."""
         return self.summary.node
+
+
+class Compacted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file that holds the rows of many nodes' files of a date, sorted by kind, node and seq.
+
+    Attributes:
+        file: ``compact/records/date=D/ID.parquet`` or ``compact/verdicts/date=D/ID.parquet``.
+        nodes: key of each node in it -> path of the file whose rows they are. Where the node's
+            head does not name that file any more, they do not count.
+    """
+
+    file: LakeFile
+    nodes: dict[str, str]
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
 from kubeledger.errors import BadQuestionError
+from kubeledger.fleet.compaction import compact, files_to_read
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import LakeTables, connect_lake
 from kubeledger.fleet.types import Failure, Head
@@ -143,6 +144,41 @@ def test_a_file_that_is_lost_is_told(place: Place, tmp_path: Path) -> None:
         pytest.raises(BadQuestionError, match=rf"{head.id}\.parquet is not there"),
     ):
         rows(database, "SELECT * FROM events")
+
+
+def test_compacted_files_are_a_copy(bucket: Place, tmp_path: Path) -> None:
+    """The answers stay the same, also where a node moves on, or the copy is lost."""
+    lake = Lake.open_or_create(bucket.url)
+    ledgers = [write_ledger(tmp_path / key, whole_story()[:n]) for n, key in ((9, "a"), (12, "b"))]
+    for number in range(4):
+        put_node(lake, ledgers[0], f"node-{number}")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    query = "SELECT node, count(*), count(DISTINCT seq), max(seq) FROM records GROUP BY node"
+
+    def answers(*, opened: int, last: int) -> None:
+        heads = lake.heads().values()
+        assert len(files_to_read(lake, heads, "records")) == opened
+        with connect_lake(bucket.url) as database:
+            expected = [(f"node-{n}", size, size, size) for n, size in enumerate([9, 9, 9, last])]
+            assert rows(database, query) == expected
+            (count,) = rows(database, "SELECT count(*), count(DISTINCT (node, seq)) FROM verdicts")
+            assert count[0] == count[1] == sum(h.summary.decisions for h in heads) > 0
+
+    answers(opened=4, last=9)
+    records, verdicts = compact(lake, scratch)
+    assert [each.file.path.split("/")[1] for each in (records, verdicts)] == ["records", "verdicts"]
+    assert compact(lake, scratch) == ()
+    answers(opened=1, last=9)
+    put_node(lake, ledgers[1], "node-3")
+    answers(opened=2, last=12)
+    lake.store.delete([records.file.path])
+    answers(opened=4, last=12)
+    compact(lake, scratch)
+    answers(opened=1, last=12)
+    lake.sweep(1 << 62)
+    answers(opened=1, last=12)
+    assert lake.store.get(verdicts.file.path) is None, "it held a node that moved on"
 
 
 def test_an_empty_lake(tmp_path: Path) -> None:

@@ -1,0 +1,158 @@
+"""Many small files as few: what is read of a lake, and what ``fleet compact`` writes.
+
+A query opens each file that it reads. Of a thousand nodes that costs more than the rows do, and on
+object storage a round trip or more for each file. A compacted file holds the rows of many nodes of
+one date. It is a copy, and each reader decides by the heads what of it counts: rows of a node that
+has a newer file since are left out, and the newer file is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+
+from kubeledger.fleet.lake import Lake, lake_file
+from kubeledger.fleet.layout import compact_path
+from kubeledger.fleet.types import Compacted, Head, LakeFile
+from kubeledger.history.lines import quoted
+from kubeledger.history.parts import engine
+
+__all__ = ["ReadFile", "compact", "files_to_read", "register_files"]
+
+ROOMS = ("records", "verdicts")
+
+_ROWS_MAX = 20_000_000
+"""Of a compacted file, about: it is sorted as a whole, on disk where memory does not suffice."""
+
+_STALE_MAX = 0.2
+"""A compacted file of which more nodes do not count is not kept."""
+
+_COPY_OPTIONS = "FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880, PARQUET_VERSION v1"
+
+
+class ReadFile(NamedTuple):
+    """A file to be read.
+
+    Attributes:
+        path: below the lake's URL.
+        without: (n,) nodes whose rows do not count; empty for most.
+    """
+
+    path: str
+    size_bytes: int
+    without: tuple[str, ...] = ()
+
+
+def files_to_read(lake: Lake, heads: Iterable[Head], room: str) -> list[ReadFile]:
+    """The files that hold each node's rows once.
+
+    Args:
+        lake: is asked for its compacted files.
+        heads: the newest markers.
+        room: ``records`` or ``verdicts``.
+    """
+    named = {
+        file.path: file.size_bytes
+        for head in heads
+        for file in head.files
+        if file.path.startswith(f"{room}/") and file.rows != 0
+    }
+    found: list[ReadFile] = []
+    for each in lake.compacted():
+        stale = tuple(node for node, path in each.nodes.items() if path not in named)
+        if not each.file.path.startswith(f"compact/{room}/") or len(stale) == len(each.nodes):
+            continue
+        found.append(ReadFile(each.file.path, each.file.size_bytes, stale))
+        for path in each.nodes.values():
+            named.pop(path, None)
+    return found + [ReadFile(path, size) for path, size in named.items()]
+
+
+def register_files(
+    connection: duckdb.DuckDBPyConnection, lake: Lake, files: Iterable[ReadFile]
+) -> Callable[[str], str]:
+    """Let DuckDB read files of a lake; returns what makes of a path the name for it."""
+    if lake.store.directory is not None:
+        return lake.store.address
+    from kubeledger.fleet.remote import PROTOCOL, RemoteFiles
+
+    sizes = {file.path: file.size_bytes for file in files}
+    connection.register_filesystem(RemoteFiles(lake.store, sizes))
+    return f"{PROTOCOL}://{{}}".format
+
+
+def compact(lake: Lake, scratch: Path) -> tuple[Compacted, ...]:
+    """Write compacted files of what no such file holds yet; returns the new ones.
+
+    Whoever reads meanwhile reads the small files, which stay. Of two at once one wins; what the
+    other one wrote is removed by the next sweep.
+
+    Args:
+        lake: whose.
+        scratch: directory for files of the moment, as big as the lake's Parquet at most.
+
+    Raises:
+        StorageError: the lake cannot be read or written.
+        duckdb.Error: a file of the lake cannot be read, or scratch is full.
+    """
+    heads = lake.heads().values()
+    live = {file.path for head in heads for file in head.files}
+    kept = [each for each in lake.compacted() if _stale(each, live) <= _STALE_MAX]
+    covered = {path for each in kept for path in each.nodes.values()}
+    small: dict[tuple[str, str], list[tuple[str, LakeFile]]] = {}
+    for head in heads:
+        for file in head.files:
+            room, date = file.path.split("/")[:2]
+            if room in ROOMS and file.rows and file.path not in covered:
+                small.setdefault((room, date), []).append((head.node, file))
+    new = [
+        _compacted(lake, room, date.removeprefix("date="), part, scratch)
+        for (room, date), files in sorted(small.items())
+        for part in _parts(files)
+    ]
+    lake.put_compacted([*kept, *new])
+    return tuple(new)
+
+
+def _stale(compacted: Compacted, live: set[str]) -> float:
+    return sum(path not in live for path in compacted.nodes.values()) / len(compacted.nodes)
+
+
+def _parts(files: Sequence[tuple[str, LakeFile]]) -> list[list[tuple[str, LakeFile]]]:
+    """Split so that each part has about the most rows at most; none has one file only."""
+    parts: list[list[tuple[str, LakeFile]]] = []
+    rows = _ROWS_MAX
+    for node, file in files:
+        if rows >= _ROWS_MAX:
+            parts.append([])
+            rows = 0
+        parts[-1].append((node, file))
+        rows += file.rows or 0
+    return [part for part in parts if len(part) > 1]
+
+
+def _compacted(
+    lake: Lake, room: str, date: str, files: Sequence[tuple[str, LakeFile]], scratch: Path
+) -> Compacted:
+    path = compact_path(room, date, [file.path for _, file in files])
+    local = scratch / "compacted.parquet"
+    connection = engine(scratch)
+    try:
+        read = [ReadFile(file.path, file.size_bytes) for _, file in files]
+        address = register_files(connection, lake, read)
+        listed = ", ".join(quoted(address(file.path)) for file in read)
+        rows = connection.execute(
+            f"COPY (FROM read_parquet([{listed}], hive_partitioning = false)"
+            f" ORDER BY kind, node, seq) TO {quoted(str(local))} ({_COPY_OPTIONS})"
+        ).fetchall()[0][0]
+        if not lake.store.create(path, local):  # left by one who died: that one counts
+            local.unlink()
+            lake.store.download(path, local)
+        file = lake_file(path, local, rows)
+    finally:
+        connection.close()
+        local.unlink(missing_ok=True)
+    return Compacted(file=file, nodes={node: file.path for node, file in files})
