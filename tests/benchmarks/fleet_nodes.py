@@ -1,11 +1,12 @@
 """Simulated nodes for the benchmark of fleets: ``python -m tests.benchmarks.fleet_nodes DIR N``.
 
-Each node has a seed, a kubelet's version and a pool of its own, and an hour in which much happens
-to few pods: probes that flap and that kill, images that fill a disk and come back, a preemption,
-OOM kills, devices, a restart of the kubelet. A recording a node; one source in forty is broken.
+Each node has a seed, a kubelet's version and a pool of its own, and twelve minutes in which much
+happens to few pods: probes that flap and that kill, images that fill a disk and come back,
+preemptions, OOM kills, devices, a restart of the kubelet. A recording a node; one source in forty
+is broken.
 
-It is no real node-day: 2,500 records in place of 50,000 to 300,000, and no log that would have to
-be read. ``docs/performance.md`` says what one costs, and what a real one does.
+It is no real node-day: 800 records in place of 50,000 to 300,000, and no log that would have to be
+read. ``docs/performance.md`` says what one costs, and what a real one does.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _VERSIONS = (
     *("1.30.14", "1.31.6", "1.32.3", "1.33.1", "1.34.1", "1.35.0", "1.36.2"),
 )
 _POOLS = ("web", "batch", "gpu", "mixed")
-_STARTS = ("2026-01-01T08:00:00Z", "2026-01-01T23:30:00Z", "2026-01-02T08:00:00Z")
+_STARTS = ("2026-01-01T08:00:00Z", "2026-01-01T23:54:00Z", "2026-01-02T08:00:00Z")
 _BROKEN_EACH = 40
 _GPUS = {
     "resource": "example.com/gpu",
     "devices": [{"id": f"gpu-{index}", "numa": 0} for index in range(4)],
-    "events": [{"at": "15m", "unhealthy": ["gpu-3"]}, {"at": "17m", "healthy": ["gpu-3"]}],
+    "events": [{"at": "3m", "unhealthy": ["gpu-3"]}, {"at": "4m", "healthy": ["gpu-3"]}],
 }
 
 
@@ -47,7 +48,7 @@ def is_broken(number: int) -> bool:
 
 
 def scenario(number: int) -> dict[str, Any]:
-    """A node's hour, as ``kubeledger simulate`` reads it."""
+    """A node's twelve minutes, as ``kubeledger simulate`` reads it."""
     version = _VERSIONS[number % len(_VERSIONS)]
     pool = _POOLS[number // len(_VERSIONS) % len(_POOLS)]
     minor = int(version.split(".")[1])
@@ -55,8 +56,8 @@ def scenario(number: int) -> dict[str, Any]:
         "kubeletVersion": version,
         "seed": number,
         "start": _STARTS[number % 7 % len(_STARTS)],
-        "duration": "1h",
-        "snapshotEvery": "10m",
+        "duration": "12m",
+        "snapshotEvery": "2m",
         "node": {
             "name": f"{pool}-{number:05}",
             "cpus": 4,
@@ -74,8 +75,8 @@ def scenario(number: int) -> dict[str, Any]:
         "images": list(_images(pool, minor)),
         "plugins": [_GPUS] if pool == "gpu" else [],
         "pods": list(_pods(number, pool)),
-        "diskChanges": [{"at": "25m", "bytes": f"{1 + number % 3}Gi"}],
-        "kubeletRestarts": [{"at": "30m", "down": "20s"}] if number % 5 == 0 else [],
+        "diskChanges": [{"at": "4m50s", "bytes": f"{1 + number % 3}Gi"}],
+        "kubeletRestarts": [{"at": "6m", "down": "20s"}] if number % 5 == 0 else [],
     }
 
 
@@ -85,8 +86,8 @@ def _images(pool: str, minor: int) -> Iterator[dict[str, Any]]:
     for name in ("web", "job", "static", "leak"):
         yield {"name": f"example/{name}:1", "size": "1Gi"}
     for index in range(3):
-        again = ["21m", "31m", "41m"]
-        yield {"name": f"example/{pool}-tool:{index}", "size": "4Gi", "at": "5m", "again": again}
+        again = ["5m30s", "7m", "9m"]
+        yield {"name": f"example/{pool}-tool:{index}", "size": "4Gi", "at": "1m", "again": again}
 
 
 def _pod(name: str, image: str, cpu: str, **more: object) -> dict[str, Any]:
@@ -96,19 +97,24 @@ def _pod(name: str, image: str, cpu: str, **more: object) -> dict[str, Any]:
 
 
 def _pods(number: int, pool: str) -> Iterator[dict[str, Any]]:
-    probe = {"httpGet": {"port": 8080}, "periodSeconds": 10 + number % 3 * 10}
-    liveness = {**probe, "failureThreshold": 3}
+    probe = {"httpGet": {"port": 8080}, "periodSeconds": 5 + number % 3 * 5}
+    probes = {
+        "readinessProbe": {**probe, "failureThreshold": 1},
+        "livenessProbe": {**probe, "failureThreshold": 3},
+    }
     for index in range(2):
         yield {
-            "pod": _pod(f"web-{index}", "web", "500m", readinessProbe=probe, livenessProbe=liveness),
-            "arrives": f"{1 + index}m",
+            "pod": _pod(
+                f"web-{index}", "web", "500m", readinessProbe=readiness, livenessProbe=liveness
+            ),
+            "arrives": f"{10 + index}s",
             "containers": {"app": {"probes": _probes(number + index)}},
         }
-    grows = 10 + number % 9
-    memory = (("0s", "40Mi"), (f"{grows}m", "300Mi"), (f"{grows + 4}m", "50Mi"))
+    grows = 2 + number % 5
+    memory = (("0s", "40Mi"), (f"{grows}m", "300Mi"), (f"{grows + 1}m", "50Mi"))
     yield {
         "pod": _pod("leak", "leak", "100m", resources={"limits": {"memory": "256Mi"}}),
-        "arrives": "3m",
+        "arrives": "12s",
         "containers": {"app": {"usage": [{"from": at, "memory": size} for at, size in memory]}},
     }
     for turn in range(5):
@@ -118,23 +124,23 @@ def _pods(number: int, pool: str) -> Iterator[dict[str, Any]]:
             pod["spec"]["containers"][0]["resources"]["limits"] = {"example.com/gpu": 2}
         yield {
             "pod": pod,
-            "arrives": f"{5 + turn * 11}m",
-            "deleted": f"{11 + turn * 11}m",
-            "containers": {"app": {"exits": [{"after": "150s", "code": (number + turn) % 2}]}},
+            "arrives": f"{60 + turn * 130}s",
+            "deleted": f"{180 + turn * 130}s",
+            "containers": {"app": {"exits": [{"after": "40s", "code": (number + turn) % 2}]}},
         }
     if number % 2:  # takes a place that it has to make first
         static = _pod("static", "static", "2500m")
         static["metadata"]["namespace"] = "kube-system"
-        yield {"pod": static, "arrives": "28m", "source": "file"}
+        yield {"pod": static, "arrives": "5m", "source": "file"}
 
 
 def _probes(number: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if number % 3 == 0:
-        times = [{"from": f"{20 + 3 * turn}m", "for": "90s"} for turn in range(8)]
+        times = [{"from": f"{3 + turn}m", "for": "30s"} for turn in range(8)]
         found["readiness"] = {"since": "start", "fails": times}
     if number % 4 == 0:
-        found["liveness"] = {"since": "start", "fails": {"from": "45m", "for": "5m"}}
+        found["liveness"] = {"since": "start", "fails": {"from": "9m", "for": "1m"}}
     return found
 
 
