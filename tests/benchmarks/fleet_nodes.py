@@ -104,9 +104,7 @@ def _pods(number: int, pool: str) -> Iterator[dict[str, Any]]:
     }
     for index in range(2):
         yield {
-            "pod": _pod(
-                f"web-{index}", "web", "500m", readinessProbe=readiness, livenessProbe=liveness
-            ),
+            "pod": _pod(f"web-{index}", "web", "500m", **probes),
             "arrives": f"{10 + index}s",
             "containers": {"app": {"probes": _probes(number + index)}},
         }
