@@ -21,6 +21,10 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "kubeledger.cli.fleet_sql:fleet_sql",
         "Ask read-only SQL over all nodes, or run a shipped query.",
     ),
+    "compact": (
+        "kubeledger.cli.fleet_compact:compact",
+        "Copy many small files of a lake into few large ones.",
+    ),
 }
 """name -> (module:attribute, one-line help), in the order of use."""
 

@@ -27,6 +27,9 @@ ROOMS = ("records", "verdicts")
 _ROWS_MAX = 20_000_000
 """Of a compacted file, about: it is sorted as a whole, on disk where memory does not suffice."""
 
+_ROWS_FEW = _ROWS_MAX // 4
+"""Compacted files of fewer rows are made again together with what is new."""
+
 _STALE_MAX = 0.2
 """A compacted file of which more nodes do not count is not kept."""
 
@@ -101,20 +104,40 @@ def compact(lake: Lake, scratch: Path) -> tuple[Compacted, ...]:
     heads = lake.heads().values()
     live = {file.path for head in heads for file in head.files}
     kept = [each for each in lake.compacted() if _stale(each, live) <= _STALE_MAX]
+    grown = {place for place, files in _small(heads, kept).items() if len(files) > 1}
+    kept = [
+        each
+        for each in kept
+        if (each.file.rows or 0) >= _ROWS_FEW or _place(each.file.path, 1) not in grown
+    ]
+    made = (
+        _compacted(lake, room, date.removeprefix("date="), part, scratch)
+        for (room, date), files in sorted(_small(heads, kept).items())
+        for part in _parts(files)
+    )
+    new = [each for each in made if each is not None]
+    lake.put_compacted([*kept, *new])
+    return tuple(new)
+
+
+def _small(
+    heads: Iterable[Head], kept: Iterable[Compacted]
+) -> dict[tuple[str, str], list[tuple[str, LakeFile]]]:
+    """Room and date -> node and file, of those that no compacted file holds."""
     covered = {path for each in kept for path in each.nodes.values()}
     small: dict[tuple[str, str], list[tuple[str, LakeFile]]] = {}
     for head in heads:
         for file in head.files:
-            room, date = file.path.split("/")[:2]
-            if room in ROOMS and file.rows and file.path not in covered:
-                small.setdefault((room, date), []).append((head.node, file))
-    new = [
-        _compacted(lake, room, date.removeprefix("date="), part, scratch)
-        for (room, date), files in sorted(small.items())
-        for part in _parts(files)
-    ]
-    lake.put_compacted([*kept, *new])
-    return tuple(new)
+            place = _place(file.path, 0)
+            if place[0] in ROOMS and file.rows and file.path not in covered:
+                small.setdefault(place, []).append((head.node, file))
+    return small
+
+
+def _place(path: str, at: int) -> tuple[str, str]:
+    """Room and date of a file, which begin at a segment of its path."""
+    room, date = path.split("/")[at : at + 2]
+    return room, date
 
 
 def _stale(compacted: Compacted, live: set[str]) -> float:
@@ -136,7 +159,8 @@ def _parts(files: Sequence[tuple[str, LakeFile]]) -> list[list[tuple[str, LakeFi
 
 def _compacted(
     lake: Lake, room: str, date: str, files: Sequence[tuple[str, LakeFile]], scratch: Path
-) -> Compacted:
+) -> Compacted | None:
+    """One compacted file; None where a newer generation took the place of one of these files."""
     path = compact_path(room, date, [file.path for _, file in files])
     local = scratch / "compacted.parquet"
     connection = engine(scratch)
@@ -152,6 +176,12 @@ def _compacted(
             local.unlink()
             lake.store.download(path, local)
         file = lake_file(path, local, rows)
+    except duckdb.IOException:
+        if {file for _, file in files} <= {
+            file for head in lake.heads().values() for file in head.files
+        }:
+            raise
+        return None
     finally:
         connection.close()
         local.unlink(missing_ok=True)

@@ -68,10 +68,17 @@ class _LakeFormat(msgspec.Struct, frozen=True, kw_only=True):
     layout: int = LAYOUT
 
 
+class _Marked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a marker says, and the tag of the object in which it was read."""
+
+    tag: str
+    head: Head
+
+
 class _Index(msgspec.Struct, frozen=True, kw_only=True):
     """Content of ``index/ID.json``: markers by their paths, so that not each must be read."""
 
-    heads: dict[str, Head]
+    markers: dict[str, _Marked] = {}
 
 
 class _CompactIndex(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +145,7 @@ class Lake:
 
     def heads(self) -> dict[str, Head]:
         """Key of each node -> its newest generation, sorted by key."""
-        return self._newest_below(DONE, self._index())
+        return _newest(self._markers(DONE, self._index()))
 
     def head(self, node: str) -> Head | None:
         """Newest generation of one node; None for a node that the lake does not know.
@@ -148,7 +155,7 @@ class Lake:
         claims = self.store.list(claims_of(node))
         if claims:
             self._complete(claims[-1].path)
-        return self._newest_below(done_of(node), {}).get(node)
+        return _newest(self._markers(done_of(node), {})).get(node)
 
     def commit(self, head: Head, files: Mapping[str, Path], base: Head | None) -> None:
         """Make a generation the newest one of its node, with its files.
@@ -206,51 +213,55 @@ class Lake:
         if base is not None:
             self.store.delete(file.path for file in base.files if file.path not in kept)
 
-    def _newest_below(self, prefix: str, known: dict[str, Head]) -> dict[str, Head]:
-        """Key -> newest generation, of all markers below a prefix, sorted by key.
+    def _markers(self, prefix: str, known: Mapping[str, _Marked]) -> dict[str, _Marked]:
+        """Path -> marker, of all below a prefix.
 
         Args:
             prefix: whole segments.
-            known: markers by their paths, which need not be read.
+            known: path -> marker that need not be read again unless its tag changed.
 
         Raises:
             StorageError: markers change faster than they can be read.
         """
         for _ in range(_LOOKS):
-            listed = [each.path for each in self.store.list(prefix)]
-            missing = [path for path in listed if path not in known]
+            tags = {each.path: each.tag for each in self.store.list(prefix)}
+            known = {
+                path: known[path] for path in known.keys() & tags if known[path].tag == tags[path]
+            }
+            missing = sorted(tags.keys() - known)
             with ThreadPoolExecutor(_READERS) as readers:
                 read = dict(zip(missing, readers.map(self.store.get, missing), strict=True))
             known |= {
-                path: _decoded(content, Head, self.store.address(path))
+                path: _Marked(
+                    tag=tags[path], head=_decoded(content, Head, self.store.address(path))
+                )
                 for path, content in read.items()
                 if content is not None
             }
             if None not in read.values():
-                return _newest(known[path] for path in listed)
+                return known
             # A newer generation took the place of one while it was to be read: look once more.
         raise StorageError(
             "markers change faster than they can be read", advice="try again", file=self.store.url
         )
 
-    def _index(self) -> dict[str, Head]:
-        newest = max(self.store.list(INDEX), key=lambda each: each.modified_ns, default=None)
+    def _index(self) -> dict[str, _Marked]:
+        newest = max(self.store.list(INDEX), key=_modified, default=None)
         content = None if newest is None else self.store.get(newest.path)
         if newest is None or content is None:
             return {}
-        return _decoded(content, _Index, self.store.address(newest.path)).heads
+        return _decoded(content, _Index, self.store.address(newest.path)).markers
 
     def write_index(self) -> int:
         """Put all markers into one file; returns how many.
 
-        The index is a copy: markers that it lacks are read one by one.
+        The index is a copy: markers that it lacks, or that changed, are read one by one.
         """
-        heads = self.heads()
-        by_path = {done_path(head.node, head.id): head for head in heads.values()}
         before = [each.path for each in self.store.list(INDEX)]
-        path = self._put_digest(INDEX, _Index(heads=by_path))
+        markers = self._markers(DONE, self._index())
+        path = self._put_digest(INDEX, _Index(markers=markers))
         self.store.delete(each for each in before if each != path)
-        return len(heads)
+        return len(markers)
 
     def compacted(self) -> tuple[Compacted, ...]:
         """Compacted files that are there; they are copies, and any may be missing."""
@@ -336,11 +347,11 @@ def _modified(stored: StoredObject) -> tuple[int, str]:
     return stored.modified_ns, stored.path
 
 
-def _newest(markers: Iterable[Head]) -> dict[str, Head]:
-    found: dict[str, Head] = {}
-    for head in sorted(markers, key=lambda head: (head.node, head.generation)):
-        found[head.node] = head
-    return found
+def _newest(markers: Mapping[str, _Marked]) -> dict[str, Head]:
+    heads = (marked.head for marked in markers.values())
+    return {
+        head.node: head for head in sorted(heads, key=lambda head: (head.node, head.generation))
+    }
 
 
 def _encoded(value: object) -> bytes:

@@ -17,7 +17,7 @@ import msgspec
 from kubeledger.errors import BadQuestionError
 from kubeledger.fleet.compaction import ReadFile, files_to_read, register_files
 from kubeledger.fleet.lake import Lake
-from kubeledger.fleet.layout import DONE, FAILURES
+from kubeledger.fleet.layout import COMPACT, DONE, FAILURES
 from kubeledger.fleet.types import Head
 from kubeledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
 from kubeledger.query.api import DEFAULT_TIMEOUT_S, Queryable
@@ -82,10 +82,10 @@ class LakeTables:
         return load_views(_PACKAGE)
 
     def state(self) -> Hashable:
-        """Names and tags of markers and failures."""
+        """Names and tags of markers, failures and compacted files."""
         store = self._lake.store
         return tuple(
-            (each.path, each.tag) for room in (DONE, FAILURES) for each in store.list(room)
+            (each.path, each.tag) for room in (DONE, FAILURES, COMPACT) for each in store.list(room)
         )
 
     def span(self) -> tuple[int, int]:

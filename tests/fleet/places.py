@@ -82,6 +82,37 @@ def write_bundle(
     return directory
 
 
+class Killed(BaseException):
+    """The process ends here; nothing of it can be caught by the code under test."""
+
+
+class DyingStore(Store):
+    """A store of a process that dies before its n-th write."""
+
+    writes_left = 1 << 30
+
+    def _spend(self) -> None:
+        if self.writes_left == 0:
+            raise Killed
+        self.writes_left -= 1
+
+    def create(self, path: str, content: bytes | Path) -> bool:
+        """Write, or die."""
+        self._spend()
+        return super().create(path, content)
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Write, or die."""
+        self._spend()
+        super().replace(path, content)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove one after the other, or die."""
+        for path in paths:
+            self._spend()
+            super().delete([path])
+
+
 Task = Callable[..., NodeResult]
 
 

@@ -16,37 +16,10 @@ from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
 from kubeledger.fleet.layout import LAKE, claim_path, done_path, records_path, run_id
 from kubeledger.fleet.store import StorageError, Store
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSummary, SourceSeen
+from tests.fleet.places import DyingStore, Killed
 
 NODE = "pool-a/worker.1"
 LATER_NS = 1 << 62
-
-
-class _Killed(BaseException):
-    """The process ends here; nothing of it can be caught by the code under test."""
-
-
-class _DyingStore(Store):
-    """A store of a process that dies before its n-th write."""
-
-    writes_left = 1 << 30
-
-    def _spend(self) -> None:
-        if self.writes_left == 0:
-            raise _Killed
-        self.writes_left -= 1
-
-    def create(self, path: str, content: bytes | Path) -> bool:
-        self._spend()
-        return super().create(path, content)
-
-    def replace(self, path: str, content: bytes) -> None:
-        self._spend()
-        super().replace(path, content)
-
-    def delete(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            self._spend()
-            super().delete([path])
 
 
 def _lake(url: Path) -> Lake:
@@ -119,12 +92,12 @@ def test_a_process_that_dies_before_any_write_loses_and_doubles_nothing(
     """Readers see the generation before or this one, and the next import goes on."""
     lake = _lake(tmp_path / "lake")
     _import(lake, "a", tmp_path)
-    store = _DyingStore(lake.store.url)
+    store = DyingStore(lake.store.url)
     store.writes_left = kept
     died = False
     try:
         _import(Lake(store), "b", tmp_path)
-    except _Killed:
+    except Killed:
         died = True
     assert died == (kept < 7)  # file, claim, marker, and four removals
     assert _content(lake) in (["a"], ["a", "b"])
