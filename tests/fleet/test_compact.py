@@ -93,10 +93,10 @@ def test_a_few_nodes_that_grew_are_left_out_of_copies(
     assert _opened(lake) == {("compact", ("East/it's",)), ("records", ())}
     assert _rows(lake) == before
     put_node(lake, write_ledger(tmp_path / "another", whole_story()[:28]), "another")
-    before = _answers(lake)
+    answers = _answers(lake)
     assert compact(lake, tmp_path)
     assert _opened(lake) == {("compact", ())}
-    assert _answers(lake) == before
+    assert _answers(lake) == answers
     monkeypatch.setattr(compaction, "_ROWS_FEW", 1)
     large = {each.file.path for each in lake.compacted()}
     for name in ("new-1", "new-2"):
