@@ -130,15 +130,16 @@ def _listed(name: str) -> list[str]:
 
 
 def _rows(plan: Plan, results: Iterable[NodeResult]) -> Iterator[tuple[Any, ...]]:
-    """A row a source: first those with which nothing is to be done."""
+    """A row a task; first the sources with which nothing is to be done."""
     for source in plan.unchanged:
         yield (source, "unchanged", *(None,) * (len(_COLUMNS) - 2))
     for result in results:
         summaries = [head.summary for head in result.heads]
         failure = result.failure
-        outcome = "failed" if failure else "imported" if result.changed else "unchanged"
+        done = "verified" if result.spec.source is None else "imported"
+        outcome = "failed" if failure else done if result.changed else "unchanged"
         yield (
-            *(result.spec.source, outcome, ", ".join(each.node for each in summaries)),
+            *(result.spec.subject, outcome, ", ".join(each.node for each in summaries)),
             sum(each.records for each in summaries),
             sum(each.decisions for each in summaries),
             sum(each.impossible for each in summaries),

@@ -74,7 +74,7 @@ def engine_options(function: _F) -> _F:
                 "timeout_s",
                 type=click.FloatRange(min=0, min_open=True),
                 default=3600.0,
-                show_default=True,
+                show_default="3600",
                 metavar="SECONDS",
                 help="Longest time for a node.",
             ),
@@ -101,6 +101,7 @@ def watched_results(
         now_s: a clock.
     """
     from kubeledger.cli.get_rows import human_duration
+    from kubeledger.cli.output import counted
     from kubeledger.cli.progress import progress
 
     began_s = now_s()
@@ -116,5 +117,5 @@ def watched_results(
             shown.done, shown.remark = done, f", {failed:,} failed{left}"
             if not sys.stderr.isatty() and now_s() - told_s >= _LINE_S:
                 told_s = now_s()
-                click.echo(f"{done:,} of {total:,} nodes{shown.remark}", err=True)
+                click.echo(f"{done:,} of {counted(total, 'node')}{shown.remark}", err=True)
             yield result

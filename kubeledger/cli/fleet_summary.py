@@ -27,7 +27,8 @@ class Tally:
     """What came of a run so far.
 
     Attributes:
-        outcomes: ``imported``, ``unchanged``, ``failed`` -> tasks.
+        outcomes: ``imported``, ``unchanged``, ``failed`` -> sources.
+        done: how many tasks have ended.
         changes: ``new``, ``grown``, ``verified again`` -> nodes.
         nodes: key -> summary of each node of the lake, as far as this run has seen it.
         failures: of the tasks that failed.
@@ -37,6 +38,7 @@ class Tally:
         self.elsewhere = plan.elsewhere
         self.outcomes = Counter({"unchanged": len(plan.unchanged)})
         self.changes: Counter[str] = Counter()
+        self.done = 0
         self.nodes: dict[str, NodeSummary] = {k: head.summary for k, head in plan.heads.items()}
         self.failures: list[Failure] = []
         self._sources = {key: len(head.sources) for key, head in plan.heads.items()}
@@ -45,10 +47,11 @@ class Tally:
     def counting(self, results: Iterable[NodeResult]) -> Iterator[NodeResult]:
         """The same results, counted as they come."""
         for result in results:
+            self.done += 1
             if result.failure is not None:
                 self.outcomes["failed"] += 1
                 self.failures.append(result.failure)
-            else:
+            elif result.spec.source is not None:
                 self.outcomes["imported" if result.changed else "unchanged"] += 1
             for head in result.heads:
                 self._note(head, is_changed=head.node in result.changed)
@@ -75,7 +78,7 @@ def print_summary(tally: Tally, engine: Engine, lake: str, seconds: int) -> None
     total = tally.outcomes.total()
     outcomes = _listed(tally.outcomes, ("imported", "unchanged", "failed"))
     words = f"{counted(total, 'source')}: {outcomes}" if total else "no sources"
-    took = f", in {human_duration(seconds)}" if total > tally.outcomes["unchanged"] else ""
+    took = f", in {human_duration(seconds)}" if tally.done else ""
     _say(f"{words}{took} ({engine.name}, {counted(engine.workers, 'worker')})")
     if tally.elsewhere:
         _say(f"  and {counted(tally.elsewhere, 'source')} of other shards")

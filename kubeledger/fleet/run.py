@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import NamedTuple
@@ -48,7 +48,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         specs: (n,) tasks.
-        unchanged: (m,) URLs of sources, or keys of nodes, that the lake has as they would be.
+        unchanged: (m,) URLs of sources that the lake has, or keys of nodes that are verified.
         elsewhere: how many sources are other shards'.
         heads: key -> node of the lake, as it was before.
         failed: sources, or ``node KEY``, that the lake keeps a failure of.
@@ -82,7 +82,9 @@ def plan_import(
     stamp_of: Callable[[str], str],
     shard: Shard | None = None,
 ) -> Plan:
-    """Find the sources that the lake does not have as they are, under the rules of today.
+    """Find the sources that the lake does not have as they are.
+
+    Of those that it has, nodes that other rules than today's verified are verified again.
 
     Args:
         lake: where they shall be.
@@ -99,7 +101,6 @@ def plan_import(
     seen = Counter(
         (source.url, source.stamp, source.nodes)
         for head in heads.values()
-        if head.summary.rules == settings.rules
         for source in head.sources
     )
     # Of a source of several nodes, a run that died may have brought in some of them.
@@ -114,17 +115,33 @@ def plan_import(
     ours = [source for source in sources if shard is None or shard.holds(source)]
     with ThreadPoolExecutor(_LOOKERS) as lookers:
         there = list(lookers.map(is_there, ours))
+    unchanged = tuple(source for source, known in zip(ours, there, strict=True) if known)
     return Plan(
-        specs=tuple(
-            msgspec.structs.replace(settings, source=source)
-            for source, known in zip(ours, there, strict=True)
-            if not known
+        specs=(
+            *(
+                msgspec.structs.replace(settings, source=source)
+                for source, known in zip(ours, there, strict=True)
+                if not known
+            ),
+            *_verifications(heads, frozenset(unchanged), settings),
         ),
-        unchanged=tuple(source for source, known in zip(ours, there, strict=True) if known),
+        unchanged=unchanged,
         elsewhere=len(sources) - len(ours),
         heads=heads,
         failed=_failed(lake),
     )
+
+
+def _verifications(
+    heads: Mapping[str, Head], sources: Collection[str], settings: NodeSpec
+) -> Iterator[NodeSpec]:
+    """Tasks for the nodes of some sources that other rules verified: the sources stay unread."""
+    plain = msgspec.structs.replace(
+        settings, cluster=None, pool=None, name=None, kubelet_version=None, year=None
+    )
+    for key, head in heads.items():
+        if head.summary.rules != settings.rules and any(s.url in sources for s in head.sources):
+            yield msgspec.structs.replace(plain, node=key)
 
 
 def plan_verify(lake: Lake, settings: NodeSpec, *, all_: bool = False) -> Plan:

@@ -1,4 +1,4 @@
-"""A directory for one task, gone afterwards; what a killed process left the next one removes."""
+"""A directory for a task or a run, gone afterwards; what a killed one left the next removes."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -182,10 +183,13 @@ on_linux = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc 
 
 @on_linux
 def test_whoever_is_killed_the_next_import_completes_the_lake(
-    whole: Path, sources: Path, tmp_path: Path
+    whole: Path, sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker, whose task is tried again; then the command itself, and its workers go with it."""
-    lake = tmp_path / "lake"
+    lake, scratch = tmp_path / "lake", tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # where it was found before
     words = ("import", f"{sources}/*", "--lake", lake, "--year", 2026, "--pool", "gpu")
     with started(*words, "--workers", 2, stdout=subprocess.DEVNULL) as process:
         workers = wait_for_work(process, lake)
@@ -194,9 +198,11 @@ def test_whoever_is_killed_the_next_import_completes_the_lake(
         process.kill()
     for worker in workers:
         wait_for_end_of(worker)
+    assert any(scratch.iterdir()), "what it was killed at"
     result = run(*words)
     assert result.exit_code == 0, result.output
     assert truth_of(lake) == truth_of(whole)
+    assert not any(scratch.iterdir()), "also what the killed one left is gone"
 
 
 def wait_for_end_of(process: int) -> None:

@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from tempfile import TemporaryDirectory
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from kubeledger.errors import BadQuestionError
+from kubeledger.fleet.scratch import scratch_directory
 
 __all__ = [
     "ATTEMPTS",
@@ -149,13 +149,14 @@ class Engine(ABC):
     def scratch(self) -> Iterator[str | None]:
         """A directory for the tasks' work, gone in the end, whatever killed workers left in it.
 
-        None where the workers are not on this machine: each has its own default.
+        What a run left that was killed itself, the next one removes. None where the workers are
+        not on this machine: each has its own default.
         """
         if not self.one_machine:
             yield None
             return
-        with TemporaryDirectory(prefix="kubeledger-fleet-", ignore_cleanup_errors=True) as path:
-            yield path
+        with scratch_directory(None) as path:
+            yield str(path)
 
     def run(
         self,

@@ -58,16 +58,13 @@ class RayEngine(Engine):
                 "Ray is not installed", advice="pip install 'kubeledger[fleet]'"
             ) from None
         self._workers = workers
+        self._found: int | None = None
         self._address = address or os.environ.get("RAY_ADDRESS") or None
 
     @property
     def workers(self) -> int:
-        """As it was told, else the processors: of the cluster where it is joined."""
-        import ray
-
-        if self._workers is None and ray.is_initialized():
-            return _processors_of_cluster()
-        return self._workers or processors()
+        """As it was told, else the processors: of the cluster, once it was joined."""
+        return self._workers or self._found or processors()
 
     @contextmanager
     def session(self, function: Callable[[Any], Any], timeout_s: float | None) -> Iterator[Session]:
@@ -78,6 +75,7 @@ class RayEngine(Engine):
         joined = not ours or self._address not in (None, "local")
         if ours:
             self._connect()
+        self._found = _processors_of_cluster()
         try:
             # One that was started here has as many processors as there may be workers.
             yield _Cluster(function, self._workers if joined else None, timeout_s)
