@@ -31,12 +31,12 @@ from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.run import Plan
 from kubeledger.fleet.store import Store, digest_of_file
 from kubeledger.fleet.types import Failure, NodeResult, NodeSpec
-from tests.fleet.places import log_lines, write_bundle
+from tests.fleet.places import log_lines, task, write_bundle
 
 ROOT = Path(__file__).parents[2]
 NODES = 4
 LINES = 400
-SPEC = NodeSpec(lake="/lake", rules="r")
+SPEC = NodeSpec(lake="/lake", rules="r", source="/in")
 
 WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
@@ -106,14 +106,46 @@ def test_again_does_nothing_and_a_broken_source_is_a_row(
     Lake.open(str(whole)).forget_failure(str(broken))
 
 
-def test_verify_lists_nodes_and_verifies_by_new_rules(whole: Path, tmp_path: Path) -> None:
-    """Of a lake whose nodes were verified by others."""
+def test_verify_lists_the_nodes(whole: Path) -> None:
+    """Nothing is to be done, and nothing is wrong."""
     result = run("verify", "--lake", whole, "-o", "json")
     assert result.exit_code == 0
     rows = json.loads(result.stdout)
     assert [(row["node"], row["pool"]) for row in rows] == [(f"node-{n}", "gpu") for n in range(4)]
     assert all(row["decisions"] > 0 for row in rows)
     assert "4 nodes, 0 of them verified again\n" in run("verify", "--lake", whole).stdout
+
+
+def test_what_other_rules_verified_is_verified_again(
+    whole: Path, sources: Path, tmp_path: Path
+) -> None:
+    """By either command; an import leaves the sources unread that the lake has."""
+    lake = tmp_path / "lake"
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("task", "generation"):
+            patch.setattr(f"kubeledger.fleet.{module}.rules_version", lambda: "0.0.1+yesterday")
+        for number in range(2):
+            options = {"rules": "0.0.1+yesterday", "pool": "gpu"}
+            assert task(str(lake), str(sources / f"node-{number}"), **options).failure is None
+    result = run("import", sources / "node-0", "--lake", lake, "-o", "jsonl")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["source"], row["outcome"]) for row in rows] == [
+        (str(sources / "node-0"), "unchanged"),
+        ("node node-0", "verified"),
+    ]
+    for again in (1, 0):
+        told = f"2 nodes, {again} of them verified again\n"
+        assert told in run("verify", "--lake", lake, "--workers", 1).stdout
+    found, expected = contents_of(lake), contents_of(whole)
+    assert len(found) == 6
+    assert found.items() <= expected.items()
+
+
+def contents_of(lake: Path) -> dict[str, str]:
+    """Directory -> digest of its file; a file that another ID would not change keeps its name."""
+    rooms = ("records/", "verdicts/", "ledgers/")
+    found = truth_of(lake)
+    return {path.rpartition("/")[0]: found[path] for path in found if path.startswith(rooms)}
 
 
 @pytest.mark.parametrize("command", ["import", "verify"])
