@@ -15,7 +15,6 @@ import msgspec
 from kubeledger.cli.output import cell_text
 from kubeledger.cli.sql import bound
 from kubeledger.cli.ui_snapshots import Snapshots
-from kubeledger.cli.whatif_variants import ConfigFile, config_of, variants_for
 from kubeledger.errors import BadQuestionError
 from kubeledger.explain import explain, explain_node, find_target
 from kubeledger.explain.why import no_such_target
@@ -29,6 +28,7 @@ from kubeledger.timeline.blocks import records_between
 from kubeledger.timeline.overlay import Overlay
 from kubeledger.timeline.page import page_text
 from kubeledger.timeline.server import Answer, Asked, Reply, json_reply
+from kubeledger.whatif.configs import ConfigFile, config_of, variants_for
 
 __all__ = ["ROWS_MAX", "Answers"]
 

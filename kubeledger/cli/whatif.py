@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
+from kubeledger.cli.whatif_options import read_configs, variant_options
 
 if TYPE_CHECKING:
     from kubeledger.whatif import Change, Outlook
@@ -20,29 +21,7 @@ __all__ = ["whatif"]
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
 @node_option
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A KubeletConfiguration field, or what a pod asks for (pod/POD/CONTAINER."
-    "livenessProbe.failureThreshold=5); KEY=A|B makes two variants. May be repeated.",
-)
-@click.option(
-    "--kubelet-version",
-    "versions",
-    multiple=True,
-    metavar="VERSION",
-    help="Decide by the rules of this kubelet; several make several variants.",
-)
-@click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="FILE",
-    help="A KubeletConfiguration in place of the node's, or - for standard input; several make "
-    "several variants.",
-)
+@variant_options
 @click.option("--full", is_flag=True, help="All changes, each with its whole reason.")
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
@@ -67,8 +46,8 @@ def whatif(
     `-o jsonl` and `-o csv` have a line for each change; counts stand in the other forms.
     """
     from kubeledger.cli.verify import histories_for
-    from kubeledger.cli.whatif_variants import read_configs, variants_for
     from kubeledger.whatif import Outlook, outlook
+    from kubeledger.whatif.configs import variants_for
 
     documents = read_configs(configs)
     with histories_for(sources, ledger, node) as histories:

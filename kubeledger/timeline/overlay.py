@@ -12,7 +12,7 @@ from kubeledger.replay.histories import History
 from kubeledger.timeline.ask import NodeView
 from kubeledger.verify import Finding, Variant
 from kubeledger.verify.finding import Fields
-from kubeledger.whatif import Change, Outlook, outlook
+from kubeledger.whatif import Change, Outlook, becomes, outlook
 
 __all__ = ["CHANGES_MAX", "Overlay"]
 
@@ -66,10 +66,10 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
         counts: Counter[tuple[str, bool, str]] = Counter()
         undecided: list[Finding] = []
         for change in outlook(history.read, variant, result, undecided.append):
-            counts[_becomes(change), change.untrusted_since is None, change.kind] += 1
+            counts[becomes(change), change.untrusted_since is None, change.kind] += 1
             if len(changes) < CHANGES_MAX:
                 changes.append(change)
-        gone = [change.seq for change in changes if _becomes(change) == "gone"]
+        gone = [change.seq for change in changes if becomes(change) == "gone"]
         rows = view(_FOLLOWING, {"gone": gone}) if gone else []
         return cls(
             result=result,
@@ -101,12 +101,12 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def _sentences(self) -> Iterator[str]:
-        for becomes, words in _WORDS.items():
+        for fate, words in _WORDS.items():
             for trusted, doubt in ((True, ""), (False, ", if all had gone on as recorded")):
                 found = {
                     kind: count
                     for (what, sure, kind), count in self.counts.items()
-                    if what == becomes and sure == trusted
+                    if what == fate and sure == trusted
                 }
                 if found:
                     yield f"{words}{doubt}: {_listed(found)}."
@@ -135,28 +135,13 @@ _WORDS = {
 }
 
 
-def _becomes(change: Change) -> str:
-    """``added``, ``gone`` or ``other``."""
-    if change.recorded is None:
-        return "added"
-    return "gone" if _is_nothing(change.recorded, change.instead) else "other"
-
-
-def _is_nothing(recorded: Fields, instead: Fields | None) -> bool:
-    """Whether what would be decided instead is that nothing happens, or that all is well."""
-    if instead is None or (instead.get("admit") is True and "admit" not in recorded):
-        return True
-    different = [value for name, value in instead.items() if value != recorded.get(name)]
-    return bool(different) and all(value in (None, "", []) for value in different)
-
-
 def _mark(change: Change) -> dict[str, Any]:
     return {
         "seq": change.seq,
         "ts_ns": str(change.ts_ns),
         "kind": change.kind,
         "subject": change.subject,
-        "change": _becomes(change),
+        "change": becomes(change),
         "untrusted_since": change.untrusted_since,
         "why": change.why,
         "recorded": _text(change.recorded),

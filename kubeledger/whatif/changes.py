@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import msgspec
 
@@ -15,7 +16,10 @@ from kubeledger.whatif.probes import Probes
 from kubeledger.whatif.taint import Taint
 from kubeledger.whatif.world import World
 
-__all__ = ["Change", "Outlook", "outlook"]
+__all__ = ["Becomes", "Change", "Outlook", "becomes", "outlook"]
+
+Becomes = Literal["gone", "added", "other"]
+"""It would not have been, would have been besides, or would have been decided otherwise."""
 
 
 _OCCASIONS = frozenset({"oom.ProcessKilled"})
@@ -181,3 +185,18 @@ def _conditional(why: str) -> str:
     for said, would in _MOODS:
         why = why.replace(said, would)
     return why
+
+
+def becomes(change: Change) -> Becomes:
+    """What becomes of the decision under the variant."""
+    if change.recorded is None:
+        return "added"
+    return "gone" if _is_nothing(change.recorded, change.instead) else "other"
+
+
+def _is_nothing(recorded: Fields, instead: Fields | None) -> bool:
+    """Whether what would be decided instead is that nothing happens, or that all is well."""
+    if instead is None or (instead.get("admit") is True and "admit" not in recorded):
+        return True
+    different = [value for name, value in instead.items() if value != recorded.get(name)]
+    return bool(different) and all(value in (None, "", []) for value in different)

@@ -1,4 +1,4 @@
-"""From the options of ``kubeledger whatif`` to variants of one node."""
+"""Variants of a node that may be given another configuration file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
-from kubeledger.errors import BadInputError, BadQuestionError
+from kubeledger.errors import BadInputError
 from kubeledger.importers.plain import plain
 from kubeledger.importers.settings import SettingsSources, Statement, effective_settings
 from kubeledger.importers.settings_flags import FLAGS, minor_version
-from kubeledger.importers.sources import DOCUMENT_MAX
 from kubeledger.importers.yaml_text import load_yaml
 from kubeledger.machine import Evidence
 from kubeledger.node.records import Setting
@@ -21,7 +19,7 @@ from kubeledger.verify.settings import UNKNOWN
 from kubeledger.whatif.of_history import recorded_settings, setting_values, variants_of
 from kubeledger.whatif.refusals import refusal
 
-__all__ = ["ConfigFile", "config_of", "read_configs", "variants_for"]
+__all__ = ["ConfigFile", "config_of", "variants_for"]
 
 
 class ConfigFile(NamedTuple):
@@ -34,21 +32,6 @@ class ConfigFile(NamedTuple):
 
     name: str
     fields: dict[str, Any]
-
-
-def read_configs(names: Sequence[str]) -> list[ConfigFile]:
-    """The configurations in files, or on standard input (``-``).
-
-    Raises:
-        BadInputError: one cannot be read, or is none.
-        BadQuestionError: standard input is named twice.
-    """
-    if sum(map(is_standard, names)) > 1:
-        raise BadQuestionError(f"{STANDARD_INPUT} can be read once, and is named twice")
-    return [
-        config_of(STANDARD_INPUT if is_standard(name) else name, read_input(name, DOCUMENT_MAX))
-        for name in names
-    ]
 
 
 def config_of(name: str, data: bytes) -> ConfigFile:
@@ -73,8 +56,8 @@ def config_of(name: str, data: bytes) -> ConfigFile:
 
 def variants_for(
     history: History,
-    settings: tuple[str, ...],
-    versions: tuple[str, ...],
+    settings: Sequence[str],
+    versions: Sequence[str],
     configs: Sequence[ConfigFile],
 ) -> list[Variant]:
     """All combinations that the options ask for.
