@@ -25,6 +25,14 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "kubeledger.cli.fleet_compact:compact",
         "Copy many small files of a lake into few large ones.",
     ),
+    "report": (
+        "kubeledger.cli.fleet_report:report",
+        "Draw the whole fleet as one HTML page, worst nodes first.",
+    ),
+    "whatif": (
+        "kubeledger.cli.fleet_whatif:whatif",
+        "List what other settings would have spared or cost each node.",
+    ),
 }
 """name -> (module:attribute, one-line help), in the order of use."""
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -109,7 +110,8 @@ def import_(
                 run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
             )
         )
-        shown = tally.counting(watched_results(results, "importing", len(plan.specs)))
+        watched = watched_results(results, "importing", len(plan.specs), attrgetter("failure"))
+        shown = tally.counting(watched)
         if output == "table":
             for _ in shown:
                 pass

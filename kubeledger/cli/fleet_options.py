@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from kubeledger.fleet.types import NodeResult
+    from kubeledger.fleet.types import Failure
 
 __all__ = ["engine_options", "known_lake_option", "lake_option", "watched_results"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_R = TypeVar("_R")
 
 _LINE_S = 30.0
 """Where no terminal shows a bar, a line a half minute tells how far it is; the first is sooner."""
@@ -85,11 +86,12 @@ def engine_options(function: _F) -> _F:
 
 
 def watched_results(
-    results: Iterable[NodeResult],
+    results: Iterable[_R],
     words: str,
     total: int,
+    failure_of: Callable[[_R], Failure | None],
     now_s: Callable[[], float] = time.monotonic,
-) -> Iterator[NodeResult]:
+) -> Iterator[_R]:
     """The same results; how far they are is shown on standard error meanwhile.
 
     On a terminal a bar shows it, elsewhere a line now and then.
@@ -98,6 +100,7 @@ def watched_results(
         results: as they come.
         words: what is done to the nodes.
         total: how many results there will be.
+        failure_of: why a result is none.
         now_s: a clock.
     """
     from kubeledger.cli.get_rows import human_duration
@@ -111,7 +114,7 @@ def watched_results(
         shown.unit, shown.done, shown.total = "node", 0, total
         for result in results:
             done += 1
-            failed += result.failure is not None
+            failed += failure_of(result) is not None
             left = human_duration(round((now_s() - began_s) / done * (total - done)))
             left = f", about {left} left" if done < total else ""
             shown.done, shown.remark = done, f", {failed:,} failed{left}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack, closing
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -78,7 +79,8 @@ def verify(
                 run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
             )
         )
-        for _ in tally.counting(watched_results(results, "verifying", len(plan.specs))):
+        watched = watched_results(results, "verifying", len(plan.specs), attrgetter("failure"))
+        for _ in tally.counting(watched):
             pass
     nodes = sorted(tally.nodes.values(), key=_badness)
     shown = nodes[:_SHOWN_MAX] if output == "table" else nodes

@@ -12,10 +12,11 @@ import duckdb
 
 from kubeledger.errors import KubeledgerError, LedgerUnavailableError
 from kubeledger.fleet.lake import MovedOnError
+from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.store import StorageError
 from kubeledger.fleet.types import Failure, NodeSpec
 
-__all__ = ["OtherRulesError", "failure_of"]
+__all__ = ["OtherRulesError", "failure_of", "refuse_other_rules"]
 
 Kind = Literal["input", "storage", "resources", "bug"]
 
@@ -25,6 +26,19 @@ _REASON_MAX = 500
 
 class OtherRulesError(KubeledgerError):
     """The worker is of another version than the run."""
+
+
+def refuse_other_rules(rules: str) -> None:
+    """A worker gives no answer under other rules than those of the run.
+
+    Raises:
+        OtherRulesError: it has others.
+    """
+    if rules != rules_version():
+        raise OtherRulesError(
+            f"this worker has the rules {rules_version()}, and the run {rules}",
+            advice="install the same kubeledger on all workers",
+        )
 
 
 def failure_of(spec: NodeSpec, error: Exception) -> Failure:

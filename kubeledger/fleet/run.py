@@ -20,7 +20,16 @@ from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.store import StorageError
 from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSpec
 
-__all__ = ["Plan", "Shard", "parse_shard", "plan_import", "plan_verify", "run_plan"]
+__all__ = [
+    "Plan",
+    "Shard",
+    "failure_of_loss",
+    "parse_shard",
+    "plan_import",
+    "plan_verify",
+    "run_plan",
+    "whether_again",
+]
 
 _LOOKERS = 32
 """Sources whose stamps are looked up at once: in object storage each costs a round trip."""
@@ -189,7 +198,13 @@ def run_plan(
     _forget(lake, plan.failed.intersection(plan.unchanged))
     unsaved: list[Failure] = []
     with closing(
-        engine.run(task, plan.specs, attempts=attempts, timeout_s=timeout_s, again=_whether_again)
+        engine.run(
+            task,
+            plan.specs,
+            attempts=attempts,
+            timeout_s=timeout_s,
+            again=lambda result: whether_again(result.failure),
+        )
     ) as all_ended:
         for ended in all_ended:
             result = _result(ended, engine)
@@ -214,21 +229,27 @@ def _forget(lake: Lake, subjects: Collection[str]) -> None:
         lake.forget_failure(subject)
 
 
-def _whether_again(result: NodeResult) -> Again:
-    return "no" if result.failure is None else _AGAIN.get(result.failure.kind, "no")
+def whether_again(failure: Failure | None) -> Again:
+    """Whether another attempt may not fail so."""
+    return "no" if failure is None else _AGAIN.get(failure.kind, "no")
+
+
+def failure_of_loss(task: NodeSpec, lost: Lost, attempts: int, engine: Engine) -> Failure:
+    """What to tell of a task that has no result of its own."""
+    return Failure(
+        source=task.subject,
+        kind=lost.kind,
+        reason=lost.reason,
+        advice=_advice(lost, engine),
+        attempts=attempts,
+        ts_ns=task.started_ns,
+    )
 
 
 def _result(ended: Ended[NodeSpec, NodeResult], engine: Engine) -> NodeResult:
     """The task's own result, or a failure of what was lost; with the number of attempts."""
     if ended.lost is not None:
-        failure = Failure(
-            source=ended.spec.subject,
-            kind=ended.lost.kind,
-            reason=ended.lost.reason,
-            advice=_advice(ended.lost, engine),
-            attempts=ended.attempts,
-            ts_ns=ended.spec.started_ns,
-        )
+        failure = failure_of_loss(ended.spec, ended.lost, ended.attempts, engine)
         return NodeResult(spec=ended.spec, failure=failure)
     assert ended.result is not None
     if ended.result.failure is None:

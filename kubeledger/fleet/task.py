@@ -19,11 +19,10 @@ import msgspec
 
 from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.fleet.contents import Content, chain_of_node, content_of, pods_of_ledger
-from kubeledger.fleet.failing import OtherRulesError, failure_of
+from kubeledger.fleet.failing import failure_of, refuse_other_rules
 from kubeledger.fleet.generation import commit_generation, fetch_ledger
 from kubeledger.fleet.identity import identity_of
 from kubeledger.fleet.lake import Lake, MovedOnError
-from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.sources import Fetched, fetch, refuse_changed
 from kubeledger.fleet.types import Head, NodeResult, NodeSpec, NodeSummary
@@ -45,11 +44,7 @@ def node_task(spec: NodeSpec) -> NodeResult:
     Raises:
         OtherRulesError: this worker is of another version than the run, which concerns all tasks.
     """
-    if spec.rules != rules_version():
-        raise OtherRulesError(
-            f"this worker has the rules {rules_version()}, and the run {spec.rules}",
-            advice="install the same kubeledger on all workers",
-        )
+    refuse_other_rules(spec.rules)
     began_ns, began_cpu_ns = time.monotonic_ns(), time.process_time_ns()
     result = NodeResult(spec=spec)
     try:

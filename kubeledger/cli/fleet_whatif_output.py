@@ -1,0 +1,169 @@
+"""The answer of ``kubeledger fleet whatif``: sums, then the nodes that change most."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from kubeledger.cli.fleet_summary import print_failures
+from kubeledger.cli.output import counted, printable, write_rows
+from kubeledger.cli.screen import paged
+from kubeledger.cli.table import cut
+from kubeledger.cli.why_output import screen_size
+from kubeledger.fleet.types import Failure, NodeSummary
+from kubeledger.fleet.whatif import HARMS, HarmCount, NodeVariant, added_up
+
+__all__ = ["Answer", "write_answers"]
+
+_TOTALS = ("decisions", "same", "changed", "untrusted", "unknown")
+_SHOWN = ("changed", "untrusted", "unknown")
+_COUNTS = HarmCount.__struct_fields__
+_MISSING_SHOWN = 2
+_ROWS_MIN = 3
+
+
+class Answer(NamedTuple):
+    """A node, and what each variant makes of it, or why that cannot be told."""
+
+    node: NodeSummary
+    answer: list[NodeVariant] | Failure
+
+
+def write_answers(
+    variants: Sequence[str], answers: Sequence[Answer], output: str, *, full: bool
+) -> None:
+    """Write all of it.
+
+    Args:
+        variants: (v,) names.
+        answers: (n,) of the nodes, in any order; those that are told have v variants.
+        output: ``table`` or one that ``write_rows`` takes.
+        full: a table of all nodes.
+    """
+    ordered = sorted(answers, key=_most_changed_first)
+    if output == "table":
+        with paged(wanted=full):
+            _write_table(variants, ordered, full=full)
+        return
+    harms = [f"{harm}_{name}" for harm in HARMS for name in _COUNTS]
+    columns = ("node", "pool", "kubelet_version", "variant", *_TOTALS, *harms, "missing", "failure")
+    types = ["JSON" if name == "missing" else "" for name in columns]
+    write_rows(columns, _rows(variants, ordered), output, sys.stdout, types=types)
+
+
+def _most_changed_first(answer: Answer) -> tuple[Any, ...]:
+    """Those that cannot be told stand at the end."""
+    if isinstance(answer.answer, Failure):
+        return (True, 0, 0, 0, answer.node.node)
+    most = (max((getattr(v, name) for v in answer.answer), default=0) for name in _ORDER)
+    return (False, *(-count for count in most), answer.node.node)
+
+
+_ORDER = ("harm_changes", "changed", "untrusted")
+
+
+def _rows(variants: Sequence[str], answers: Sequence[Answer]) -> Iterator[tuple[Any, ...]]:
+    for node, answer in answers:
+        about = (node.node, node.pool, next(reversed(node.kubelet_versions), None))
+        if isinstance(answer, Failure):
+            empty = (None,) * (len(_TOTALS) + len(HARMS) * len(_COUNTS) + 2)
+            yield (*about, *empty, answer.reason)
+            continue
+        for name, variant in zip(variants, answer, strict=True):
+            totals = (getattr(variant, total) for total in _TOTALS)
+            harms = (getattr(variant.harms[harm], count) for harm in HARMS for count in _COUNTS)
+            yield (*about, name, *totals, *harms, variant.missing, None)
+
+
+def _write_table(variants: Sequence[str], answers: Sequence[Answer], *, full: bool) -> None:
+    width, height = screen_size()
+    told = [(node, each) for node, each in answers if isinstance(each, list)]
+    failures = [each for _, each in answers if isinstance(each, Failure)]
+    sums = [added_up([answer[at] for _, answer in told]) for at in range(len(variants))]
+    changed = [(node, each) for node, each in told if full or any(v.changed for v in each)]
+    heads = _heads(variants, sums, len(told), width)
+    notes = _notes(sums, width)
+    # Head and rule of the table, blank lines, what is left out, and a failure.
+    room = height - len(heads) - len(notes) - 6 - 4 * bool(failures)
+    shown = changed if full else changed[: max(room, _ROWS_MIN)]
+    for line in heads:
+        click.echo(line)
+    click.echo()
+    _write_nodes(sums, shown, width)
+    left, same = len(changed) - len(shown), len(told) - len(changed)
+    if left:
+        click.echo(f"and {counted(left, 'node')} more of which something changes; --full shows all")
+    if same:
+        click.echo(f"nothing would surely have been another on {counted(same, 'node')}")
+    for note in notes:
+        click.echo(note)
+    print_failures(failures)
+
+
+def _heads(
+    variants: Sequence[str], sums: Sequence[NodeVariant], nodes: int, width: int
+) -> list[str]:
+    """The variants, numbered as they stand side by side, and what was recorded."""
+    numbers = [f"{number}: " for number in range(1, len(variants) + 1)]
+    lines = [
+        f"{number if len(variants) > 1 else ''}{printable(name)}"
+        for number, name in zip(numbers, variants, strict=True)
+    ]
+    recorded = ", ".join(f"{sums[0].harms[harm].recorded:,} {_words(harm)}" for harm in HARMS)
+    words = f"recorded on {counted(nodes, 'node')}: {recorded}"
+    return [*lines, *textwrap.wrap(words, width, subsequent_indent="  ")]
+
+
+def _write_nodes(
+    sums: list[NodeVariant], nodes: Sequence[tuple[NodeSummary, list[NodeVariant]]], width: int
+) -> None:
+    """A row for all nodes and one for each; the variants stand side by side in each cell."""
+    harms = [harm for harm in HARMS if any(v.harms[harm].gone + v.harms[harm].added for v in sums)]
+    pools = any(node.pool for node, _ in nodes)
+    rows = [
+        (
+            *((name, pool) if pools else (name,)),
+            *(_cell([variant.harms[harm] for variant in each]) for harm in harms),
+            *(_joined([getattr(variant, total) for variant in each]) for total in _SHOWN),
+        )
+        for name, pool, each in (
+            ("all", None, sums),
+            *((node.node, node.pool, each) for node, each in nodes),
+        )
+    ]
+    columns = ("node", *(["pool"] if pools else []), *map(_words, harms), *_SHOWN)
+    write_rows(columns, rows, "table", sys.stdout, width_max=width)
+
+
+def _words(harm: str) -> str:
+    return harm.replace("_", " ").replace("oom", "OOM")
+
+
+def _cell(counts: Sequence[HarmCount]) -> str | int:
+    """``34``, or ``34→33|20``: as recorded, and under each variant."""
+    recorded = counts[0].recorded
+    under = [count.under_variant for count in counts]
+    return recorded if set(under) == {recorded} else f"{recorded}→{_joined(under)}"
+
+
+def _joined(counts: Sequence[int]) -> str | int:
+    return counts[0] if len(set(counts)) == 1 else "|".join(map(str, counts))
+
+
+def _notes(sums: Sequence[NodeVariant], width: int) -> list[str]:
+    """What is not known, and what counts as nothing else."""
+    notes = []
+    if any(each.untrusted for each in sums):
+        words = "untrusted: behind a change, where the node would have observed something else"
+        notes.append(words)
+    missing = added_up(sums).missing
+    ranked = sorted(missing.items(), key=lambda item: (-item[1], item[0]))
+    for what, _ in ranked[:_MISSING_SHOWN]:
+        most = max(each.missing.get(what, 0) for each in sums)
+        lack = f"{counted(most, 'decision')} {'lacks' if most == 1 else 'lack'}"
+        notes.append(cut(f"unknown: {lack} {printable(what)}", width))
+    return notes
