@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -70,7 +70,7 @@ def ask_nodes(
     *,
     attempts: int,
     timeout_s: float | None,
-) -> Iterator[tuple[S, R | Failure]]:
+) -> Generator[tuple[S, R | Failure], None, None]:
     """Ask all nodes; the answers come in any order.
 
     Args:

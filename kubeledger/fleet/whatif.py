@@ -117,7 +117,7 @@ def variant_names(
     # A flag is known where a node has it.
     flags = {text.partition("=")[0] for text in settings if text.startswith("--")}
     parsed = [parse_setting(text, flags) for text in settings]
-    files = [(Path(config.name).name, {}) for config in configs]
+    files: list[tuple[str, dict[str, Any]]] = [(Path(config.name).name, {}) for config in configs]
     return [variant.name for variant in parse_variants(parsed, versions, files)]
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
-from importlib.resources import files
-from string import Template
 from typing import Any, TextIO
 
 from kubeledger.timeline.blocks import Block
 from kubeledger.timeline.drawing import Drawing
 from kubeledger.timeline.payload import node_payload
+from kubeledger.timeline.shell import embedded, html_page, script_of, static_text
 
 __all__ = ["page_text", "payload_of", "script_text", "write_page"]
 
@@ -55,8 +51,7 @@ def payload_of(drawings: Sequence[Drawing]) -> dict[str, Any]:
 
 def script_text(*, live: bool = False) -> str:
     """The page's script, whole; with what it asks a server where it has one."""
-    text = "".join(_static(name) for name in (*_SCRIPTS, *([_LIVE] if live else []), _LAST))
-    return f'"use strict";\n(() => {{\n{text}}})();\n'
+    return script_of([static_text(name) for name in (*_SCRIPTS, *([_LIVE] if live else []), _LAST)])
 
 
 def page_text(payload: dict[str, Any] | None, live: dict[str, Any] | None = None) -> str:
@@ -66,36 +61,13 @@ def page_text(payload: dict[str, Any] | None, live: dict[str, Any] | None = None
         payload: what it draws; None: it asks its server.
         live: what it needs to ask its server; None: it has none.
     """
-    script, style = script_text(live=live is not None), _static("page.css")
-    if live is not None:
-        style += _static("live.css")
-    policy = [
-        "default-src 'none'",
-        f"script-src '{_digest(script)}'",
-        f"style-src '{_digest(style)}'",
-        "img-src data:",
-        "connect-src 'none'" if live is None else "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-    ]
-    return Template(_static("page.html")).substitute(
-        policy="; ".join(policy),
-        style=style,
-        drawing=_embedded(payload),
-        live=_embedded(live),
+    styles = ("base.css", "page.css", *([] if live is None else ["live.css"]))
+    return html_page(
+        static_text("page.html"),
+        style="".join(map(static_text, styles)),
+        script=script_text(live=live is not None),
+        connects=live is not None,
+        drawing=embedded(payload),
+        live=embedded(live),
         blocks=_BLOCKS,
-        script=script,
     )
-
-
-def _static(name: str) -> str:
-    return (files(__package__) / "static" / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
-
-
-def _embedded(value: object) -> str:
-    """JSON that cannot end the element it stands in, whatever names it holds."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

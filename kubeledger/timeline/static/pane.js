@@ -32,16 +32,6 @@ async function unpack(base64) {
   return JSON.parse(await new Response(stream).text());
 }
 
-function element(name, attributes = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key === "on") Object.entries(value).forEach(([event, act]) => node.addEventListener(event, act));
-    else if (value !== null) node.setAttribute(key, value);
-  }
-  node.append(...children.map((child) => (child instanceof Node ? child : visible(child))));
-  return node;
-}
-
 class Pane {
   constructor(root, goTo) {
     Object.assign(this, { root, goTo, shown: null });

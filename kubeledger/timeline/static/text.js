@@ -1,4 +1,4 @@
-// Text and times as people read them.
+// Text and times as people read them, and elements that hold such text and nothing else.
 
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]/gu;
 
@@ -67,4 +67,14 @@ function duration(us) {
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
   if (seconds < 172800) return `${+(seconds / 3600).toFixed(1)} h`;
   return `${+(seconds / 86400).toFixed(1)} d`;
+}
+
+function element(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "on") Object.entries(value).forEach(([event, act]) => node.addEventListener(event, act));
+    else if (value !== null) node.setAttribute(key, value);
+  }
+  node.append(...children.map((child) => (child instanceof Node ? child : visible(child))));
+  return node;
 }

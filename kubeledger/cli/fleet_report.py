@@ -1,0 +1,139 @@
+"""``kubeledger fleet report``: all nodes of a lake as one HTML page."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import click
+
+from kubeledger.cli.fleet_options import engine_options, lake_option
+from kubeledger.cli.options import reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.fleet.lake import Lake
+    from kubeledger.fleet.types import Failure
+
+__all__ = ["report"]
+
+_FAILED = 1
+
+
+def _worst(context: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    """So many nodes; None: all."""
+    if value == "all":
+        return None
+    if not value.isdecimal() or not int(value):
+        raise click.BadParameter(
+            f"{value!r} is no number of nodes, and not all", context, parameter
+        )
+    return int(value)
+
+
+@click.command(
+    epilog="Example: kubeledger fleet report --lake /data/lake --out fleet.html --pages nodes"
+)
+@lake_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True),
+    default="fleet.html",
+    show_default=True,
+    metavar="FILE",
+    help="The page; - is standard output.",
+)
+@click.option(
+    "--pages",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the worst nodes' own timeline pages there, and link to them.",
+)
+@click.option(
+    "--worst",
+    default="20",
+    show_default=True,
+    callback=_worst,
+    metavar="N|all",
+    help="How many nodes get a page of their own.",
+)
+@engine_options
+@reports_errors
+def report(
+    lake: str,
+    out: Path,
+    pages: Path | None,
+    worst: int | None,
+    **running: Any,  # noqa: ANN401 # the options of engines
+) -> None:
+    """Draw all nodes of a lake as one HTML file that opens from disk, worst nodes first.
+
+    A row a node: what went wrong, how often, when, and what stands out against the other nodes of
+    its pool; above it the same by pool and by version of the kubelet. The page says how it
+    compares. With --pages the worst nodes have timeline pages, which are made on the engine.
+    """
+    from kubeledger.cli.files import is_standard, new_output, output_errors
+    from kubeledger.cli.fleet_summary import print_failures
+    from kubeledger.cli.output import counted
+    from kubeledger.cli.progress import progress
+    from kubeledger.fleet.lake import Lake
+    from kubeledger.fleet.report import collect, fleet_page
+
+    place = Lake.open(lake)
+    with progress("reading") as shown:
+        facts = collect(lake, tell=shown.tell)
+    links: dict[str, str] = {}
+    failures: list[Failure] = []
+    if pages is not None:
+        keys = [node.node for node in facts.nodes[:worst]]
+        failures = _write_pages(place, keys, pages, running)
+        failed = {failure.source for failure in failures}
+        base = Path() if is_standard(out) else out.parent
+        links = {key: _link(pages, key, base) for key in keys if f"node {key}" not in failed}
+    page = fleet_page(facts, links).encode()
+    with output_errors(out), new_output(out) as file:
+        file.write(page)
+    if not is_standard(out):
+        own = f", {counted(len(links), 'page')} of nodes in {pages}" if pages is not None else ""
+        nodes = counted(len(facts.nodes), "node")
+        click.echo(f"{out}: {nodes}, {len(page):,} bytes{own}; open it in a browser")
+        print_failures(failures)
+    if failures:
+        sys.exit(_FAILED)
+
+
+def _write_pages(
+    lake: Lake, keys: Sequence[str], directory: Path, running: dict[str, Any]
+) -> list[Failure]:
+    """Write the pages of these nodes; what failed."""
+    import zstandard
+
+    from kubeledger.cli.files import new_output, output_errors
+    from kubeledger.cli.fleet_asking import ask_lake
+    from kubeledger.fleet.report import node_page, page_name
+    from kubeledger.fleet.types import Failure
+
+    with output_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    failures = []
+    for key, answer in ask_lake(
+        lake, keys, node_page, lambda task: task, lambda task: task, **running
+    ):
+        if isinstance(answer, Failure):
+            failures.append(answer)
+            continue
+        path = directory / page_name(key)
+        with output_errors(path), new_output(path) as file:
+            zstandard.ZstdDecompressor().copy_stream(io.BytesIO(answer), file)
+    return sorted(failures, key=lambda failure: failure.source)
+
+
+def _link(pages: Path, node: str, base: Path) -> str:
+    """From the fleet's page to a node's."""
+    from kubeledger.fleet.report import page_name
+
+    return quote(Path(os.path.relpath(pages / page_name(node), base)).as_posix())

@@ -1,0 +1,112 @@
+"""The fleet's page: the rows as columns of numbers, in one HTML file that makes no request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kubeledger.fleet.report.collect import FleetFacts, NodeFacts
+from kubeledger.fleet.report.columns import COLUMNS
+from kubeledger.fleet.report.outstanding import EXCESS_MIN, POOL_MIN, SCORE_MIN
+from kubeledger.timeline.shell import embedded, html_page, script_of, static_text
+
+__all__ = ["fleet_page", "payload_of"]
+
+_FORMAT = 1
+_SHARED = ("text.js",)
+_SCRIPTS = ("fleet.js", "rows.js", "report.js")
+"""In the order in which they use one another."""
+
+_PLACE = {column.id: at for at, column in enumerate(COLUMNS)}
+
+
+def fleet_page(facts: FleetFacts, links: Mapping[str, str]) -> str:
+    """The page.
+
+    Args:
+        facts: of the lake.
+        links: node -> URL of its own page, relative to this one.
+    """
+    scripts = [
+        *map(static_text, _SHARED),
+        *(static_text(name, __package__ or "") for name in _SCRIPTS),
+    ]
+    return html_page(
+        static_text("report.html", __package__ or ""),
+        style=static_text("base.css") + static_text("report.css", __package__ or ""),
+        script=script_of(scripts),
+        fleet=embedded(payload_of(facts, links)),
+    )
+
+
+def payload_of(facts: FleetFacts, links: Mapping[str, str]) -> dict[str, Any]:
+    """What the page draws; ``docs/fleet.md`` describes it."""
+    nodes = facts.nodes
+    return {
+        "format": _FORMAT,
+        "rule": {"pool": POOL_MIN, "score": SCORE_MIN, "excess": EXCESS_MIN},
+        "columns": [
+            {
+                "id": column.id,
+                "title": column.title,
+                "doc": column.doc,
+                "per": column.per,
+                "problem": column.is_problem,
+            }
+            for column in COLUMNS
+        ],
+        "pools": (pools := _distinct(nodes, lambda node: [node.pool])),
+        "versions": (versions := _distinct(nodes, lambda node: node.versions)),
+        "nodes": {
+            "node": [node.node for node in nodes],
+            "pool": [pools.index(node.pool) for node in nodes],
+            "versions": [[versions.index(each) for each in node.versions] for node in nodes],
+            "first_s": [_seconds(node.first_ns) for node in nodes],
+            "last_s": [_seconds(node.last_ns) for node in nodes],
+            "peers": [node.peers for node in nodes],
+            "decisions": [node.decisions for node in nodes],
+            "match": [node.match for node in nodes],
+            "admissible": [node.admissible for node in nodes],
+            "lines": [node.lines for node in nodes],
+            "hours": [_hours(node) for node in nodes],
+            "outstanding": [_outstanding(node) for node in nodes],
+            "link": [links.get(node.node) for node in nodes],
+        },
+        "counts": {column.id: [node.counts[column.id] for node in nodes] for column in COLUMNS},
+        "failures": [msgspec.to_builtins(failure) for failure in facts.failures],
+    }
+
+
+def _distinct(
+    nodes: Sequence[NodeFacts], values: Callable[[NodeFacts], Sequence[str | None]]
+) -> list[str | None]:
+    found = {value for node in nodes for value in values(node)}
+    return sorted(found, key=lambda value: (value is None, _natural(value or "")))
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """1.9 before 1.10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in text.split(".")]
+
+
+def _seconds(ns: int | None) -> int | None:
+    return None if ns is None else ns // 1_000_000_000
+
+
+def _hours(node: NodeFacts) -> list[int]:
+    """Hours since the first one, problems, impossible decisions: three numbers an hour."""
+    if not node.hours:
+        return []
+    first = min(node.hours)
+    flat = [first]
+    for hour, (problems, impossible) in sorted(node.hours.items()):
+        flat += [hour - first, problems, impossible]
+    return flat
+
+
+def _outstanding(node: NodeFacts) -> list[list[float]]:
+    """Place of the column, what is expected, score; the highest score first."""
+    ranked = sorted(node.outstanding.items(), key=lambda item: (-item[1].score, item[0]))
+    return [[_PLACE[id_], round(each.expected, 2), round(each.score, 1)] for id_, each in ranked]
