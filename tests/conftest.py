@@ -1,8 +1,12 @@
-"""Long runs are left out unless they are asked for."""
+"""Long runs are left out unless they are asked for; one browser for all tests of a worker."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from tests.timeline.browser import CHROMIUM, DRIVER, Browser, open_browser
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -13,3 +17,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The browser; where there is none, the tests that need it are skipped and say so."""
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("no chromium and chromedriver on this machine: pages are not looked at")
+    with open_browser() as started:
+        yield started

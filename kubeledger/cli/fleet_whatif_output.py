@@ -24,6 +24,9 @@ _SHOWN = ("changed", "untrusted", "unknown")
 _COUNTS = HarmCount.__struct_fields__
 _MISSING_SHOWN = 2
 _ROWS_MIN = 3
+_NAME_MIN = 16
+_GAP = 2
+"""Columns between two cells."""
 
 
 class Answer(NamedTuple):
@@ -123,20 +126,28 @@ def _write_nodes(
 ) -> None:
     """A row for all nodes and one for each; the variants stand side by side in each cell."""
     harms = [harm for harm in HARMS if any(v.harms[harm].gone + v.harms[harm].added for v in sums)]
-    pools = any(node.pool for node, _ in nodes)
-    rows = [
+    counts = [
         (
-            *((name, pool) if pools else (name,)),
             *(_cell([variant.harms[harm] for variant in each]) for harm in harms),
             *(_joined([getattr(variant, total) for variant in each]) for total in _SHOWN),
         )
-        for name, pool, each in (
-            ("all", None, sums),
-            *((node.node, node.pool, each) for node, each in nodes),
-        )
+        for each in (sums, *(each for _, each in nodes))
     ]
-    columns = ("node", *(["pool"] if pools else []), *map(_words, harms), *_SHOWN)
-    write_rows(columns, rows, "table", sys.stdout, width_max=width)
+    heads = (*map(_words, harms), *_SHOWN)
+    # Names may be cut, counts may not.
+    taken = sum(
+        max(len(str(cell)) for cell in column) + _GAP for column in zip(heads, *counts, strict=True)
+    )
+    named = [("all", ""), *((node.node, node.pool or "") for node, _ in nodes)]
+    pool = max(len(pool) for _, pool in named)
+    room = max(width - taken, _NAME_MIN)
+    pools = bool(pool) and room - pool - _GAP >= _NAME_MIN
+    names = [cut(printable(name), room - (pool + _GAP) * pools) for name, _ in named]
+    rows = (
+        (name, *([node_pool] if pools else []), *cells)
+        for name, (_, node_pool), cells in zip(names, named, counts, strict=True)
+    )
+    write_rows(("node", *(["pool"] if pools else []), *heads), rows, "table", sys.stdout)
 
 
 def _words(harm: str) -> str:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.fleet.places import Place
+from kubeledger.fleet.sealed import unseal_ledger
+from tests.fleet.places import Place, head_of, task, write_bundle
+from tests.recordings import RECORDINGS
 
 _CREDENTIALS = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request"
 
@@ -82,3 +84,21 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     found = request.getfixturevalue("bucket")
     assert isinstance(found, Place)
     return found
+
+
+@pytest.fixture(scope="session")
+def recorded_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recorded node, node-a, and the beginning of another one, node-z."""
+    place = tmp_path_factory.mktemp("recorded")
+    bundle = write_bundle(place / "node-z", node="node-z", machine="f" * 32)
+    for source in (RECORDINGS / "node-a.tar.zst", bundle):
+        head_of(task(str(place / "lake"), str(source)))
+    return place / "lake"
+
+
+@pytest.fixture(scope="session")
+def recorded_ledger(recorded_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ledger of node-a, as the lake has it."""
+    directory = tmp_path_factory.mktemp("recorded") / "ledger"
+    unseal_ledger(next(recorded_lake.glob("ledgers/node-a/*")), directory)
+    return directory

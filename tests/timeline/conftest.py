@@ -1,24 +1,13 @@
-"""Pages of the recordings, made once, and one browser for all tests of a worker."""
+"""Pages of the recordings, made once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kubeledger.cli.timeline import write_timeline
 from tests.recordings import import_recording
-from tests.timeline.browser import CHROMIUM, DRIVER, Browser, open_browser
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The browser; where there is none, the tests that need it are skipped and say so."""
-    if CHROMIUM is None or DRIVER is None:
-        pytest.skip("no chromium and chromedriver on this machine: pages are not looked at")
-    with open_browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="session")
