@@ -134,14 +134,14 @@ def _write_nodes(
         for each in (sums, *(each for _, each in nodes))
     ]
     heads = (*map(_words, harms), *_SHOWN)
-    # Names may be cut, counts may not.
+    # Counts are never cut; pools are left out before a name is.
     taken = sum(
         max(len(str(cell)) for cell in column) + _GAP for column in zip(heads, *counts, strict=True)
     )
     named = [("all", ""), *((node.node, node.pool or "") for node, _ in nodes)]
     pool = max(len(pool) for _, pool in named)
     room = max(width - taken, _NAME_MIN)
-    pools = bool(pool) and room - pool - _GAP >= _NAME_MIN
+    pools = bool(pool) and max(len(name) for name, _ in named) + pool + _GAP <= room
     names = [cut(printable(name), room - (pool + _GAP) * pools) for name, _ in named]
     rows = (
         (name, *([node_pool] if pools else []), *cells)
