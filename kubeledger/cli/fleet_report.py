@@ -121,7 +121,7 @@ def _write_pages(
         directory.mkdir(parents=True, exist_ok=True)
     failures = []
     for key, answer in ask_lake(
-        lake, keys, node_page, lambda task: task, lambda task: task, **running
+        lake, keys, node_page, lambda task: task, lambda task: task, "drawing", **running
     ):
         if isinstance(answer, Failure):
             failures.append(answer)
