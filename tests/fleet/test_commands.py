@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -322,9 +323,9 @@ def test_lines_now_and_then_where_no_terminal_shows_a_bar(
 ) -> None:
     """Of a thousand nodes, each of which takes a second."""
     now_s = iter(range(10_000))
-    shown = watched_results(
-        results_of(1000, failed=3), "importing", 1000, lambda: float(next(now_s))
-    )
+    results = results_of(1000, failed=3)
+    failure = attrgetter("failure")
+    shown = watched_results(results, "importing", 1000, failure, lambda: float(next(now_s)))
     assert sum(1 for _ in shown) == 1000
     lines = capsys.readouterr().err.splitlines()
     assert 10 < len(lines) < 110
