@@ -23,6 +23,14 @@ Kind = Literal["input", "storage", "resources", "bug"]
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 _REASON_MAX = 500
 
+_ADVICE: dict[Kind, str] = {
+    "resources": "give the workers more disk (below TMPDIR) or memory, or run fewer at once",
+    "storage": "what was committed is intact: import again when storage is well",
+    "bug": "report it, with the version and what kind of source it is",
+}
+_OURS = ("resources", "bug")
+"""An error's own advice is for whoever imports one source into one ledger."""
+
 
 class OtherRulesError(KubeledgerError):
     """The worker is of another version than the run."""
@@ -45,15 +53,11 @@ def failure_of(spec: NodeSpec, error: Exception) -> Failure:
     """What to tell of a task that failed, in one sentence, without places on the worker."""
     kind = _kind(error)
     advice = error.advice if isinstance(error, KubeledgerError) else ""
-    if kind == "resources" and not advice:
-        advice = "give the worker more disk or memory, or run fewer at once"
-    if kind == "bug":
-        advice = "report it, with the version and what kind of source it is"
     return Failure(
         source=spec.subject,
         kind=kind,
         reason=" ".join(_words(error).split())[:_REASON_MAX],
-        advice=advice,
+        advice=_ADVICE[kind] if kind in _OURS else advice or _ADVICE.get(kind, ""),
         ts_ns=spec.started_ns,
     )
 
