@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from kubeledger.errors import BadQuestionError, KubeledgerError
+from kubeledger.ledger.storage import sync_directory
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -140,6 +142,7 @@ class Store:
                     obstore.put(self._store, path, content, mode="create", use_multipart=False)
             except obstore.exceptions.AlreadyExistsError:
                 return False
+            self._make_last(path)
         return True
 
     def replace(self, path: str, content: bytes) -> None:
@@ -148,6 +151,18 @@ class Store:
 
         with _errors(self.url, path):
             obstore.put(self._store, path, content)
+            self._make_last(path)
+
+    def _make_last(self, path: str) -> None:
+        """On a local disk, too, what was acknowledged survives a loss of power."""
+        if self.directory is None:
+            return
+        file = self.directory / path
+        with suppress(FileNotFoundError):  # somebody else has removed it already
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+            for above in Path(path).parents:
+                sync_directory(self.directory / above)
 
     def stat(self, path: str) -> StoredObject | None:
         """What there is of that name; None for nothing."""

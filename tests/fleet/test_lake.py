@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -280,6 +281,26 @@ def test_a_store_tells_what_there_is(tmp_path: Path) -> None:
         store.download("a/none", tmp_path / "none")
     store.delete(["a/x%2Fy", "a/x%2Fy"])
     assert store.stat("a/x%2Fy") is None
+
+
+def test_what_a_directory_acknowledges_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file, and the names on the way to it."""
+    synced: list[tuple[int, int]] = []
+
+    def fsync(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        synced.append((status.st_dev, status.st_ino))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store = Store(str(tmp_path / "store"), make=True)
+    for write in (store.create, store.replace):
+        synced.clear()
+        write("done/x%2Fy/1.json", b"{}")
+        for path in ("done/x%2Fy/1.json", "done/x%2Fy", "done", ""):
+            status = (tmp_path / "store" / path).stat()
+            assert (status.st_dev, status.st_ino) in synced
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x/y", "s3://", "s3:///"])
