@@ -86,8 +86,10 @@ def import_(
     from kubeledger.fleet.store import absolute_url
     from kubeledger.fleet.task import node_task
     from kubeledger.fleet.types import NodeSpec
+    from kubeledger.importers.options import ImportOptions
     from kubeledger.units import NS_PER_S
 
+    ImportOptions(node=known["name"], kubelet_version=known["kubelet_version"], year=known["year"])
     part = None if shard is None else parse_shard(shard)
     chosen = engine_of(engine, workers=workers, address=address)
     named = [*sources, *([] if from_ is None else _listed(from_))]

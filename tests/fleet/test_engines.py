@@ -20,8 +20,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.errors import BadQuestionError, KubeledgerError
-from kubeledger.fleet.engines.engine import Again, Ended, Engine, Lost, Outcome, Session, engine_of
+from kubeledger.errors import BadQuestionError
+from kubeledger.fleet.engines.engine import (
+    Again,
+    Ended,
+    Engine,
+    EngineError,
+    Lost,
+    Outcome,
+    Session,
+    engine_of,
+)
 from tests.fleet.tasks import Order, obey
 
 ROOT = Path(__file__).parents[2]
@@ -157,7 +166,7 @@ def test_workers_that_lack_what_they_shall_run(
     only_here = ModuleType("only_here")
     exec("def double(number): return 2 * number", only_here.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", only_here)
-    with pytest.raises(KubeledgerError, match=r"cannot run tasks: .*only_here") as caught:
+    with pytest.raises(EngineError, match=r"cannot run tasks: .*only_here") as caught:
         list(engine.run(only_here.double, range(100)))
     assert caught.value.advice == "they need this version of kubeledger, installed as here"
 
@@ -167,7 +176,7 @@ def test_a_cluster_that_is_not_there() -> None:
     """Told at once, though Ray itself would try for minutes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-    with pytest.raises(KubeledgerError, match=r"Ray cannot be used: .*refused") as caught:
+    with pytest.raises(EngineError, match=r"Ray cannot be used: .*refused") as caught:
         list(engine_of(f"ray={address}").run(obey, [Order(1)]))
     assert caught.value.file == address
 
@@ -249,7 +258,7 @@ def _no_process_left(group: int) -> None:
 def test_workers_that_cannot_start_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not a thousand lost nodes."""
     monkeypatch.setattr("kubeledger.fleet.engines.local._serve", _die_at_once)
-    with pytest.raises(KubeledgerError, match="die before their first task"):
+    with pytest.raises(EngineError, match="die before their first task"):
         list(engine_of("local", workers=1).run(obey, [Order(number) for number in range(9)]))
 
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from kubeledger.errors import BadQuestionError
+from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.fleet.scratch import scratch_directory
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Again",
     "Ended",
     "Engine",
+    "EngineError",
     "Lost",
     "Outcome",
     "Session",
@@ -47,6 +48,12 @@ ATTEMPTS = 3
 Again = Literal["no", "later", "alone"]
 """Whether a task is tried again: when all others were started; ``alone``: its last attempt while
 no other runs on the machine."""
+
+
+class EngineError(KubeledgerError):
+    """No task can run, whatever it is: no workers, or none that could."""
+
+    exit_code: ClassVar[int] = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +149,7 @@ class Engine(ABC):
         """Workers for a function; they are gone when the context ends, whatever they do.
 
         Raises:
-            KubeledgerError: there can be none.
+            EngineError: there can be none.
         """
 
     @contextmanager
@@ -180,8 +187,8 @@ class Engine(ABC):
             again: whether another attempt may give a better result.
 
         Raises:
-            KubeledgerError: what a task raised of this kind, for it concerns all of them; or
-                no worker can be had.
+            KubeledgerError: what a task raised of this kind, for it concerns all of them.
+            EngineError: no task can run.
         """
         with self.session(function, timeout_s) as session:
             yield from self._run(session, _Tasks(iter(specs)), attempts, again)

@@ -21,14 +21,22 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from kubeledger.errors import KubeledgerError
-from kubeledger.fleet.engines.engine import Engine, Lost, Outcome, Session, bug_of, overdue
+from kubeledger.fleet.engines.engine import (
+    Engine,
+    EngineError,
+    Lost,
+    Outcome,
+    Session,
+    bug_of,
+    overdue,
+)
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
 __all__ = ["LocalEngine"]
 
-_STARTS = 3
+_STARTS = 6
 """So many workers in a row that die before they are ready are no accident."""
 
 
@@ -118,7 +126,7 @@ class _Pool:
                 process.start()
         except OSError as error:
             here.close()
-            raise KubeledgerError(
+            raise EngineError(
                 f"no worker can be started: {error.strerror or error}",
                 advice="give fewer --workers",
             ) from error
@@ -172,20 +180,22 @@ class _Pool:
             return Outcome(number, lost=overdue(self._timeout_s))
         return None
 
-    def _died(self, worker: _Worker) -> Outcome:
+    def _died(self, worker: _Worker) -> Outcome | None:
+        """The task is lost, unless it had not begun: then another worker gets it."""
         assert worker.task is not None
         code = self._dismiss(worker)
         how = f"signal {-code}, {signal.strsignal(-code)}" if code < 0 else f"exit code {code}"
-        if not worker.is_ready:
-            self._failed_starts += 1
-            if self._failed_starts >= _STARTS:
-                raise KubeledgerError(
-                    f"workers die before their first task ({how})",
-                    advice="look at free memory; `--workers 1` needs least",
-                )
-        return Outcome(
-            worker.task[0], lost=Lost(kind="lost", reason=f"the worker process died ({how})")
-        )
+        if worker.is_ready:
+            lost = Lost(kind="lost", reason=f"the worker process died ({how})")
+            return Outcome(worker.task[0], lost=lost)
+        self._failed_starts += 1
+        if self._failed_starts >= _STARTS:
+            raise EngineError(
+                f"workers die before their first task ({how})",
+                advice="look at free memory; `--workers 1` needs least",
+            )
+        self._hired().task = worker.task
+        return None
 
     def _dismiss(self, worker: _Worker) -> int:
         """Remove a worker; returns the exit code of its process."""

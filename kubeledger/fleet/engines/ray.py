@@ -17,7 +17,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from kubeledger.errors import BadQuestionError, KubeledgerError
-from kubeledger.fleet.engines.engine import Engine, Lost, Outcome, Session, bug_of, overdue
+from kubeledger.fleet.engines.engine import (
+    Engine,
+    EngineError,
+    Lost,
+    Outcome,
+    Session,
+    bug_of,
+    overdue,
+)
 from kubeledger.fleet.engines.local import processors
 
 __all__ = ["RayEngine"]
@@ -100,7 +108,7 @@ class RayEngine(Engine):
                     **quiet,
                 )
         except (ImportError, OSError, OverflowError, RuntimeError, ValueError) as error:
-            raise KubeledgerError(
+            raise EngineError(
                 f"Ray cannot be used: {_first_line(error)}",
                 advice="look at its address, and that its version and Python's are these",
                 file=self._address,
@@ -171,7 +179,7 @@ def _outcome(number: int, reference: Any) -> Outcome:  # noqa: ANN401 # Ray's Ob
         exceptions.TaskUnschedulableError,
         exceptions.RayTaskError,
     ) as error:
-        raise KubeledgerError(
+        raise EngineError(
             f"the workers of the Ray cluster cannot run tasks: {_first_line(error)}",
             advice="they need this version of kubeledger, installed as here",
         ) from error
