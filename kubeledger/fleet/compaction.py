@@ -15,14 +15,16 @@ from typing import NamedTuple
 import duckdb
 
 from kubeledger.fleet.lake import Lake, lake_file
-from kubeledger.fleet.layout import compact_path
+from kubeledger.fleet.layout import COMPACT, compact_path
 from kubeledger.fleet.types import Compacted, Head, LakeFile
 from kubeledger.history.lines import quoted
 from kubeledger.history.parts import engine
 
-__all__ = ["ReadFile", "compact", "files_to_read", "register_files"]
+__all__ = ["JSON_COLUMNS", "ReadFile", "compact", "files_to_read", "register_files"]
 
-ROOMS = ("records", "verdicts")
+JSON_COLUMNS = {"records": ("body",), "verdicts": ("expected", "recorded")}
+"""Room -> its columns of JSON. In small files they are text, as other engines want it; compacted
+files mark them as JSON, so that DuckDB need not prove at each question that they are."""
 
 _ROWS_MAX = 20_000_000
 """Of a compacted file, about: it is sorted as a whole, on disk where memory does not suffice."""
@@ -48,6 +50,11 @@ class ReadFile(NamedTuple):
     size_bytes: int
     without: tuple[str, ...] = ()
 
+    @property
+    def is_compacted(self) -> bool:
+        """Whether it is a copy of many nodes' files."""
+        return self.path.startswith(COMPACT)
+
 
 def files_to_read(lake: Lake, heads: Iterable[Head], room: str) -> list[ReadFile]:
     """The files that hold each node's rows once.
@@ -66,7 +73,7 @@ def files_to_read(lake: Lake, heads: Iterable[Head], room: str) -> list[ReadFile
     found: list[ReadFile] = []
     for each in lake.compacted():
         stale = tuple(node for node, path in each.nodes.items() if path not in named)
-        if not each.file.path.startswith(f"compact/{room}/") or len(stale) == len(each.nodes):
+        if not each.file.path.startswith(f"{COMPACT}{room}/") or len(stale) == len(each.nodes):
             continue
         found.append(ReadFile(each.file.path, each.file.size_bytes, stale))
         for path in each.nodes.values():
@@ -129,7 +136,7 @@ def _small(
     for head in heads:
         for file in head.files:
             place = _place(file.path, 0)
-            if place[0] in ROOMS and file.rows and file.path not in covered:
+            if place[0] in JSON_COLUMNS and file.rows and file.path not in covered:
                 small.setdefault(place, []).append((head.node, file))
     return small
 
@@ -168,8 +175,10 @@ def _compacted(
         read = [ReadFile(file.path, file.size_bytes) for _, file in files]
         address = register_files(connection, lake, read)
         listed = ", ".join(quoted(address(file.path)) for file in read)
+        casts = ", ".join(f"{name}::JSON AS {name}" for name in JSON_COLUMNS[room])
         rows = connection.execute(
-            f"COPY (FROM read_parquet([{listed}], hive_partitioning = false)"
+            f"COPY (SELECT * REPLACE ({casts})"
+            f" FROM read_parquet([{listed}], hive_partitioning = false)"
             f" ORDER BY kind, node, seq) TO {quoted(str(local))} ({_COPY_OPTIONS})"
         ).fetchall()[0][0]
         if not lake.store.create(path, local):  # left by one who died: that one counts

@@ -15,7 +15,7 @@ import duckdb
 import msgspec
 
 from kubeledger.errors import BadQuestionError
-from kubeledger.fleet.compaction import ReadFile, files_to_read, register_files
+from kubeledger.fleet.compaction import JSON_COLUMNS, ReadFile, files_to_read, register_files
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import COMPACT, DONE, FAILURES
 from kubeledger.fleet.types import Head
@@ -30,9 +30,7 @@ __all__ = ["LakeTables", "connect_lake", "fleet_queries"]
 _NODES = "stored.nodes"
 _FAILURES = "stored.failures"
 _NOTHING = "stored.nothing"
-_JSON = frozenset({"body", "expected", "recorded"})
-"""Columns that are VARCHAR in files, for other engines."""
-
+_JSON = frozenset(chain.from_iterable(JSON_COLUMNS.values()))
 _PACKAGE = "kubeledger.fleet"
 _FAILURE_COLUMNS = {
     "source": "VARCHAR",
@@ -163,17 +161,17 @@ def _read(
     address: Callable[[str], str],
 ) -> None:
     names = ", ".join(f"{name}::JSON AS {name}" if name in _JSON else name for name in columns)
-    whole = [address(file.path) for file in files if not file.without]
-    parts = [(whole, "")] if whole else []
+    # Apart, for the types of JSON columns are other ones, and so may be the nodes that count.
+    parts: dict[tuple[bool, str], list[str]] = {}
     for file in files:
-        if file.without:
-            nodes = ", ".join(map(quoted, file.without))
-            parts.append(([address(file.path)], f" WHERE node NOT IN ({nodes})"))
+        nodes = ", ".join(map(quoted, file.without))
+        where = f" WHERE node NOT IN ({nodes})" if nodes else ""
+        parts.setdefault((file.is_compacted, where), []).append(address(file.path))
     # The partitions' names repeat what the rows hold.
     selects = (
         f"SELECT {names} FROM read_parquet([{', '.join(map(quoted, paths))}],"
         f" hive_partitioning = false){where}"
-        for paths, where in parts
+        for (_, where), paths in parts.items()
     )
     connection.execute(f"CREATE VIEW {view} AS {' UNION ALL '.join(selects)}")
 

@@ -15,11 +15,13 @@ images AS (
             seq,
             pod_uid,
             unnest(
-                coalesce((spec -> 'containers')::JSON[], [])
-                || coalesce((spec -> 'initContainers')::JSON[], [])
+                coalesce((body -> 'spec' -> 'containers')::JSON[], [])
+                || coalesce((body -> 'spec' -> 'initContainers')::JSON[], [])
             ) AS c
-        FROM pods
-        WHERE (node, pod_uid) IN (SELECT (node, pod_uid) FROM kills)
+        FROM events  -- which has the pod beside the body: few bodies are parsed
+        WHERE
+            kind = 'lifecycle.PodListed'
+            AND (node, pod_uid) IN (SELECT (node, pod_uid) FROM kills)
     )
     GROUP BY node, pod_uid, container
 )

@@ -20,7 +20,11 @@
 -- column also_killed BIGINT[]: IDs of the processes killed with it (`memory.oom.group`)
 -- column cause_seq BIGINT: seq of the `oom.OutOfMemory` with the kernel's table of processes
 CREATE VIEW oom_kills AS
-WITH kills AS (SELECT * FROM records WHERE kind = 'oom.ProcessKilled'),
+WITH kills AS MATERIALIZED (
+    SELECT *, body ->> 'cgroup' AS cgroup, body ->> 'limit_bytes' IS NULL AS untold
+    FROM records
+    WHERE kind = 'oom.ProcessKilled'
+),
 
 by_files AS (
     SELECT
@@ -32,16 +36,20 @@ by_files AS (
         ) AS limit_bytes
     FROM kills AS k
     JOIN (
-        SELECT
-            node,
-            ts_ns,
-            body ->> 'cgroup' AS cgroup,
-            (body ->> 'memory_limit_bytes')::BIGINT AS limit_bytes
-        FROM records
-        WHERE kind = 'cgroups.CgroupUpdated'
-    ) AS c ON c.node = k.node AND c.cgroup = (k.body ->> 'cgroup')
+        SELECT node, ts_ns, fields[1] AS cgroup, fields[2]::BIGINT AS limit_bytes
+        FROM (
+            SELECT
+                node,
+                ts_ns,
+                json_extract_string(body, ['$.cgroup', '$.memory_limit_bytes']) AS fields
+            FROM records
+            WHERE
+                kind = 'cgroups.CgroupUpdated'
+                AND node IN (SELECT node FROM kills WHERE untold)
+        )
+    ) AS c ON c.node = k.node AND c.cgroup = k.cgroup
     -- Above that is what a kernel takes for no limit.
-    WHERE c.limit_bytes BETWEEN 1 AND (1::BIGINT << 60)
+    WHERE k.untold AND c.limit_bytes BETWEEN 1 AND (1::BIGINT << 60)
     GROUP BY k.node, k.seq
 ),
 
@@ -79,14 +87,14 @@ by_spec AS (
             WHERE
                 kind = 'lifecycle.PodListed'
                 -- Before specs are parsed, of which there are many.
-                AND (node, pod_uid) IN (SELECT (node, body ->> 'pod_uid') FROM kills)
+                AND (node, pod_uid) IN (SELECT (node, body ->> 'pod_uid') FROM kills WHERE untold)
         )
         WHERE amount IS NOT NULL
     ) AS s
         ON s.node = k.node
         AND s.pod_uid = (k.body ->> 'pod_uid')
         AND s.container = (k.body ->> 'container')
-    WHERE (k.body ->> 'reason') = 'container_limit' AND s.number IS NOT NULL
+    WHERE k.untold AND (k.body ->> 'reason') = 'container_limit' AND s.number IS NOT NULL
     GROUP BY k.node, k.seq
 )
 
