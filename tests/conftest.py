@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes is the machine's affair; pytest's own limit finds what hangs.
+settings.register_profile("kubeledger", deadline=None)
+settings.load_profile("kubeledger")
 
 from tests.timeline.browser import CHROMIUM, DRIVER, Browser, open_browser
 

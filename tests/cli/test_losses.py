@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,25 +31,38 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture
-def cut(files: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def cut_once(files: Path) -> Path:
     """A ledger whose segment was cut in half, before any writer saw it."""
-    ledger = tmp_path / "l"
+    ledger = files.parent / "cut"
     assert run("import", files, "--ledger", ledger).exit_code == 0
     (segment,) = ledger.glob("nodes/*/segments/*.jsonl")
     os.truncate(segment, segment.stat().st_size // 2)
     return ledger
 
 
-@pytest.fixture
-def lossy(cut: Path, files: Path) -> Path:
+@pytest.fixture(scope="module")
+def lossy_once(cut_once: Path, files: Path) -> Path:
     """The same after an import of something else, which told of the loss."""
+    ledger = Path(shutil.copytree(cut_once, files.parent / "lossy"))
     later = files.parent / "later.log"
-    result = run("import", later, "--node", "node-b", "--year", "2026", "--ledger", cut)
+    result = run("import", later, "--node", "node-b", "--year", "2026", "--ledger", ledger)
     assert result.exit_code == 0, result.output
     assert "recovered: node-b: records " in result.stderr
     assert "a record tells so" in result.stderr
-    return cut
+    return ledger
+
+
+@pytest.fixture
+def cut(cut_once: Path, tmp_path: Path) -> Path:
+    """A copy of it for one test."""
+    return Path(shutil.copytree(cut_once, tmp_path / "l"))
+
+
+@pytest.fixture
+def lossy(lossy_once: Path, tmp_path: Path) -> Path:
+    """A copy of it for one test."""
+    return Path(shutil.copytree(lossy_once, tmp_path / "l"))
 
 
 def test_before_a_writer_comes(cut: Path) -> None:

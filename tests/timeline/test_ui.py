@@ -76,7 +76,7 @@ def ask(
     method: str | None = None,
 ) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and content of one request, with the token unless ``headers`` say else."""
-    connection = http.client.HTTPConnection(HOST, server.server_port, timeout=30)
+    connection = http.client.HTTPConnection(HOST, server.server_port, timeout=120)
     try:
         connection.request(
             method or ("GET" if body is None else "POST"),
@@ -520,7 +520,7 @@ def test_the_command_ends_cleanly(ledgers: dict[str, Path]) -> None:
         first, url = process.stdout.readline().decode(), process.stdout.readline().decode().strip()
         assert first.startswith("node-a: ")
         port, token = int(url.split(":")[2].split("/")[0]), url.partition("token=")[2]
-        connection = http.client.HTTPConnection(HOST, port, timeout=30)
+        connection = http.client.HTTPConnection(HOST, port, timeout=120)
         query = json.dumps({"query": "SELECT count(*) FROM range(1000000000000)"})
         connection.request("POST", "/api/sql", query, {"X-Kubeledger-Token": token})
         connection.sock.settimeout(2)
