@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tests.timeline.browser import CHROMIUM, DRIVER, Browser, open_browser
+
 # How long an example takes is the machine's affair; pytest's own limit finds what hangs.
 settings.register_profile("kubeledger", deadline=None)
 settings.load_profile("kubeledger")
-
-from tests.timeline.browser import CHROMIUM, DRIVER, Browser, open_browser
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
