@@ -55,9 +55,10 @@ notebook:
 golden:
     {{python}} -m tests.testing.goldens
 
-# rewrite docs/images from the recording of node-a, in a real Chromium
+# rewrite docs/images from the recording of node-a and from a made-up fleet, in a real Chromium
 screenshots:
     {{python}} -m tests.timeline.screenshots docs/images
+    {{python}} -m tests.fleet.screenshots docs/images
 
 # benchmarks: print the ratios of docs/performance.md
 bench:

@@ -7,12 +7,14 @@ import tempfile
 import zlib
 from base64 import b64decode
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kubeledger.cli.timeline import write_timeline
 from kubeledger.query.api import connect
 from tests.recordings import import_recording
-from tests.timeline.browser import CHROMIUM, DRIVER, open_browser
+from tests.timeline.browser import CHROMIUM, DRIVER, Browser, open_browser
 
 _SIZE = {"width": 1400, "height": 980, "deviceScaleFactor": 1, "mobile": False}
 _VICTIM = "SELECT seq FROM preemptions WHERE victim_pod = 'filler-c'"
@@ -67,29 +69,42 @@ def _nearest(colour: bytes, palette: list[bytes]) -> int:
     return min(range(len(palette)), key=distance)
 
 
-def main(directory: Path) -> None:
-    """Write ``timeline-light.png`` and ``timeline-dark.png``: node-a, a preemption opened."""
+@contextmanager
+def camera() -> Iterator[Browser]:
+    """A browser whose window has the size of the pictures; without one the program ends."""
     if CHROMIUM is None or DRIVER is None:
         sys.exit("no chromium and chromedriver here: no pictures are taken")
-    directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="kubeledger-screenshots-") as scratch:
+    with open_browser() as browser:
+        browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _SIZE)
+        yield browser
+
+
+def take(browser: Browser, file: Path) -> None:
+    """Write a picture of what the browser shows; the page is gone afterwards."""
+    browser.frame()
+    taken = browser.driver.execute_cdp_cmd("Page.captureScreenshot", {})
+    browser.driver.get("about:blank")
+    pixels = b64decode(browser.driver.execute_async_script(_PIXELS, taken["data"]))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(small_png(pixels, _SIZE["width"]))
+
+
+def main(directory: Path) -> None:
+    """Write ``timeline-light.png`` and ``timeline-dark.png``: node-a, a preemption opened."""
+    with (
+        camera() as browser,
+        tempfile.TemporaryDirectory(prefix="kubeledger-screenshots-") as scratch,
+    ):
         ledger, page = Path(scratch) / "ledger", Path(scratch) / "page.html"
         import_recording("node-a", ledger)
         write_timeline(ledger, page)
         with connect(ledger) as queryable:
             ((seq,),) = queryable.sql(_VICTIM).fetchall()
-        with open_browser() as browser:
-            browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _SIZE)
-            for name in ("light", "dark"):
-                browser.dark(name == "dark")
-                browser.open(page, f"#seq={seq}")
-                browser.wait("return document.querySelector('#pane h2') !== null")
-                browser.frame()
-                taken = browser.driver.execute_cdp_cmd("Page.captureScreenshot", {})
-                browser.driver.get("about:blank")
-                pixels = b64decode(browser.driver.execute_async_script(_PIXELS, taken["data"]))
-                picture = small_png(pixels, _SIZE["width"])
-                (directory / f"timeline-{name}.png").write_bytes(picture)
+        for name in ("light", "dark"):
+            browser.dark(name == "dark")
+            browser.open(page, f"#seq={seq}")
+            browser.wait("return document.querySelector('#pane h2') !== null")
+            take(browser, directory / f"timeline-{name}.png")
 
 
 if __name__ == "__main__":
