@@ -23,6 +23,7 @@ class Fleet {
     });
     // Where no node has any there is nothing to see; that nothing is impossible is worth a column.
     this.seen = [...this.columns.keys()].filter((place) => this.columns[place].id === "impossible" || this.rows.some((row) => row.counts[place]));
+    this.peak = this.rows.reduce((most, { hours }) => hours.reduce((highest, _, i) => (i % 3 === 2 ? Math.max(highest, hours[i] + hours[i + 1]) : highest), most), 1);
     this.from = this.least((row) => row.first);
     this.to = -this.least((row) => (row.last === null ? null : -row.last));
   }
@@ -67,8 +68,8 @@ const ASCENDING = new Set(["node", "pool", "version"]);
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Problems an hour as bars, and below them where the node has records; `width` and `height` in units of the drawing. */
-function hoursDrawing(row, from, to, width, height) {
+/** Problems an hour as bars, the highest for `peak`, and below them where the node has records; `width` and `height` in units of the drawing. */
+function hoursDrawing(row, from, to, width, height, peak = null) {
   const svg = document.createElementNS(SVG, "svg");
   const bins = binned(row, from, to, Math.floor(width / 3));
   svg.setAttribute("class", "hours");
@@ -84,9 +85,10 @@ function hoursDrawing(row, from, to, width, height) {
   for (const [at, problems, impossible] of bins.bins) {
     const [left, right] = [x(at), Math.max(x(at + bins.hours * 3600) - 0.4, x(at) + 1.6)];
     // The square root keeps an hour with one problem visible beside one with a hundred.
-    const top = floor - Math.sqrt((problems + impossible) / bins.peak) * floor;
-    const share = Math.max(((floor - top) * impossible) / (problems + impossible), height / 6);
-    const split = impossible ? Math.min(top + share, floor) : top;
+    const share = Math.sqrt((problems + impossible) / (peak === null ? bins.peak : peak * bins.hours));
+    const top = floor - Math.max(Math.min(share, 1) * floor, 2);
+    const bad = Math.max(((floor - top) * impossible) / (problems + impossible), height / 6);
+    const split = impossible ? Math.min(top + bad, floor) : top;
     if (impossible) paths.impossible += rect(left, right, top, split);
     if (problems) paths.problems += rect(left, right, split, floor);
   }

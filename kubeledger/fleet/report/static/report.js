@@ -83,7 +83,7 @@ class Report {
   fillLegend() {
     const sign = (problems, impossible) => hoursDrawing({ hours: problems || impossible ? [0, 0, problems, impossible] : [], first: 0, last: 3600, problems }, 0, 3600, 24, 14);
     document.getElementById("legend").replaceChildren(
-      element("span", {}, sign(1, 0), "problems in an hour (height: square root)"), element("span", {}, sign(0, 1), "impossible decisions"), element("span", {}, sign(0, 0), "records"),
+      element("span", {}, sign(1, 0), `problems in an hour (height: square root, at most ${this.fleet.peak.toLocaleString("en")})`), element("span", {}, sign(0, 1), "impossible decisions"), element("span", {}, sign(0, 0), "records"),
       element("span", {}, element("b", { class: "out" }, "▲"), "stands out against its pool"),
       element("span", {}, `time: ${this.table.own ? "each node's own span" : "the same for all nodes"}`),
     );

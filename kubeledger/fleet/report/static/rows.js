@@ -86,7 +86,7 @@ class Table {
     const tr = element(
       "tr", { id: `row-${row.i}`, "data-row": row.i, "aria-rowindex": at + 2, "aria-selected": String(at === this.selected) },
       cell(named, { title: visible(row.node) }), cell(row.pool, { class: row.pool === NO_POOL ? "place zero" : "place" }), cell(row.versions.join(", ") || "?", { class: "versions" }),
-      cell(row.first === null ? "none" : duration(row.span * 3600e6), { class: "number" }), element("td", {}, hoursDrawing(row, ...this.axis(row), 144, 22)),
+      cell(row.first === null ? "none" : duration(row.span * 3600e6), { class: "number" }), element("td", {}, hoursDrawing(row, ...this.axis(row), 144, 22, this.fleet.peak)),
       cell(row.out.length ? row.out.slice(0, 2).map(([place]) => plainTitle(this.fleet.columns[place])).join(", ") + (row.out.length > 2 ? ` +${row.out.length - 2}` : "") : "", { class: "out" }),
       ...this.fleet.seen.map((place) => this.count(row, row.counts[place], place)), cell(`${row.i + 1}.`, { class: "number zero" }),
     );
