@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubeledger.fleet import generation, rules
-from kubeledger.fleet import task as task_module
+from kubeledger.fleet import failing, generation, rules
 from kubeledger.fleet.failing import OtherRulesError
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.rules import ROOMS, rules_version
@@ -56,7 +55,7 @@ def test_new_rules_verify_again_what_the_lake_has(
     bundle = write_bundle(tmp_path / "in")
     old = head_of(task(lake, str(bundle)))
     bundle.rename(tmp_path / "gone")
-    for module in (task_module, generation):
+    for module in (failing, generation):
         monkeypatch.setattr(module, "rules_version", lambda: "2+new")
     new = head_of(task(lake, node="node-a", rules="2+new"))
     assert (new.generation, new.summary.rules, new.sources) == (2, "2+new", old.sources)
