@@ -7,7 +7,7 @@ must be read in any case; the files ``nodes/N/ID.parquet`` would be one more to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -29,6 +29,7 @@ __all__ = ["LakeTables", "connect_lake", "fleet_queries"]
 
 _NODES = "stored.nodes"
 _FAILURES = "stored.failures"
+_FILES = "stored.files"
 _NOTHING = "stored.nothing"
 _JSON = frozenset(chain.from_iterable(JSON_COLUMNS.values()))
 _PACKAGE = "kubeledger.fleet"
@@ -39,6 +40,14 @@ _FAILURE_COLUMNS = {
     "advice": "VARCHAR",
     "attempts": "INTEGER",
     "ts_ns": "BIGINT",
+}
+_FILE_COLUMNS = {
+    "node": "VARCHAR",
+    "path": "VARCHAR",
+    "url": "VARCHAR",
+    "size_bytes": "BIGINT",
+    "rows": "BIGINT",
+    "digest": "VARCHAR",
 }
 _NODE_COLUMNS = {
     "node": "VARCHAR",
@@ -76,7 +85,7 @@ class LakeTables:
 
     @property
     def views(self) -> Mapping[str, View]:
-        """Those of any ledger, ``nodes`` and ``failures``."""
+        """Those of any ledger, ``nodes``, ``failures`` and ``files``."""
         return load_views(_PACKAGE)
 
     def state(self) -> Hashable:
@@ -123,10 +132,17 @@ class LakeTables:
         else:
             create_table(connection, VERIFIED, VERIFIED_COLUMNS, (), scratch)
         create_table(connection, _NODES, _NODE_COLUMNS, map(_node_row, heads), scratch)
+        named = map(self._file_rows, heads) if _FILES in needs.tables else ()
+        create_table(connection, _FILES, _FILE_COLUMNS, chain.from_iterable(named), scratch)
         failures = self._lake.failures() if _FAILURES in needs.tables else []
         rows = map(msgspec.structs.asdict, failures)
         create_table(connection, _FAILURES, _FAILURE_COLUMNS, rows, scratch)
         return [address(file.path) for file in chain.from_iterable(read.values())]
+
+    def _file_rows(self, head: Head) -> Iterator[dict[str, object]]:
+        for file in head.files:
+            url = self._lake.store.address(file.path)
+            yield {"node": head.node, "url": url, **msgspec.structs.asdict(file)}
 
 
 def connect_lake(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -181,12 +182,43 @@ def test_compacted_files_are_a_copy(bucket: Place, tmp_path: Path) -> None:
     assert lake.store.get(verdicts.file.path) is None, "it held a node that moved on"
 
 
+def test_other_engines(fleet: Fleet, tmp_path: Path) -> None:
+    """They read the tree as Hive has it, or, after a crash and before a sweep, the named files."""
+    arrow = pytest.importorskip("pyarrow.dataset")
+    polars = pytest.importorskip("polars")
+    copy = tmp_path / "lake"
+    shutil.copytree(fleet.lake.store.url, copy)
+    lake = Lake.open(str(copy))
+    by_kind = "SELECT node, kind, count(*) FROM records GROUP BY node, kind"
+    with connect_lake(lake.store.url) as database:
+        expected = rows(database, by_kind)
+        named = [url for (url,) in rows(database, "SELECT url FROM files WHERE room = 'records'")]
+
+    def counted(table: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401 - pyarrow has no types
+        found = table.group_by(["node", "kind"]).aggregate([([], "count_all")]).to_pylist()
+        return sorted(((row["node"], row["kind"], row["count_all"]) for row in found), key=repr)
+
+    def tree() -> Any:  # noqa: ANN401
+        return arrow.dataset(copy / "records", partitioning="hive").to_table()
+
+    assert counted(tree()) == expected
+    lazy = polars.scan_parquet(f"{copy}/records/**/*.parquet", hive_partitioning=False)
+    frame = lazy.group_by("node", "kind").len().collect()
+    assert sorted(frame.iter_rows(), key=repr) == expected
+    died = Path(named[0]).with_name(f"{'0' * 32}.parquet")
+    shutil.copyfile(named[0], died)
+    assert counted(tree()) != expected, "what a process that died left is seen by who lists files"
+    assert counted(arrow.dataset(named).to_table()) == expected
+    lake.sweep(1 << 62)
+    assert counted(tree()) == expected
+
+
 def test_an_empty_lake(tmp_path: Path) -> None:
     """All views are there, without rows."""
     lake = Lake.open_or_create(str(tmp_path / "lake"))
     with connect_lake(lake.store.url) as database:
         database.sql(EVERYTHING)
-        for view in (*load_views(), "nodes", "failures"):
+        for view in load_views("kubeledger.fleet"):
             assert rows(database, f"SELECT * FROM {view}") == [], view
 
 
