@@ -327,7 +327,7 @@ def _refusal(error: duckdb.Error) -> BadQuestionError:
     if gone := _GONE.search(str(error)):
         return BadQuestionError(
             f"{''.join(filter(None, gone.groups()))} is not there",
-            advice="restore it, or import what it was made of again",
+            advice="run it again; if that does not help, restore it or import its source again",
         )
     if isinstance(error, duckdb.OutOfMemoryException):
         advice = "give it more with --memory, or ask for less"

@@ -25,6 +25,7 @@ from tests.query.fixture_ledger import Story, whole_story, write_ledger
 from tests.recordings import import_recording
 
 LIBRARY = fleet_queries()
+DOCS = Path(__file__).parents[2] / "docs" / "fleet.md"
 POOLS = {"east/a": "old", "b": "old", "c": "new", "evicted": "new"}
 
 Ask = Callable[[str], list[dict[str, Any]]]
@@ -130,6 +131,7 @@ def test_header(name: str) -> None:
     assert query.doc
     used = set(re.findall(r"\$(\w+)", query.sql))
     assert used == {parameter.name for parameter in query.parameters}
+    assert f"| `{name}` | {query.title} |" in DOCS.read_text("utf-8")
 
 
 @pytest.mark.parametrize("by", ["version", "pool", "node"])
