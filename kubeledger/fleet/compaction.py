@@ -16,6 +16,7 @@ import duckdb
 
 from kubeledger.fleet.lake import Lake, lake_file
 from kubeledger.fleet.layout import COMPACT, compact_path
+from kubeledger.fleet.tables import NULLABLE
 from kubeledger.fleet.types import Compacted, Head, LakeFile
 from kubeledger.history.lines import quoted
 from kubeledger.history.parts import engine
@@ -172,6 +173,7 @@ def _compacted(
     local = scratch / "compacted.parquet"
     connection = engine(scratch)
     try:
+        connection.execute(NULLABLE)
         read = [ReadFile(file.path, file.size_bytes) for _, file in files]
         address = register_files(connection, lake, read)
         listed = ", ".join(quoted(address(file.path)) for file in read)

@@ -24,10 +24,13 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.verify import Finding, Outcome
 from kubeledger.verify.tally import Tally
 
-__all__ = ["WRITER", "DateFile", "NodeTables", "read_summary"]
+__all__ = ["NULLABLE", "WRITER", "DateFile", "NodeTables", "read_summary"]
 
 WRITER = f"duckdb {duckdb.__version__}, zstandard {zstandard.__version__}"
 """On what, beside the rules, the bytes depend; a part of the ID of a generation."""
+
+NULLABLE = "SET disabled_optimizers = 'statistics_propagation'"
+"""Else a column without NULLs is declared to have none, in this file and not in others."""
 
 _MEMORY = "1GB"
 """More goes to scratch: many tasks share a machine."""
@@ -86,6 +89,7 @@ class NodeTables:
         self.key = key
         self._connection = engine(directory)
         self._connection.execute(f"SET threads = 1; SET memory_limit = '{_MEMORY}'")
+        self._connection.execute(NULLABLE)
 
     def __enter__(self) -> NodeTables:
         """Nothing is read yet."""

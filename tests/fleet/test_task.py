@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 
 import kubeledger
 from kubeledger.fleet.lake import Lake
@@ -120,6 +121,25 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     left, right = ([file for file in head.files if "nodes/" not in file.path] for head in heads)
     assert left == right
     assert heads[0].id == heads[1].id
+
+
+def test_other_engines_read_the_tables_as_they_are(tmp_path: Path) -> None:
+    """All files of a table have one schema, in which anything may be NULL; keys are told twice."""
+    dataset = pytest.importorskip("pyarrow.dataset")
+    lake = str(tmp_path / "lake")
+    for name, last in (("x", 700), ("y", 1200)):
+        node = f"node-{name}"
+        bundle = write_bundle(tmp_path / name, node=node, log=log_lines(0, last, node))
+        head_of(task(lake, str(bundle), cluster="East/1"))
+    for room in ("records", "verdicts", "nodes"):
+        files = sorted((tmp_path / "lake" / room).rglob("*.parquet"))
+        schemas = [dataset.dataset(file).schema for file in files]
+        assert len(schemas) == 2
+        assert schemas[0] == schemas[1]
+        assert all(field.nullable for field in schemas[0])
+    table = dataset.dataset(f"{lake}/records", partitioning="hive").to_table()
+    found = set(zip(*(table[name].to_pylist() for name in ("node", "date")), strict=True))
+    assert found == {(f"East/1/node-{name}", "2026-11-21") for name in ("x", "y")}
 
 
 def test_a_node_is_called_as_it_calls_itself(tmp_path: Path) -> None:
