@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -34,6 +35,10 @@ _BLOCK_BYTES = 1 << 20
 _DIGEST_BYTES = 16
 
 _T = TypeVar("_T")
+
+
+_USER = re.compile(r"(://)[^/\s?#]*@")
+_QUERY = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]*")
 
 
 class StorageError(KubeledgerError):
@@ -204,7 +209,7 @@ def absolute_url(url: str) -> str:
     """A URL as it is known by: local paths absolute, no slash at the end.
 
     Raises:
-        BadQuestionError: an empty one, or a scheme that is not known.
+        BadQuestionError: an empty one, a scheme that is not known, or one with credentials.
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
@@ -215,7 +220,14 @@ def absolute_url(url: str) -> str:
         return str(Path("/" + rest.lstrip("/")))
     if scheme not in SCHEMES or not rest.strip("/"):
         known = ", ".join(f"{name}://" for name in SCHEMES)
-        raise BadQuestionError(f"cannot read {url!r}", advice=f"a local path, or {known}")
+        raise BadQuestionError(
+            f"cannot read {_without_secrets(url)!r}", advice=f"a local path, or {known}"
+        )
+    if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
+        raise BadQuestionError(
+            f"an URL of object storage is {scheme}://BUCKET/PATH and no more",
+            advice="without ? # and user@; credentials stand in the environment",
+        )
     return url.rstrip("/")
 
 
@@ -289,7 +301,12 @@ def _errors(url: str, path: str) -> Iterator[None]:
             file=place,
         ) from error
     except (obstore.exceptions.BaseError, OSError) as error:
-        words = str(error).partition("\n\nDebug source")[0]
+        words = _without_secrets(str(error).partition("\n\nDebug source")[0])
         raise StorageError(
             f"storage failed: {' '.join(words.split())[:300]}", file=place
         ) from error
+
+
+def _without_secrets(text: str) -> str:
+    """A text without what URLs in it may hold of credentials: user and password, and the query."""
+    return _QUERY.sub(r"\1?...", _USER.sub(r"\1", text))
