@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from shlex import quote
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import click
@@ -114,13 +115,12 @@ def print_failures(failures: Iterable[Failure]) -> None:
     for (kind, reason, advice), sources in ranked[:_GROUPS_MAX]:
         more = len(sources) - _NAMED_MAX
         names = ", ".join(sorted(sources)[:_NAMED_MAX]) + (f", {more:,} more" if more > 0 else "")
-        lines = [f"failed ({kind}): {reason}", f"  {counted(len(sources), 'source')}: {names}"]
+        width = screen_width()
+        why = wrap(f"failed ({kind}): {printable(reason)}", width, max_lines=2, placeholder=" …")
+        lines = [f"  {counted(len(sources), 'source')}: {names}"]
         lines += [f"  {advice}"] if advice else []
-        click.echo()
-        for line in lines:
-            click.echo(cut(printable(line), screen_width()))
+        click.echo("\n".join(["", *why, *(cut(printable(line), width) for line in lines)]))
     if len(ranked) > _GROUPS_MAX:
-        click.echo()
         _say(f"and {counted(len(ranked) - _GROUPS_MAX, 'other reason')}; -o csv has all")
 
 

@@ -17,6 +17,7 @@ import msgspec
 from kubeledger.errors import BadQuestionError, KubeledgerError
 from kubeledger.fleet.engines.engine import ATTEMPTS, Again, Ended, Engine, Lost
 from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.layout import done_of
 from kubeledger.fleet.store import StorageError
 from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSpec
 
@@ -193,7 +194,8 @@ def run_plan(
         timeout_s: longest time of a task; None: none.
 
     Raises:
-        KubeledgerError: no task can run, or the lake takes no failures.
+        KubeledgerError: no task can run, the lake takes no failures, or workers on other machines
+            write to another one.
     """
     _forget(lake, plan.failed.intersection(plan.unchanged))
     unsaved: list[Failure] = []
@@ -208,6 +210,8 @@ def run_plan(
     ) as all_ended:
         for ended in all_ended:
             result = _result(ended, engine)
+            if not engine.one_machine and lake.store.directory is not None:
+                _need_shared(lake, result)
             if result.failure is None:
                 _forget(lake, plan.failed.intersection([ended.spec.subject]))
             else:
@@ -218,6 +222,21 @@ def run_plan(
             yield result
     for failure in unsaved:
         lake.fail(failure)
+
+
+def _need_shared(lake: Lake, result: NodeResult) -> None:
+    """A lake in a directory must be the same one for workers on other machines.
+
+    Raises:
+        BadQuestionError: what a worker has written is not here.
+    """
+    for head in result.heads:
+        if not lake.store.list(done_of(head.node)):
+            raise BadQuestionError(
+                "a worker wrote to a directory of that name on another machine",
+                advice="on a cluster, name object storage, or a directory that all machines share",
+                file=lake.store.url,
+            )
 
 
 def _failed(lake: Lake) -> frozenset[str]:

@@ -238,3 +238,15 @@ def test_a_lake_that_takes_a_failure_late_has_it(
     plan = plan_import(lake, ["/in/input-1", "/in/well"], _settings(lake), _stamp)
     assert len(list(run_plan(lake, plan, _Here(), _Fate(lake)))) == 2
     assert [failure.source for failure in lake.failures()] == ["/in/input-1"]
+
+
+def test_a_directory_that_machines_do_not_share_is_no_lake_of_a_cluster(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each machine would have a lake of its own, and all would seem well."""
+    monkeypatch.setattr(_Here, "one_machine", False)
+    plan = plan_import(lake, ["/in/well"], _settings(lake), _stamp)
+    elsewhere = Lake.open_or_create(str(tmp_path / "elsewhere"))
+    with pytest.raises(BadQuestionError, match="on another machine"):
+        list(run_plan(lake, plan, _Here(), _Fate(elsewhere)))
+    assert len(list(run_plan(lake, plan, _Here(), _Fate(lake)))) == 1
