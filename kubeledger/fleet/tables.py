@@ -16,6 +16,7 @@ import msgspec
 import zstandard
 
 from kubeledger.errors import DamagedLedgerError
+from kubeledger.fleet.rules import digest_of_code
 from kubeledger.fleet.types import NodeSummary
 from kubeledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
 from kubeledger.history.parts import engine, pieces_of
@@ -26,7 +27,13 @@ from kubeledger.verify.tally import Tally
 
 __all__ = ["NULLABLE", "WRITER", "DateFile", "NodeTables", "read_summary"]
 
-WRITER = f"duckdb {duckdb.__version__}, zstandard {zstandard.__version__}"
+WRITER = ", ".join(
+    [
+        digest_of_code(("fleet/sealed", "fleet/tables", "fleet/types", "history")),
+        f"duckdb {duckdb.__version__}",
+        f"zstandard {zstandard.__version__}",
+    ]
+)
 """On what, beside the rules, the bytes depend; a part of the ID of a generation."""
 
 NULLABLE = "SET disabled_optimizers = 'statistics_propagation'"

@@ -12,7 +12,7 @@ import pytest
 from kubeledger.fleet import failing, generation, rules
 from kubeledger.fleet.failing import OtherRulesError
 from kubeledger.fleet.lake import Lake
-from kubeledger.fleet.rules import ROOMS, rules_version
+from kubeledger.fleet.rules import ROOMS, digest_of_code, rules_version
 from tests.fleet.places import head_of, log_lines, task, write_bundle
 from tests.test_tidy import MODULES, package_of
 
@@ -41,10 +41,13 @@ def test_the_version_changes_with_any_file_that_decides(
     package = Path(rules.__file__).parent.parent
     shutil.copytree(package, tmp_path / "copy", ignore=shutil.ignore_patterns("fleet", "*.pyc"))
     monkeypatch.setattr(rules, "_PACKAGE", tmp_path / "copy")
-    assert rules_version.__wrapped__() == here
+    digest_of_code.cache_clear()
+    assert rules_version() == here
     with (tmp_path / "copy" / "verify" / "tally.py").open("a") as file:
         file.write("#")
-    assert rules_version.__wrapped__() != here
+    digest_of_code.cache_clear()
+    assert rules_version() != here
+    digest_of_code.cache_clear()
 
 
 def test_new_rules_verify_again_what_the_lake_has(
