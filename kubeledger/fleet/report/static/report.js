@@ -167,9 +167,9 @@ class Report {
         search.value = "";
         this.filter({ text: "", pool: null, version: null });
         this.explain();
-        this.table.scroll.focus();
+        this.table.grid.focus({ preventScroll: true });
       } else if (event.target.matches?.("input, select, button, a, summary") ? event.target === search && event.key === "ArrowDown" && this.table.key(event) : this.table.key(event)) {
-        this.table.scroll.focus();
+        this.table.grid.focus({ preventScroll: true });
         event.preventDefault();
       } else if (event.key === "/" && event.target !== search) {
         search.focus();

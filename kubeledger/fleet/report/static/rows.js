@@ -8,6 +8,7 @@ class Table {
   constructor(fleet, asked) {
     Object.assign(this, { fleet, asked, rows: fleet.rows, drawn: new Map(), selected: null, frames: [] });
     this.scroll = document.getElementById("scroll");
+    this.grid = document.getElementById("table");
     this.body = document.getElementById("rows");
     this.heads = document.getElementById("heads");
     const space = () => element("tr", { class: "space", "aria-hidden": "true" }, element("td", { colspan: fleet.seen.length + 7 }));
@@ -38,7 +39,8 @@ class Table {
     this.rows = rows;
     this.scroll.scrollTop = 0;
     this.selected = null;
-    document.getElementById("table").setAttribute("aria-rowcount", String(rows.length + 1));
+    this.grid.removeAttribute("aria-activedescendant");
+    this.grid.setAttribute("aria-rowcount", String(rows.length + 1));
     this.clear();
     this.draw();
   }
@@ -113,7 +115,7 @@ class Table {
     else if (top > this.scroll.scrollTop + room) this.scroll.scrollTop = top - room;
     this.draw();
     this.drawn.get(at)?.setAttribute("aria-selected", "true");
-    this.scroll.setAttribute("aria-activedescendant", `row-${this.rows[at].i}`);
+    this.grid.setAttribute("aria-activedescendant", `row-${this.rows[at].i}`);
     this.onSelect?.(this.rows[at]);
   }
 
