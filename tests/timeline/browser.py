@@ -28,8 +28,9 @@ class Browser:
         self.driver = driver
 
     def open(self, page: Path, fragment: str = "") -> None:
-        """Open a page from disk and wait until it is drawn."""
+        """Open a page from disk and wait until it is drawn; earlier complaints are forgotten."""
         self.driver.get("about:blank")
+        self.complaints()
         self.driver.get(f"{page.as_uri()}{fragment}")
         self.wait("return Boolean(window.kubeledger && window.kubeledger.ready)")
 
