@@ -310,4 +310,4 @@ def test_cost(lake: Queryable, ask: Ask) -> None:
 def test_a_wrong_group_is_told(lake: Queryable, name: str) -> None:
     """In words, and not by an empty answer."""
     with pytest.raises(BadQuestionError, match="by is "):
-        lake.sql(LIBRARY[name].sql, {"by": "moon"}).fetchall()
+        lake.sql(LIBRARY[name].sql, LIBRARY[name].bind({"by": "moon"})).fetchall()

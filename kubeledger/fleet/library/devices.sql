@@ -1,6 +1,7 @@
 -- title: Which devices are idle, and which are held by pods that ended?
 -- One row a pool and resource, as of the end of each node's records. Idle: in the plugin's last list, and held by nobody. Stranded: not given back since their pod ended; the kubelet does that at the next admission.
 -- param by VARCHAR default pool: `pool` or `node`
+-- param top BIGINT default 20: rows
 WITH listed AS (
     SELECT node, resource, unnest(arg_max(device_ids, seq)) AS device_id
     FROM device_reports
@@ -33,4 +34,5 @@ FROM listed AS l
 FULL JOIN held AS h USING (node, resource, device_id)
 JOIN nodes AS n USING (node)
 GROUP BY ALL
-ORDER BY stranded DESC, idle DESC, n.pool, node, resource;
+ORDER BY stranded DESC, idle DESC, n.pool, node, resource
+LIMIT $top::BIGINT;

@@ -1,5 +1,6 @@
 -- title: Which nodes and pools are under eviction pressure?
 -- One row a node and signal, the most evictions first: attempts to get resources back, pods evicted for it, how often the node began to report pressure. A pod's own limit of local storage is a signal of its own.
+-- param top BIGINT default 20: rows
 WITH evicted AS (
     SELECT
         node,
@@ -42,4 +43,5 @@ FROM evicted AS e
 FULL JOIN tried AS t USING (node, signal)
 JOIN nodes AS n USING (node)
 LEFT JOIN pressures AS p USING (node)
-ORDER BY evictions DESC, reclaims DESC, n.pool, n.node, signal;
+ORDER BY evictions DESC, reclaims DESC, n.pool, n.node, signal
+LIMIT $top::BIGINT;

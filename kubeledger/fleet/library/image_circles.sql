@@ -1,6 +1,7 @@
 -- title: Which images does image GC delete that come back?
 -- One row an image over all nodes. It came back if a later detect pass of the node saw it as a new one; `image_pulls` counts pulls by name.
 -- param min_circles BIGINT default 1: of an image to be listed
+-- param top BIGINT default 20: rows
 WITH deletions AS (
     SELECT
         node,
@@ -40,4 +41,5 @@ SELECT
 FROM circles
 GROUP BY image_id
 HAVING circles >= $min_circles::BIGINT
-ORDER BY circles DESC, image_id;
+ORDER BY circles DESC, image_id
+LIMIT $top::BIGINT;

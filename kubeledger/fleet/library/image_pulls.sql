@@ -1,6 +1,7 @@
 -- title: Which images are pulled again and again on a node?
 -- One row an image over all nodes, by the kubelet's events; what is pulled a second time on a node was deleted there, or is always pulled (imagePullPolicy).
 -- param min_pulls BIGINT default 2: on a node, to be counted
+-- param top BIGINT default 20: rows
 WITH pulls AS (
     SELECT
         node,
@@ -22,4 +23,5 @@ SELECT
     max(last) AS last
 FROM pulls
 GROUP BY image
-ORDER BY pulls DESC, image;
+ORDER BY pulls DESC, image
+LIMIT $top::BIGINT;

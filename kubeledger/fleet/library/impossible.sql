@@ -1,6 +1,7 @@
 -- title: Which versions, pools or nodes show decisions that the kubelet could not have taken?
 -- One row a group and kind of decision, the most impossible ones first; the version is the one that ran when it decided. The node and record of the example are for `kubeledger show`.
 -- param by VARCHAR default version: `version`, `pool`, `cluster` or `node`
+-- param top BIGINT default 20: rows
 WITH versions AS (
     -- Only where a version follows another one: so few that each verdict may look at all.
     SELECT
@@ -46,4 +47,5 @@ SELECT
 FROM grouped
 GROUP BY name, kind
 HAVING impossible > 0
-ORDER BY impossible DESC, name, kind;
+ORDER BY impossible DESC, name, kind
+LIMIT $top::BIGINT;

@@ -1,5 +1,6 @@
 -- title: Which kubelets restart, or die again and again?
 -- One row a node whose kubelet was started more than once, or is known to have died; deaths are ends other than being stopped.
+-- param top BIGINT default 20: rows
 SELECT
     n.pool,
     n.node,
@@ -13,4 +14,5 @@ FROM kubelet_starts AS s
 JOIN nodes AS n ON n.node = s.node
 GROUP BY n.pool, n.node, n.kubelet_version
 HAVING restarts > 0 OR deaths > 0
-ORDER BY deaths DESC, restarts DESC, n.pool, n.node;
+ORDER BY deaths DESC, restarts DESC, n.pool, n.node
+LIMIT $top::BIGINT;

@@ -1,5 +1,6 @@
 -- title: Which preemptors were preempted in their turn?
 -- One row a chain of at least two preemptions on a node, the longest first; each pod was preempted for the one before it.
+-- param top BIGINT default 20: rows
 WITH RECURSIVE links AS (
     SELECT
         node,
@@ -58,4 +59,5 @@ WHERE
         SELECT 1 FROM links AS l JOIN links AS f ON f.node = l.node AND f.seq = c.first_seq
         WHERE l.node = c.node AND l.preemptor_id = f.victim_id AND l.seq < f.seq
     )
-ORDER BY preemptions DESC, n.pool, c.node, c.seq, chain;
+ORDER BY preemptions DESC, n.pool, c.node, c.seq, chain
+LIMIT $top::BIGINT;

@@ -1,5 +1,6 @@
 -- title: Who preempts whom?
 -- One row a preemptor and what it lacked first, over all nodes; critical pods of a node's own name (static ones) are rows of their own.
+-- param top BIGINT default 20: rows
 SELECT
     n.pool,
     p.preemptor_namespace || '/' || p.preemptor_pod AS preemptor,
@@ -13,4 +14,5 @@ SELECT
 FROM preemptions AS p
 JOIN nodes AS n ON n.node = p.node
 GROUP BY n.pool, preemptor
-ORDER BY victims DESC, n.pool, preemptor;
+ORDER BY victims DESC, n.pool, preemptor
+LIMIT $top::BIGINT;

@@ -1,6 +1,7 @@
 -- title: Which settings differ between the nodes of a pool?
 -- One row a value that is not the pool's most frequent one, by the last value that each node told; nodes that do not tell it are left out. Values that name the node itself differ everywhere, and are rows too.
 -- param setting VARCHAR default NULL: part of a setting's name; all of them without it
+-- param top BIGINT default 20: rows
 WITH last AS (
     SELECT node, setting, arg_max(value, seq) AS value
     FROM settings
@@ -33,4 +34,5 @@ ranked AS (
 SELECT pool, setting, usual, nodes_usual, value AS other, nodes, first_nodes
 FROM ranked
 WHERE place > 1
-ORDER BY nodes DESC, pool, setting, value;
+ORDER BY nodes DESC, pool, setting, value
+LIMIT $top::BIGINT;
