@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import duckdb
 
-from kubeledger.errors import BadQuestionError
+from kubeledger.errors import BadQuestionError, KubeledgerError, LedgerUnavailableError
 from kubeledger.query.guard import check_query, one_line
 from kubeledger.query.ledger_tables import LedgerTables
 from kubeledger.query.loader import load
@@ -322,13 +322,15 @@ def _changing() -> BadQuestionError:
     return BadQuestionError("files change faster than they can be read", advice="run it again")
 
 
-def _refusal(error: duckdb.Error) -> BadQuestionError:
+def _refusal(error: duckdb.Error) -> KubeledgerError:
     """DuckDB's words in one line, and what the user can do."""
     if gone := _GONE.search(str(error)):
         return BadQuestionError(
             f"{''.join(filter(None, gone.groups()))} is not there",
             advice="run it again; if that does not help, restore it or import its source again",
         )
+    if str(error).startswith("Traceback"):  # of what gives DuckDB the files of object storage
+        return LedgerUnavailableError(one_line(str(error)), advice="try again")
     if isinstance(error, duckdb.OutOfMemoryException):
         advice = "give it more with --memory, or ask for less"
     else:

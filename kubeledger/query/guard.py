@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["check_query", "one_line"]
 
 _BEHIND_MESSAGE = re.compile(r"\n\s*LINE \d+:|\s*Possible solutions:")
+_RAISED = re.compile(r"^[\w.]+Error: (.+)$", re.MULTILINE)
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
 
 _QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
@@ -70,8 +71,8 @@ def one_line(message: str) -> str:
 
     Of an exception of ours that went through DuckDB, what it says.
     """
-    if message.startswith("Traceback"):
-        return message.strip().splitlines()[-1].partition(": ")[2]
+    if message.startswith("Traceback") and (raised := _RAISED.findall(message)):
+        return str(raised[-1])
     head = _BEHIND_MESSAGE.split(message, maxsplit=1)[0]
     return re.sub(r"\s*\n\s*", "; ", head.strip())
 

@@ -12,10 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
-from kubeledger.errors import BadQuestionError
+from kubeledger.errors import BadQuestionError, LedgerUnavailableError
 from kubeledger.fleet.compaction import compact, files_to_read
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import LakeTables, connect_lake
+from kubeledger.fleet.store import StorageError, Store
 from kubeledger.fleet.types import Failure, Head
 from kubeledger.query.api import Queryable, connect
 from kubeledger.query.views import Needs, load_views
@@ -143,6 +144,22 @@ def test_a_file_that_is_lost_is_told(place: Place, tmp_path: Path) -> None:
     with (
         connect_lake(place.url) as database,
         pytest.raises(BadQuestionError, match=rf"{head.id}\.parquet is not there"),
+    ):
+        rows(database, "SELECT * FROM events")
+
+
+def test_storage_fails(bucket: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no fault of the question; nothing of how it was found out is shown."""
+    lake = Lake.open_or_create(bucket.url)
+    put_node(lake, write_ledger(tmp_path / "a", whole_story()[:10]), "n")
+
+    def fails(store: Store, path: str, start: int, length: int) -> bytes:
+        raise StorageError("storage failed: 503", file=store.address(path))
+
+    monkeypatch.setattr(Store, "read_range", fails)
+    with (
+        connect_lake(bucket.url) as database,
+        pytest.raises(LedgerUnavailableError, match=r"^s3://.*: storage failed: 503"),
     ):
         rows(database, "SELECT * FROM events")
 
