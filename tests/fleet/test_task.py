@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pytest
 
 import kubeledger
@@ -15,9 +16,8 @@ from kubeledger.fleet.types import Head
 from kubeledger.importers.api import import_sources
 from kubeledger.importers.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.superseded import is_superseded
 from tests.fleet.places import MACHINE, Place, head_of, log_lines, task, write_bundle
-
-OF_SOURCES = "NOT starts_with(kind, 'ledger.')"
 
 
 def fetched(lake: str, head: Head, room: str, directory: Path) -> Path:
@@ -45,13 +45,28 @@ def imported(directory: Path, *sources: Path) -> Ledger:
     return ledger
 
 
-def facts(ledger: Ledger) -> list[tuple[object, ...]]:
-    """What a ledger tells, in the order of the lake's tables."""
-    with kubeledger.open(ledger.path) as opened:
-        return opened.sql(
-            "SELECT kind, ts_ns, pod, container, body::VARCHAR FROM events"
-            f" WHERE {OF_SOURCES} ORDER BY kind, seq"
-        ).fetchall()
+class _Line(msgspec.Struct):
+    """What is compared of a record's line."""
+
+    kind: str
+    seq: int
+    ts_ns: int
+    body: msgspec.Raw
+
+
+def facts(ledger: Ledger) -> list[tuple[str, int, str]]:
+    """Kind, time and body of all that a ledger tells, in the order of the lake's tables."""
+    superseded = ledger.info("node-a").superseded
+    lines = [
+        msgspec.json.decode(raw.line, type=_Line)
+        for raw in ledger.raw_lines("node-a")
+        if not is_superseded(raw.seq, superseded)
+    ]
+    return [
+        (line.kind, line.ts_ns, bytes(line.body).decode())
+        for line in sorted(lines, key=lambda line: (line.kind, line.seq))
+        if not line.kind.startswith("ledger.")
+    ]
 
 
 def test_a_source_becomes_tables_a_ledger_and_a_row(place: Place, tmp_path: Path) -> None:
@@ -60,13 +75,14 @@ def test_a_source_becomes_tables_a_ledger_and_a_row(place: Place, tmp_path: Path
     lake = f"{place.url}/lake"
     head = head_of(task(lake, place.put("in/node-a", bundle)))
     ledger = imported(tmp_path / "direct", bundle)
-    columns = "kind, ts_ns, pod, container, body"
-    got = rows(lake, head, "records/", tmp_path, columns)
+    got = rows(lake, head, "records/", tmp_path, "kind, ts_ns, body")
     assert [row for row in got if not row[0].startswith("ledger.")] == facts(ledger)
+    names, told = "kind, seq, pod, pod_uid, container, source_line", "kind, seq, verdict, missing"
     with kubeledger.open(ledger.path) as opened:
-        verdicts = opened.sql("SELECT kind, seq, verdict, missing FROM verdicts").fetchall()
-    found = rows(lake, head, "verdicts/", tmp_path, "kind, seq, verdict, missing")
-    assert found == sorted(verdicts)
+        events = opened.sql(f"SELECT {names} FROM events ORDER BY kind, seq").fetchall()
+        verdicts = opened.sql(f"SELECT {told} FROM verdicts ORDER BY kind, seq").fetchall()
+    assert rows(lake, head, "records/", tmp_path, names) == events
+    assert rows(lake, head, "verdicts/", tmp_path, told) == verdicts
     summary = head.summary
     assert (summary.node, summary.pool, summary.machine_id) == ("node-a", "gpu", MACHINE)
     assert (summary.records, summary.decisions) == (len(got), len(verdicts))
