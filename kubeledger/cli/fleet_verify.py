@@ -88,7 +88,7 @@ def verify(
     if output == "table":
         if len(shown) < len(nodes):
             click.echo(f"and {len(nodes) - len(shown):,} nodes more; -o csv has all")
-        again = tally.changes["verified again"]
+        again = tally.done - len(tally.failures)
         click.echo(f"\n{counted(len(nodes), 'node')}, {again:,} of them verified again")
         click.echo(f"decisions  {decisions(nodes)}")
         print_failures(tally.failures)

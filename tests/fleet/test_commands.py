@@ -115,6 +115,7 @@ def test_verify_lists_the_nodes(whole: Path) -> None:
     assert [(row["node"], row["pool"]) for row in rows] == [(f"node-{n}", "gpu") for n in range(4)]
     assert all(row["decisions"] > 0 for row in rows)
     assert "4 nodes, 0 of them verified again\n" in run("verify", "--lake", whole).stdout
+    assert "4 nodes, 4 of them verified again\n" in run("verify", "--lake", whole, "--all").stdout
 
 
 def test_what_other_rules_verified_is_verified_again(
