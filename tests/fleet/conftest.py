@@ -40,6 +40,13 @@ def bucket(s3_server: tuple[str, int], tmp_path: Path, monkeypatch: pytest.Monke
     connection.request("PUT", f"/{name}", headers={"Authorization": _CREDENTIALS})
     assert connection.getresponse().status == 200
     connection.close()
+    _name_storage(s3_server, monkeypatch)
+    return Place(f"s3://{name}")
+
+
+def _name_storage(server: tuple[str, int], patch: pytest.MonkeyPatch) -> None:
+    """The environment by which a bucket is found."""
+    host, port = server
     for variable, value in {
         "AWS_ENDPOINT_URL": f"http://{host}:{port}",
         "AWS_ALLOW_HTTP": "true",
@@ -47,13 +54,12 @@ def bucket(s3_server: tuple[str, int], tmp_path: Path, monkeypatch: pytest.Monke
         "AWS_ACCESS_KEY_ID": "x",
         "AWS_SECRET_ACCESS_KEY": "x",
     }.items():
-        monkeypatch.setenv(variable, value)
-    return Place(f"s3://{name}")
+        patch.setenv(variable, value)
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
-    """A head and two nodes, each a process with its workers, on loopback."""
+def cluster(s3_server: tuple[str, int]) -> Iterator[Any]:
+    """A head and two nodes, each a process with its workers, on loopback; they find the bucket."""
     from ray.cluster_utils import Cluster
 
     with (
@@ -63,6 +69,7 @@ def cluster() -> Iterator[Any]:
     ):
         for name in ("HOME", "RAY_TMPDIR"):
             patch.setenv(name, home)
+        _name_storage(s3_server, patch)
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
         patch.setenv("RAY_AUTH_MODE", "disabled")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")

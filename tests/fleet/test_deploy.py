@@ -1,0 +1,109 @@
+"""What ``deploy`` and the fleet's page tell people to run is what there is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from kubeledger.cli.main import cli
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+MANIFESTS = ("kuberay/rayjob.yaml", "job/indexed-job.yaml")
+
+
+def _documents(name: str) -> dict[str, Any]:
+    """Kind -> manifest."""
+    return {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / name).read_text())}
+
+
+def _pods(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 # YAML
+    """All pod specs in a manifest."""
+    if isinstance(value, dict):
+        if "containers" in value:
+            yield value
+        for inner in value.values():
+            yield from _pods(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _pods(inner)
+
+
+def _parse(arguments: list[str]) -> None:
+    """Parse a command line as far as to what it runs."""
+    command: click.Command = cli
+    context: click.Context | None = None
+    while isinstance(command, click.Group):
+        context = click.Context(command, parent=context, info_name=command.name)
+        found = command.get_command(context, arguments[0])
+        assert found is not None, arguments
+        command, arguments = found, arguments[1:]
+    command.make_context(command.name, arguments, parent=context)
+
+
+def _commands() -> Iterator[Any]:
+    """Every command line of a fleet in manifests and docs."""
+    job = _documents(MANIFESTS[1])["Job"]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    args = [arg.replace("$(JOB_COMPLETION_INDEX)", "3") for arg in container["args"]]
+    yield pytest.param(["kubeledger", *args], id="indexed-job")
+    yield pytest.param(shlex.split(_documents(MANIFESTS[0])["RayJob"]["spec"]["entrypoint"]))
+    text = (ROOT / "docs" / "fleet.md").read_text().replace("\\\n", " ")
+    for line in re.findall(r"^(?:\$ |    )?(kubeledger fleet .*)$", text, re.MULTILINE):
+        yield pytest.param(shlex.split(line.partition(" #")[0]))
+
+
+@pytest.mark.parametrize("words", list(_commands()))
+def test_commands_are_real(words: list[str]) -> None:
+    """With options that there are."""
+    assert words[0] == "kubeledger"
+    _parse([re.sub(r"\$\{?\w+\}?", "3", word) for word in words[1:]])
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_pods_hold_no_secret_and_are_bounded(name: str) -> None:
+    """Credentials come by the service account; memory and scratch have limits; nobody is root."""
+    documents = _documents(name)
+    account = documents["ServiceAccount"]["metadata"]["name"]
+    pods = [pod for document in documents.values() for pod in _pods(document)]
+    assert pods
+    for pod in pods:
+        assert pod["serviceAccountName"] == account
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        for container in pod["containers"]:
+            assert not {"env", "envFrom"} & container.keys()
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            assert {"memory", "ephemeral-storage"} <= container["resources"]["limits"].keys()
+            mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+            assert volumes[mounts["/scratch"]]["emptyDir"]["sizeLimit"]
+    text = (DEPLOY / name).read_text().lower()
+    assert not re.search(r"secret_?access|secretkeyref|password|akia|session_token", text)
+
+
+def test_shards_are_as_many_as_pods() -> None:
+    """Else a part of the sources would be nobody's."""
+    job = _documents(MANIFESTS[1])["Job"]["spec"]
+    (container,) = job["template"]["spec"]["containers"]
+    (shard,) = [arg for arg in container["args"] if arg.startswith("--shard=")]
+    assert int(shard.rpartition("/")[2]) == job["completions"]
+
+
+def test_the_image_has_what_it_copies_and_one_ray() -> None:
+    """Files of the repository; Ray as the manifest says; a user that is not root, in the end."""
+    text = (DEPLOY / "Containerfile").read_text()
+    for copied in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE):
+        for name in copied.split():
+            assert (ROOT / name).exists(), name
+    for base in re.findall(r"^FROM (\S+)", text, re.MULTILINE):
+        assert re.search(r":\d+\.\d+\.\d+-", base), "a tag that does not move"
+    (ray,) = re.findall(r"^ARG RAY_VERSION=(.*)$", text, re.MULTILINE)
+    assert _documents(MANIFESTS[0])["RayJob"]["spec"]["rayClusterSpec"]["rayVersion"] == ray
+    assert re.findall(r"^USER (\S+)", text, re.MULTILINE)[-1] == "10001:10001"
