@@ -115,7 +115,7 @@ def test_a_cluster_that_loses_a_machine_makes_the_lake_of_one_machine(
     thread = threading.Thread(target=other)
     with _requests() as requests:
         thread.start()
-        results = []
+        results: list[NodeResult] = []
         for result in _results(
             remote, f"{bucket.url}/in/*", engine_of("ray", address=cluster.address)
         ):
