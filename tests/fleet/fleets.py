@@ -28,7 +28,7 @@ _RATES = {
 }
 """Events an hour on a node at peace."""
 _POOLS = ("general", "gpu", "ingress", "spot", None)
-_VERSIONS = ("1.28.15", "1.30.14", "1.31.9", "1.9.11")
+_VERSIONS = ("1.28.15", "1.30.14", "1.31.9", "1.29.11")
 
 
 def node_facts(node: str, pool: str | None, hours: float = 24.0, **counts: int) -> NodeFacts:
