@@ -203,8 +203,11 @@ class OpenLedger:
         Raises:
             BadQuestionError: no such target, time or node.
         """
+        import msgspec
+
         from kubeledger.explain import explain, explain_node, find_target
         from kubeledger.explain.why import no_such_target
+        from kubeledger.headlines import counts_on
 
         histories = self._histories(node)
         asked = find_target(target, histories)
@@ -214,6 +217,9 @@ class OpenLedger:
         found = tuple(answer for answer in answers if answer is not None)
         if not found:
             raise no_such_target(asked, histories)
+        if asked.kind == "node" and at is None:
+            told = partial(counts_on, lambda query, params: self.sql(query, params).dicts())
+            found = tuple(msgspec.structs.replace(each, counts=told(each.node)) for each in found)
         return Reasons(found)
 
     def whatif(

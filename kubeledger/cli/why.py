@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -51,13 +52,20 @@ def why(
     import msgspec
 
     from kubeledger.cli.screen import paged
+    from kubeledger.cli.sources import ledger_for
     from kubeledger.cli.verify import histories_for
     from kubeledger.cli.why_output import full_text, screen_size, short_text
     from kubeledger.explain import explain, explain_node, find_target
     from kubeledger.explain.why import no_such_target
+    from kubeledger.headlines import counts_on
+    from kubeledger.query.api import connect
     from kubeledger.replay.histories import span_of_histories
 
-    with histories_for(sources, ledger, node) as histories:
+    with ExitStack() as stack:
+        is_of_node = target.partition("/")[0] == "node"
+        if is_of_node and sources:  # SQL counts what happened
+            ledger, sources = stack.enter_context(ledger_for(sources, ledger)), ()
+        histories = stack.enter_context(histories_for(sources, ledger, node))
         upto_ts_ns = None if at is None else parse_time(at, partial(span_of_histories, histories))
         asked = find_target(target, histories)
         ask = explain_node if asked.kind == "node" else explain
@@ -65,6 +73,10 @@ def why(
         found = [answer for answer in answers if answer is not None]
         if not found:
             raise no_such_target(asked, histories)
+        if is_of_node and at is None:
+            with connect(ledger) as queryable:
+                told = partial(counts_on, lambda text, given: queryable.sql(text, given).dicts())
+                found = [msgspec.structs.replace(each, counts=told(each.node)) for each in found]
     if output == "json":
         document = msgspec.to_builtins(found[0] if len(histories) == 1 else found)
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2))

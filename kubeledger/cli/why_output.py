@@ -26,8 +26,9 @@ _WIDTH_MAX = 200
 _STEP_LINES_MAX = 10
 _RANKING_SHOWN = 2
 _NAMESAKES_SHOWN = 2
-_KLOG = re.compile(r"^[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
+_KLOG = re.compile(r"^(?:.{0,99}?\[\d+\]: )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
 _CIRCUMSTANCES = frozenset({"node.NodeObserved", "node.SettingsObserved"})
+"""What stands before the message, journald's prefix included."""
 _OPENED = re.compile(r" \w+=<$")
 _PROOFS = tuple(
     re.compile(pattern)
@@ -59,19 +60,24 @@ def short_text(answer: Answer, width: int, height: int) -> list[str]:
     head = textwrap.wrap(printable(answer.headline), width, break_on_hyphens=False)
     lines = [click.style(line, bold=True) for line in head]
     lines += _namesakes(answer, width)
+    lines += textwrap.wrap(_counts(answer), width)
     tail = [*_ranking(answer, width), _verdict(answer, width)]
     shown = most_telling(answer.steps)
     left = len(answer.steps) - len(shown)
     taken = len(_steps(shown, {step.evidence: step.evidence for step in shown}, width, left))
     room = height - len(lines) - bool(taken) - taken - len(tail) - 1
-    proofs, cited = _evidence(answer, shown, width, room - 1)
+    proofs, kept, cited = _evidence(answer, shown, width, room - 1)
     body = _steps(shown, cited, width, left)  # without some numbers they take no more lines
     lines += ["", *body] if body else []
-    left = len(answer.evidence) - len(set(cited.values()))
+    left = len(answer.evidence) - len({n for n in cited.values() if n in kept})
     if proofs:
         more = f" ({left} more with --full)" if left else ""
         lines += ["", cut(f"Evidence on {printable(answer.node)}{more}:", width), *proofs]
     return [*lines, *tail][:height]
+
+
+def _counts(answer: Answer) -> str:
+    return f"In all: {answer.counts}." if answer.counts else ""
 
 
 def _namesakes(answer: Answer, width: int) -> Iterator[str]:
@@ -132,12 +138,12 @@ def _row(step: StoryStep, begin: int, evidence: int | None) -> tuple[str, str]:
 
 def _evidence(
     answer: Answer, shown: list[StoryStep], width: int, room: int
-) -> tuple[list[str], dict[int | None, int | None]]:
+) -> tuple[list[str], set[int], dict[int | None, int | None]]:
     """Lines of the pieces that prove the steps shown, those of the weightiest first.
 
     Returns:
-        The lines, at most ``room``, in the order of the pieces, and the number by which each
-        piece is shown: of pieces from one place one is.
+        The lines, at most ``room``, in the order of the pieces; the numbers of these; and the
+        number that each piece goes by, here or in full: of pieces from one place one is shown.
     """
     by_number = {piece.number: piece for piece in answer.evidence}
     ranked = sorted(shown, key=lambda step: -step.weight)
@@ -158,8 +164,8 @@ def _evidence(
         longer = _proof(by_number[n], width, 2, name)
         if len(longer) == 2 and spare > 0:  # lines
             proofs[n], spare = longer, spare - 1
-    cited: dict[int | None, int | None] = {n: as_ for n, as_ in shown_as.items() if as_ in proofs}
-    return [line for n in sorted(proofs) for line in proofs[n]], cited
+    cited: dict[int | None, int | None] = {**shown_as}
+    return [line for n in sorted(proofs) for line in proofs[n]], set(proofs), cited
 
 
 def _is_aside(answer: Answer, piece: Piece) -> bool:
@@ -186,6 +192,15 @@ def _proof(piece: Piece, width: int, lines_max: int, name: str) -> list[str]:
     if lines_max == 1:
         return [first + _around_proof(text, max(width - len(first), 10), name)]
     indent = " " * len(mark)
+    whole = textwrap.wrap(
+        first + text,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    if len(whole) == lines_max and max(map(len, whole)) <= width:
+        return whole
     return [cut(first.rstrip(), width), indent + _around_proof(text, width - len(indent), name)]
 
 
@@ -237,6 +252,8 @@ def full_text(answer: Answer) -> Iterator[str]:
     for other in answer.namesakes:
         begin, end = format_ts(other.first_ts_ns), format_ts(other.last_ts_ns)
         yield f"Another pod of that name: {printable(other.pod_uid)}, {begin} to {end}"
+    if counts := _counts(answer):
+        yield counts
     if answer.steps:
         yield ""
         yield "What happened:"

@@ -1,4 +1,4 @@
-"""How a container came to its end, where nobody decided it: it ended by itself."""
+"""How a container came to its end, where no decision is recorded: by itself, or by a signal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from kubeledger.explain.concern import is_about_pod
 from kubeledger.explain.target import Target
+from kubeledger.lifecycle.exits import UNKNOWN_KILLER, how_it_ended, killer_unknown
 from kubeledger.machine import Record
 from kubeledger.units import format_ts
 
@@ -39,9 +40,9 @@ def ended_by_itself(end: Record | None, main: Record, decisions: Iterable[Record
     killed = {getattr(r.body, "container_id", None) for r in decisions if r.kind in _KILLS}
     if body.container_id in killed:
         return ""
-    code = "" if body.exit_code is None else f" with exit code {body.exit_code}"
     who = f"container {body.namespace}/{body.pod}/{body.container}"
-    return f"{who} ended by itself{code} at {format_ts(end.ts_ns)}"
+    killer = f", and {UNKNOWN_KILLER}" if killer_unknown(body.exit_code) else ""
+    return f"{who} {how_it_ended(body.exit_code)} at {format_ts(end.ts_ns)}{killer}"
 
 
 def out_of_memory_before(

@@ -95,6 +95,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         pod_uid: UID of the pod that the answer is about; None when the target is not a pod or
             container, or no record names one.
         namesakes: other pods of that name, which the answer leaves out, oldest first.
+        counts: of a node, what happened on it in all, as an import tells it; empty where nothing
+            went wrong, and for any other target.
     """
 
     target: str
@@ -106,6 +108,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[Step, ...]
     pod_uid: str | None = None
     namesakes: tuple[Namesake, ...] = ()
+    counts: str = ""
 
 
 class Explanation(Answer, frozen=True, kw_only=True):

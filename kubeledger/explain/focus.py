@@ -10,9 +10,19 @@ from kubeledger.units import format_ts
 
 __all__ = ["line_about", "words_about"]
 
+_TELLING = {
+    "lifecycle.PodEvicted": ("Evicting pod", "evicted successfully", "failed to evict"),
+    "oom.ProcessKilled": ("Killed process",),
+}
+"""Kind -> words of the line that says what happened, the most telling first."""
+
 
 def line_about(target: Target, record: Record) -> Evidence | None:
-    """The line of a record that names the target, of its use before others; else the first."""
+    """The line of a record that names the target, of its use before others; else the telling one.
+
+    An eviction is told by what was done to the pod, not by the list of all that might have gone;
+    a kill of the kernel by the line that names the process.
+    """
     if isinstance(record.body, ImagesDetected) and target.kind == "image":
         image = _listed(target, record.body)
         named = image.image_id if image is not None else None
@@ -20,6 +30,10 @@ def line_about(target: Target, record: Record) -> Evidence | None:
         used = [piece for piece in lines if "lastused" in (piece.text or "").lower()]
         for piece in (*used, *lines[-1:]):
             return piece
+    for words in _TELLING.get(record.kind, ()):
+        for piece in record.evidence:
+            if words in (piece.text or ""):
+                return piece
     return record.evidence[0] if record.evidence else None
 
 

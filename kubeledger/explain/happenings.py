@@ -17,6 +17,7 @@ from kubeledger.explain.facts import (
     why_of,
 )
 from kubeledger.explain.words import size
+from kubeledger.lifecycle.exits import UNKNOWN_KILLER, how_it_ended, killer_unknown
 from kubeledger.machine import Record
 
 __all__ = [
@@ -124,8 +125,8 @@ def _out_of_memory(records: Sequence[Record], _: Facts) -> Words:
 
 def _died(records: Sequence[Record], _: Facts) -> Words:
     body: Any = records[-1].body
-    code = "" if body.exit_code is None else f" with exit code {body.exit_code}"
-    return Words(body.container or "", f"ended by itself{code}")
+    why = UNKNOWN_KILLER if killer_unknown(body.exit_code) else ""
+    return Words(body.container or "", how_it_ended(body.exit_code), why)
 
 
 def _put_off(records: Sequence[Record], _: Facts) -> Words:

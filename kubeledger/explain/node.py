@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.eviction.records import NodeConditionsChanged
-from kubeledger.explain.explanation import Answer, Step
+from kubeledger.explain.explanation import Answer, Step, StoryStep
 from kubeledger.explain.headline import counted_steps
 from kubeledger.explain.pieces import evidence_of, in_time, words_of
 from kubeledger.explain.target import Target
@@ -25,6 +25,9 @@ __all__ = ["explain_node"]
 
 _STEPS_MAX = 200
 _TOLD_MAX = 5
+_WORDLESS_WEIGHT = 3
+"""As a start's: less than an end that is told."""
+_WORDLESS = "it was killed or told to stop, or the log is cut"
 _EVENTS = frozenset({"KubeletSetupFailed", "NodeNotReady", "NodeReady", "Rebooted", "SystemOOM"})
 _ENDS = {
     "error": "gave up",
@@ -41,13 +44,13 @@ class _Process(msgspec.Struct):
     Attributes:
         first: its start; its end where the log does not hold the start.
         end: what tells of its end.
-        last_ts_ns: when it was last heard of.
+        last: the last record of its log, until the next process.
         shut_down: pods that it stopped because the node shut down.
     """
 
     first: Record
     end: Record | None = None
-    last_ts_ns: int = 0
+    last: Record | None = None
     shut_down: list[Record] = []
 
     @property
@@ -63,6 +66,15 @@ class _Process(msgspec.Struct):
     def died(self) -> bool:
         """Whether it ended though nobody had asked for it."""
         return self.end is not None and getattr(self.end.body, "reason", None) != "stopped"
+
+    @property
+    def begun(self) -> str:
+        """How its beginning is told, before the time of its first record."""
+        if self.start is None or self.start.from_start:
+            return "started at"
+        if self.start.restart:
+            return "is first seen at"
+        return "was running before the log begins, first seen at"
 
 
 def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) -> Answer | None:
@@ -84,9 +96,9 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
         if isinstance(record.body, KubeletStarted):
-            processes.append(_Process(record, last_ts_ns=record.ts_ns))
+            processes.append(_Process(record, last=record))
         elif processes and _is_of_log(processes[-1], record):
-            processes[-1].last_ts_ns = max(processes[-1].last_ts_ns, record.ts_ns)
+            processes[-1].last = max(processes[-1].last or record, record, key=in_time)
         if _is_of_node(record):
             told.append(record)
             _note_end(processes, record)
@@ -97,7 +109,11 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     because = {record.seq: record for record in history.pick([c for c in causes if c])}
     rest = [*_of_pressure(told), *_of_others(told)]
     sentence = f"node {history.node}: {'; '.join([*_of_processes(processes, because), *rest])}"
-    shown = sorted([*told, *because.values()], key=in_time)
+    wordless = _wordless(processes)
+    steps = [r for r in (*told, *because.values()) if not _is_first_seen(r)]
+    last = [process.last for process in wordless if process.last is not None]
+    by_seq = {record.seq: record for record in (*told, *because.values(), *last)}
+    shown = sorted(by_seq.values(), key=in_time)
     evidence = evidence_of(shown[-_STEPS_MAX:], target)
     numbers = {piece.seq: piece.number for piece in evidence}
     return Answer(
@@ -106,7 +122,7 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
         headline=_headline(history.node, processes, because, rest),
         steps=tuple(
             msgspec.structs.replace(step, evidence=numbers.get(step.seq))
-            for step in counted_steps(target, shown)
+            for step in _in_time([*counted_steps(target, steps), *map(_last_heard, wordless)])
         ),
         sentence=f"{sentence}.",
         evidence=evidence,
@@ -140,8 +156,7 @@ def _newest(process: _Process) -> str:
     if process.end is not None:
         word = "died" if process.died else "was told to stop"
         return f"{name}, the last one, {word} at {time(process.end.ts_ns)}"
-    word = "started at" if process.start and process.start.from_start else "had started before"
-    return f"{name}, the last one, {word} {at}"
+    return f"{name}, the last one, {process.begun.rpartition(', ')[2]} {at}"
 
 
 def _of_deaths(died: list[_Process], length: int) -> str:
@@ -176,7 +191,7 @@ def _note_end(processes: list[_Process], record: Record) -> None:
     body = record.body
     if isinstance(body, KubeletExited):
         if not any(each.start and each.pid == body.pid for each in processes):
-            processes.append(_Process(record, record, record.ts_ns))
+            processes.append(_Process(record, record, record))
         elif processes[-1].pid == body.pid:
             processes[-1].end = processes[-1].end or record
     elif isinstance(body, ProcessKilled) and body.process == "kubelet" and processes:
@@ -191,8 +206,7 @@ def _of_processes(processes: list[_Process], because: dict[int, Record]) -> Iter
             unseen = "" if process.pid is None else ", whose start is not in the log,"
             yield f"{_name(process)}{unseen} {_end(process, because)}"
             continue
-        begun = "started" if process.start.from_start else "had started before"
-        yield f"{_name(process)} {begun} at {format_ts(process.first.ts_ns)} " + (
+        yield f"{_name(process)} {process.begun} {format_ts(process.first.ts_ns)} " + (
             "and is the last one recorded"
             if process is processes[-1] and process.end is None
             else "and " + _end(process, because)
@@ -222,8 +236,8 @@ def _end(process: _Process, because: dict[int, Record]) -> str:
     end = process.end
     if end is None:
         return (
-            f"left no word of its end, after {format_ts(process.last_ts_ns)}: it was killed or "
-            "told to stop, or the log is cut"
+            f"left no word of its end, after {format_ts((process.last or process.first).ts_ns)}: "
+            f"{_WORDLESS}"
         )
     if isinstance(end.body, ProcessKilled):
         return f"was killed by the kernel's OOM killer at {format_ts(end.ts_ns)}"
@@ -234,20 +248,22 @@ def _end(process: _Process, because: dict[int, Record]) -> str:
 
 
 def _of_pressure(told: Iterable[Record]) -> Iterator[str]:
-    """The conditions that the node reports now, or those that it reported last."""
+    """The conditions that the node reports now, or those that it reported last; if it is told."""
     since: dict[str, int] = {}
     last = ""
+    is_told = False
     for record in told:
         if isinstance(record.body, KubeletStarted):
             since = {}
         if isinstance(record.body, NodeConditionsChanged):
+            is_told = True
             gone = since.keys() - set(record.body.conditions)
             for name in sorted(gone):
                 last = f"{name} from {format_ts(since[name])} to {format_ts(record.ts_ns)}"
             since = {name: since.get(name, record.ts_ns) for name in record.body.conditions}
     if since:
         yield "it reports " + " and ".join(f"{n} since {format_ts(t)}" for n, t in since.items())
-    else:
+    elif is_told:
         yield "it reports no pressure" + (f", the last was {last}" if last else "")
 
 
@@ -270,6 +286,35 @@ def _of_others(told: list[Record]) -> Iterator[str]:
             f"the node's memory ran out, and the kernel killed {len(kills)} processes, the last "
             f"at {format_ts(kills[-1].ts_ns)}"
         )
+
+
+def _wordless(processes: list[_Process]) -> list[_Process]:
+    """Processes of which nothing tells how they ended, though another one followed."""
+    return [each for each in processes[:-1] if each.start is not None and each.end is None]
+
+
+def _is_first_seen(record: Record) -> bool:
+    """Whether it is the first record, of a process that was running before the log begins."""
+    body = record.body
+    return isinstance(body, KubeletStarted) and not (body.from_start or body.restart)
+
+
+def _last_heard(process: _Process) -> StoryStep:
+    """That it left no word of its end, as of its last record."""
+    last = process.last or process.first
+    return StoryStep(
+        ts_ns=last.ts_ns,
+        last_ts_ns=last.ts_ns,
+        count=1,
+        text=f"{_name(process).partition(' (')[0]} left no word of its end",
+        weight=_WORDLESS_WEIGHT,
+        kind=last.kind,
+        seq=last.seq,
+    )
+
+
+def _in_time(steps: Iterable[StoryStep]) -> list[StoryStep]:
+    return sorted(steps, key=lambda step: (step.ts_ns, step.seq))
 
 
 def _step(record: Record) -> Step:

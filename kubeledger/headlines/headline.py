@@ -22,6 +22,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         ts_ns: of the first of them.
         seq: the record that tells it best.
         target: what ``kubeledger why`` would be asked; None: nothing of it.
+        late: of the pods that were evicted, those that took longer than the kubelet waited.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     ts_ns: int
     seq: int
+    late: int = 0
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):

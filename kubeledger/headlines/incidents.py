@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from kubeledger.headlines.amounts import bytes_text, missing_text, names_text, shortened
 from kubeledger.headlines.headline import Incident
+from kubeledger.lifecycle.exits import how_it_ended
 
 __all__ = ["Answers", "incidents"]
 
@@ -48,6 +49,7 @@ def _incident(kind: str, severity: int, say: Callable[[Row], str], row: Row) -> 
         count=row["count"],
         ts_ns=row["ts_ns"],
         seq=row["seq"],
+        late=row.get("late", 0),
     )
 
 
@@ -76,7 +78,8 @@ def _preempted(row: Row) -> str:
 def _evicted(row: Row) -> str:
     cause = "its storage limit" if row["kind"] == "local_storage" else row["subject"]
     kind = f" ({row['kind']})" if row["kind"] in {"hard", "soft", "allocatable"} else ""
-    return f"{_pods(row['pods'])} evicted for {cause}{kind}"
+    known = cause != "signal not recorded"
+    return f"{_pods(row['pods'])} evicted{' for' if known else ','} {cause}{kind}"
 
 
 def _pods(names: Sequence[str]) -> str:
@@ -169,11 +172,18 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
     (
         "evicted",
         4,
-        """SELECT coalesce(signal, resource, '?') AS subject, kind, count(*) AS count,
-            list(namespace || '/' || pod ORDER BY seq) AS pods,
-            arg_min(namespace || '/' || pod, seq) AS about, min(epoch_ns(ts)) AS ts_ns,
-            min(seq) AS seq
-        FROM evictions WHERE node = $node AND evicted GROUP BY ALL""",
+        # A pod counts once, and also if the manager did not wait for its end: it had failed then.
+        """SELECT coalesce(signal, resource, 'signal not recorded') AS subject, kind,
+            count(*) AS count, count(*) FILTER (late) AS late,
+            list(name ORDER BY seq) AS pods, arg_min(name, seq) AS about,
+            min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
+        FROM (
+            SELECT *, namespace || '/' || pod AS name,
+                bool_and(evicted IS NOT DISTINCT FROM false) OVER its AS late,
+                row_number() OVER (its ORDER BY seq) AS attempt
+            FROM evictions WHERE node = $node
+            WINDOW its AS (PARTITION BY coalesce(pod_uid, namespace || '/' || pod))
+        ) WHERE attempt = 1 GROUP BY ALL""",
         _evicted,
     ),
     (
@@ -247,8 +257,7 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
             AND NOT coalesce(sandbox, false) AND container IS NOT NULL
         GROUP BY ALL""",
         lambda row: (
-            f"{row['subject']} ended by itself{_times(row)} with exit code {row['exit_code']}"
-            f"{_back_off(row)}"
+            f"{row['subject']} {how_it_ended(row['exit_code'], _times(row))}{_back_off(row)}"
         ),
     ),
     (

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from kubeledger.headlines.headline import Headline, Incident
+from kubeledger.headlines.incidents import Answers, incidents
 
-__all__ = ["HEADLINES_MAX", "happened", "headlines"]
+__all__ = ["HEADLINES_MAX", "counts_on", "happened", "headlines"]
 
 HEADLINES_MAX = 8
 _SINGLE_MAX = 2
@@ -43,13 +44,26 @@ _OTHERS = {
 def happened(found: Iterable[Incident]) -> str:
     """``1 preempted, 3 refused, 5 images deleted``; empty when nothing went wrong."""
     counts: Counter[str] = Counter()
+    late = 0
     for each in found:
         counts[each.kind] += each.count
+        late += each.late
+    aside = {"evicted": f" ({late:,} took longer than the kubelet waited)" if late else ""}
     return ", ".join(
-        f"{counts[kind]:,} {one if counts[kind] == 1 else many}"
+        f"{counts[kind]:,} {one if counts[kind] == 1 else many}{aside.get(kind, '')}"
         for kind, (one, many) in _COUNTED.items()
         if counts[kind]
     )
+
+
+def counts_on(answer: Answers, node: str) -> str:
+    """What ``happened`` on a node of a ledger.
+
+    Args:
+        answer: runs a query over the views.
+        node: whose.
+    """
+    return happened(incidents(answer, node, verdicts=False))
 
 
 def headlines(found: Sequence[Incident]) -> list[Headline]:

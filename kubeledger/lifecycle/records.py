@@ -206,7 +206,8 @@ class PodEvicted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True
         rank: the pod's place in the ranking, 1 for the first.
         grace_period_s: that its containers were given.
         message: as in the pod's status, if a source holds it.
-        evicted: the kill succeeded; False when it failed, None when not known.
+        evicted: the manager saw the pod end; False when it gave up waiting (the pod has failed
+            all the same), None when not known.
     """
 
     kind: ClassVar[str] = "lifecycle.PodEvicted"

@@ -106,6 +106,10 @@ TEMPLATES: Mapping[str, str] = {
 }
 """kind -> template; ``{field#}`` is how many the field holds, ``[...]`` only said when known."""
 
+_FIRST_SEEN = "kubelet[ {kubelet_version}] first seen[, process {pid}]"
+"""Of a start that is not in the log."""
+_UNKNOWN = {"resource": "something (signal not recorded)"}
+"""Field -> what is said of it when it is not known; of any other ``?``."""
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _SUBJECTS: tuple[tuple[str, ...], ...] = (
     ("namespace", "pod", "container"),
@@ -130,6 +134,8 @@ def summary_of(kind: str, body: Mapping[str, Any]) -> str:
     template = TEMPLATES.get(kind)
     if template is None:
         return ""
+    if body.get("from_start") is False:
+        template = _FIRST_SEEN
     said = (
         "".join(_word(body, field) if field else literal for literal, field in group.pieces)
         for group in _groups(template)
@@ -176,7 +182,7 @@ def _word(body: Mapping[str, Any], field: str) -> str:
     value = body.get(field)
     if isinstance(value, list | tuple | dict):
         return ", ".join(str(item) for item in value) or "none"
-    return "?" if value is None else str(value)
+    return _UNKNOWN.get(field, "?") if value is None else str(value)
 
 
 def subject_of(body: Mapping[str, Any]) -> str:

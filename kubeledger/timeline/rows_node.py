@@ -62,10 +62,11 @@ def _kubelets(view: NodeView) -> Row:
         row.bar("kubelet", start["ts_ns"], end_ns, f"{version}{pid}", start["seq"])
         if following and end_ns and following["ts_ns"] - end_ns > _DOWN_MIN_NS:
             row.bar("gap", end_ns, following["ts_ns"], "no kubelet heard of", following["seq"])
-        kind = "kubelet_restart" if start["restart"] else "kubelet_start"
-        word = "restarted" if start["restart"] else "started"
-        word = word if start["from_start"] else "first heard of"
-        row.mark(kind, start["ts_ns"], f"{version}{pid} {word}", start["seq"])
+        if start["from_start"] or start["restart"]:  # else it ran before the log begins
+            kind = "kubelet_restart" if start["restart"] else "kubelet_start"
+            word = "restarted" if start["restart"] else "started"
+            word = word if start["from_start"] else "first heard of"
+            row.mark(kind, start["ts_ns"], f"{version}{pid} {word}", start["seq"])
         if start["exited_ns"] and start["exit_reason"] != "stopped":
             row.mark("kubelet_end", start["exited_ns"], start["exit_message"] or "", start["seq"])
     return row

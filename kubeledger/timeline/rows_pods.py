@@ -287,7 +287,7 @@ def _ends(view: NodeView, pods: _Pods) -> list[Arrow]:
     arrows = []
     for row in view.rows("evictions", f"{_POD}, signal, kind, evicted, cause_seq"):
         words = [row["kind"] or "", "threshold of" if row["signal"] else "", row["signal"] or ""]
-        failed = " (the kill failed)" if row["evicted"] is False else ""
+        failed = " (took longer than the kubelet waited)" if row["evicted"] is False else ""
         label = " ".join(word for word in words if word).replace("_", " ") + failed
         pods.of(row).own.mark("evicted", row["ts_ns"], label, row["seq"])
         if row["cause_seq"] is not None:

@@ -112,8 +112,8 @@ LONG = KubeletExited(pid=7, reason="error", message="Failed to start: " + "very 
         ),
         (
             [OOM, _began(8, from_start=False)],
-            "had started before 1970-01-01T00:16:42Z; process 7 died at 1970-01-01T00:16:41Z: "
-            "killed by the kernel's OOM killer; it reports no pressure.",
+            "first seen at 1970-01-01T00:16:42Z; process 7 died at 1970-01-01T00:16:41Z: "
+            "killed by the kernel's OOM killer.",
         ),
         (
             [_ended("stopped"), _began(8)],
@@ -159,3 +159,24 @@ def test_which_node_and_when() -> None:
     assert early is not None
     assert "and is the last one recorded" in early
     assert "gave up" not in early
+
+
+def test_a_log_that_begins_in_the_middle_shows_no_start() -> None:
+    """The process is seen, its start is not; and nothing tells of pressure."""
+    answer = _answer(_began(7, from_start=False))
+    assert answer is not None
+    assert answer.steps == ()
+    assert answer.sentence == (
+        "node node-t: kubelet process 7 (1.30.14) was running before the log begins, first seen "
+        "at 1970-01-01T00:16:40Z and is the last one recorded."
+    )
+
+
+def test_a_process_without_an_end_has_a_step_that_says_so() -> None:
+    """Dated by its last record; the newest one may still run."""
+    answer = _answer(_began(7), CLOCK, _began(8, restart=True))
+    assert answer is not None
+    told = [step.text for step in answer.steps]
+    assert [text for text in told if "no word" in text] == [
+        "kubelet process 7 left no word of its end"
+    ]

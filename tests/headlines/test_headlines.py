@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kubeledger.headlines import Incident, happened, headlines
 from kubeledger.headlines.amounts import bytes_text, missing_text, names_text, shortened
 from kubeledger.headlines.incidents import incidents
 from kubeledger.headlines.summary import HEADLINES_MAX
-from kubeledger.lifecycle.records import PodRejected
+from kubeledger.lifecycle.exits import how_it_ended
+from kubeledger.lifecycle.records import PodEvicted, PodRejected
 from kubeledger.node.records import ClockStepped, KubeletExited, KubeletStarted
 from kubeledger.query.api import connect
 from tests.query.fixture_ledger import Story, write_ledger
@@ -113,3 +115,37 @@ def test_incidents_of_records(tmp_path: Path) -> None:
         (3, "default/d rejected: X", "pod/default/d"),
         (1, "the clock was set back", None),
     ]
+
+
+def test_a_pod_is_evicted_once_whoever_waited_for_its_end(tmp_path: Path) -> None:
+    """Three attempts at two pods; of one the manager never saw the end."""
+    evicted = PodEvicted(
+        namespace="a", pod="p", pod_uid="u", resource=None, message=None, evicted=False
+    )
+    q = msgspec.structs.replace(evicted, pod="q", pod_uid="v", signal="memory.available")
+    story = Story("node-a")
+    for body in (evicted, q, msgspec.structs.replace(q, evicted=True)):
+        story.add(body)
+    with connect(write_ledger(tmp_path, story.records)) as queryable:
+        found = incidents(
+            lambda query, params: queryable.sql(query, params).dicts(), "node-a", verdicts=False
+        )
+    assert [each.text for each in found] == [
+        "a/p evicted, signal not recorded",
+        "a/q evicted for memory.available",
+    ]
+    assert happened(found) == "2 evicted (1 took longer than the kubelet waited)"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "text"),
+    [
+        (None, "ended by itself 2×"),
+        (3, "ended by itself 2× with exit code 3"),
+        (137, "was found ended 2× (exit code 137, SIGKILL)"),
+        (139, "ended by itself 2× with exit code 139"),
+    ],
+)
+def test_who_is_killed_does_not_end_by_itself(exit_code: int | None, text: str) -> None:
+    """A SIGKILL is sent by another, whoever that was."""
+    assert how_it_ended(exit_code, " 2×") == text

@@ -66,17 +66,17 @@ def test_an_hour_ends_before_the_next_begins(tmp_path: Path) -> None:
     ]
 
 
-def test_an_eviction_that_failed_is_none(tmp_path: Path) -> None:
-    """One of which nobody knows counts, as in ``evictions``."""
+def test_a_pod_is_evicted_once(tmp_path: Path) -> None:
+    """However often it was chosen, and though the manager did not wait for its end."""
     evicted = PodEvicted(
         namespace="a", pod="p", pod_uid="u", resource="memory", message=None, evicted=None
     )
     records = at(
         *((1, msgspec.structs.replace(evicted, evicted=known)) for known in (True, False, None)),
-        (61, msgspec.structs.replace(evicted, evicted=False)),
+        (61, msgspec.structs.replace(evicted, pod_uid=None, evicted=False)),
     )
-    query = "SELECT evictions, container_kills FROM kills_per_hour"
-    assert asked(tmp_path, records, query) == [(2, 0)]
+    query = "SELECT evictions, container_kills FROM kills_per_hour ORDER BY ts"
+    assert asked(tmp_path, records, query) == [(1, 0), (1, 0)]
 
 
 def test_images_that_came_and_went(tmp_path: Path) -> None:

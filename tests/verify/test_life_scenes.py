@@ -548,7 +548,7 @@ def test_words_of_a_restart_after_a_kill_by_the_kernel() -> None:
         for r in told
     ]
     for records, how in (
-        (told, "ended by itself with exit code 137"),
+        (told, "was found ended (exit code 137, SIGKILL)"),
         (caused, "was killed by the kernel, out of memory"),
     ):
         (found,) = [f for f in findings(records) if f.kind == "lifecycle.ContainerRestarted"]

@@ -1,4 +1,4 @@
--- Pods that the eviction manager killed because the node ran short, or because they used too much local storage: one row an eviction. A pod whose kill fails may be evicted again.
+-- Pods that the eviction manager killed because the node ran short, or because they used too much local storage: one row an attempt. The manager may choose a pod again while it waits for its end: count the pods, not the rows.
 -- kinds: lifecycle.PodEvicted eviction.ReclaimAttempted eviction.PodSpared
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record on its node, gapless from 1
@@ -13,7 +13,7 @@
 -- column rank INTEGER[]: the pod's place in the ranking, 1 for the first to go; NULL where nothing was ranked, or no source tells
 -- column resource VARCHAR: what was short: `memory`, `ephemeral-storage`, `inodes` or `pids`; NULL for local storage
 -- column grace_period_s INTEGER: seconds that its containers were given to end
--- column evicted BOOLEAN: true when the kill succeeded, false when it failed or timed out, NULL when not known
+-- column evicted BOOLEAN: true when the manager saw the pod end, false when it gave up waiting (the pod has failed all the same, and ends later), NULL when not known
 -- column message VARCHAR: as in the pod's status
 -- column since TIMESTAMP: when the threshold was first seen to be met, UTC
 -- column ranked VARCHAR[]: all candidates as `namespace/name`, first to go first

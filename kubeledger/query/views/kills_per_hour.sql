@@ -4,7 +4,7 @@
 -- column seq BIGINT: number of the first of these records on its node
 -- column ts TIMESTAMP: beginning of the hour, UTC
 -- column oom_kills BIGINT: rows of `oom_kills`: kills of the kernel
--- column evictions BIGINT: rows of `evictions` without those that are known to have failed
+-- column evictions BIGINT: pods of the hour's rows of `evictions`, each once
 -- column preemptions BIGINT: rows of `preemptions` without those that are known to have failed
 -- column probe_kills BIGINT: rows of `container_kills` because a liveness or startup probe failed
 -- column container_kills BIGINT: all rows of `container_kills`, for whatever reason
@@ -14,7 +14,12 @@ SELECT
     min(seq) AS seq,
     date_trunc('hour', ts) AS ts,
     count(*) FILTER (kind = 'oom.ProcessKilled') AS oom_kills,
-    count(*) FILTER (kind = 'lifecycle.PodEvicted') AS evictions,
+    count(
+        DISTINCT CASE kind
+            WHEN 'lifecycle.PodEvicted'
+                THEN coalesce(body ->> 'pod_uid', (body ->> 'namespace') || '/' || (body ->> 'pod'))
+        END
+    ) AS evictions,
     count(*) FILTER (kind = 'preemption.PodPreempted') AS preemptions,
     count(*) FILTER (reason IN ('liveness_probe', 'startup_probe')) AS probe_kills,
     count(*) FILTER (kind = 'lifecycle.ContainerKilled') AS container_kills
@@ -24,9 +29,9 @@ FROM (
         CASE kind WHEN 'lifecycle.ContainerKilled' THEN body ->> 'reason' END AS reason
     FROM records
     WHERE
-        kind IN ('oom.ProcessKilled', 'lifecycle.ContainerKilled')
+        kind IN ('oom.ProcessKilled', 'lifecycle.ContainerKilled', 'lifecycle.PodEvicted')
         OR (
-            kind IN ('lifecycle.PodEvicted', 'preemption.PodPreempted')
+            kind = 'preemption.PodPreempted'
             AND (body ->> 'evicted')::BOOLEAN IS DISTINCT FROM false
         )
 )

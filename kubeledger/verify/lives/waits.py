@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kubeledger.lifecycle.exits import how_it_ended
 from kubeledger.lifecycle.records import ContainerRestarted
 from kubeledger.verify.lives.common import at, seconds
 from kubeledger.verify.lives.life import Instance
@@ -45,8 +46,8 @@ def why_restarted(body: ContainerRestarted, before: Instance, ask: PodAsk) -> st
         because = _BECAUSE.get(before.reasons[0] if before.reasons else "", "of the kubelet")
         ended = f"{name} was killed at {at(before.killed_ns)} because {because}"
     else:
-        code = "" if before.exit_code is None else f" with exit code {before.exit_code}"
-        how = "was killed by the kernel, out of memory" if before.oom else f"ended by itself{code}"
+        how = how_it_ended(before.exit_code)
+        how = "was killed by the kernel, out of memory" if before.oom else how
         ended = f"{name} {how}"
     entry = ask.container(body.container)
     own = None if entry is None else entry.restart_policy
