@@ -164,7 +164,7 @@ def _evidence(
         longer = _proof(by_number[n], width, 2, name)
         if len(longer) == 2 and spare > 0:  # lines
             proofs[n], spare = longer, spare - 1
-    cited: dict[int | None, int | None] = {**shown_as}
+    cited: dict[int | None, int | None] = dict(shown_as.items())
     return [line for n in sorted(proofs) for line in proofs[n]], set(proofs), cited
 
 
