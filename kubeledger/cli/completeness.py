@@ -26,6 +26,7 @@ __all__ = ["completeness"]
 @node_option
 @time_option("--since", "Report from then on")
 @click.option("--until", metavar="TIME", help="Report up to then.")
+@click.option("--full", is_flag=True, help="All sections, not only a summary.")
 @output_option("table", "json", "jsonl")
 @reports_errors
 def completeness(
@@ -34,14 +35,16 @@ def completeness(
     node: str | None,
     since: str | None,
     until: str | None,
+    full: bool,
     output: str,
 ) -> None:
     """Tell what evidence there is of a time, and what is not.
 
-    Five sections: sources and their lines, the log's verbosity, gaps, decisions that never
-    became an event of the API server, and what could not be verified, with what to collect
-    next time. SOURCE is a ledger, a *.ledger.jsonl file, or a node's files, which are imported
-    for the while; without one the report is on the ledger. `-o jsonl` has a line a node.
+    The summary names the worst gaps and what to collect next time. With --full there are five
+    sections: sources and their lines, the log's verbosity, gaps, decisions that never became an
+    event of the API server, and what could not be verified. SOURCE is a ledger, a
+    *.ledger.jsonl file, or a node's files, which are imported for the while; without one the
+    report is on the ledger. `-o jsonl` has a line a node.
     """
     from kubeledger.cli.progress import progress
     from kubeledger.cli.verify import histories_for
@@ -71,10 +74,14 @@ def completeness(
             sys.stdout.buffer.writelines(encode(report) + b"\n" for report in reports)
         return
     from kubeledger.cli.completeness_output import write_report
+    from kubeledger.cli.completeness_summary import write_summary
     from kubeledger.cli.screen import paged
 
     with paged():
         for number, report in enumerate(reports):
             if number:
                 click.echo()
-            write_report(report, sys.stdout)
+            if full:
+                write_report(report, sys.stdout)
+            else:
+                write_summary(report)

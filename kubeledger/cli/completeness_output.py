@@ -21,26 +21,31 @@ from kubeledger.completeness.sources import LostSpan, SourcesReport
 from kubeledger.completeness.verbosity import VerbosityReport
 from kubeledger.units import NS_PER_S, format_ts
 
-__all__ = ["write_report"]
+__all__ = ["say", "span_words", "write_head", "write_report"]
 
 _LISTED_MAX = 10
 """Entries of one list; the JSON form has all."""
 
 
 def write_report(report: Completeness, stream: TextIO) -> None:
-    """Write the report of one node."""
-    click.secho(f"{printable(report.node)} ({printable(report.label)})", bold=True)
-    if report.first_ts_ns is None or report.last_ts_ns is None:
-        _say("no record in this time")
-    else:
-        first, last = format_ts(report.first_ts_ns), format_ts(report.last_ts_ns)
-        _say(f"{counted(report.records, 'record')} from {first} to {last}")
+    """Write the whole report of one node."""
+    write_head(report)
     _sources(report.sources, stream)
     _verbosity(report.verbosity, stream)
     _gaps(report.gaps, stream)
     _counters(report.counters)
     _events(report.events, stream)
     _missing(report.missing, stream)
+
+
+def write_head(report: Completeness) -> None:
+    """Whose records they are, how many, and of which time."""
+    click.secho(f"{printable(report.node)} ({printable(report.label)})", bold=True)
+    if report.first_ts_ns is None or report.last_ts_ns is None:
+        say("no record in this time")
+    else:
+        first, last = format_ts(report.first_ts_ns), format_ts(report.last_ts_ns)
+        say(f"{counted(report.records, 'record')} from {first} to {last}")
 
 
 def _sources(part: SourcesReport, stream: TextIO) -> None:
@@ -68,7 +73,7 @@ def _sources(part: SourcesReport, stream: TextIO) -> None:
     for process in part.processes:
         pid = f" {process.pid}" if process.pid is not None else ""
         version = process.kubelet_version or "of unknown version"
-        _say(
+        say(
             f"kubelet{pid} {version}: begins {begins[process.begins]}"
             f" ({format_ts(process.first_ts_ns)}), ends {ends[process.ends]}"
             f" ({format_ts(process.last_ts_ns)})"
@@ -88,7 +93,7 @@ def _sources(part: SourcesReport, stream: TextIO) -> None:
     _list("records that the ledger lost", (_lost_records(lost) for lost in part.lost))
     if part.unfinished_imports:
         imports = counted(part.unfinished_imports, "import")
-        _say(f"cut off: {imports}; import the same again")
+        say(f"cut off: {imports}; import the same again")
 
 
 def _lost_records(lost: LostSpan) -> str:
@@ -105,16 +110,16 @@ def _verbosity(part: VerbosityReport, stream: TextIO) -> None:
     _head("2. Verbosity")
     said = "is not known" if part.verbosity is None else f"is {part.verbosity} by the settings"
     shown = "no line tells one" if part.shown is None else f"lines of level {part.shown} are there"
-    _say(f"the verbosity {said}; {shown}")
+    say(f"the verbosity {said}; {shown}")
     if part.thinned:
-        _say("lines are missing that this verbosity writes all the time: the log was thinned out")
+        say("lines are missing that this verbosity writes all the time: the log was thinned out")
     rows = [
         (line.name, line.level, line.records, line.status, line.lost)
         for line in part.lines
         if line.status != "there"
     ]
     there = len(part.lines) - len(rows)
-    _say(f"{there} of {len(part.lines)} kinds of lines are there" + (", not there:" * bool(rows)))
+    say(f"{there} of {len(part.lines)} kinds of lines are there" + (", not there:" * bool(rows)))
     if rows:
         columns = ("lines", "level", "records", "status", "what they would tell")
         _table(columns, rows, stream)
@@ -129,16 +134,16 @@ def _gaps(part: GapReport, stream: TextIO) -> None:
         ]
         _table(("beat", "period s", "seen", "longest s"), rows, stream)
     else:
-        _say("nothing that a kubelet does regularly is in the records: gaps cannot be told")
-    _say(counted(part.probe_workers, "probe worker"))
+        say("nothing that a kubelet does regularly is in the records: gaps cannot be told")
+    say(counted(part.probe_workers, "probe worker"))
     if not part.holes and not part.gaps and not part.lost:
-        _say("no gap")
+        say("no gap")
     _list("single lines that the log lost", (_lost(lost) for lost in part.lost))
     _list("holes in the log", (_hole(hole) for hole in part.holes))
     _list("missing beats while the log goes on", (_gap(gap) for gap in part.gaps))
     _list(
         "times between two kubelet processes",
-        (f"{_span(down.from_ts_ns, down.to_ts_ns)}" for down in part.downtimes),
+        (f"{span_words(down.from_ts_ns, down.to_ts_ns)}" for down in part.downtimes),
     )
     _list(
         "steps of the clock",
@@ -160,7 +165,7 @@ def _lost(lost: LostLines) -> str:
         where = "" if lost.cut_at is None else f" at a length of {lost.cut_at}"
         found.append(f"{lost.cut} lines are cut{where}")
     return (
-        f"{_span(lost.from_ts_ns, lost.to_ts_ns)}: {' and '.join(found)};"
+        f"{span_words(lost.from_ts_ns, lost.to_ts_ns)}: {' and '.join(found)};"
         f" any other line may be missing, too (record {lost.seq})"
     )
 
@@ -171,19 +176,19 @@ def _hole(hole: Hole) -> str:
         where += f", {counted(hole.lines_between, 'line')} in between"
     beats = Counter(gap.beat for gap in hole.beats)
     names = ", ".join(sorted(beats)[:4]) + (", ..." if len(beats) > 4 else "")
-    return f"{_span(hole.from_ts_ns, hole.to_ts_ns)}: {where}; without {names}"
+    return f"{span_words(hole.from_ts_ns, hole.to_ts_ns)}: {where}; without {names}"
 
 
 def _gap(gap: Gap) -> str:
-    return f"{_span(gap.from_ts_ns, gap.to_ts_ns)}: {gap.missing} x {gap.beat}"
+    return f"{span_words(gap.from_ts_ns, gap.to_ts_ns)}: {gap.missing} x {gap.beat}"
 
 
 def _counters(counts: list[WorkerCount]) -> None:
     if not counts:
-        _say("no reading of the kubelet's own probe counters")
+        say("no reading of the kubelet's own probe counters")
         return
     wrong = [count for count in counts if count.missing or count.too_many]
-    _say(
+    say(
         f"the kubelet's own probe counters: {len(counts) - len(wrong)} of {len(counts)} agree"
         " with the recorded probes"
     )
@@ -203,12 +208,12 @@ def _counters(counts: list[WorkerCount]) -> None:
 def _events(part: EventReport, stream: TextIO) -> None:
     _head("4. Decisions and API events")
     if part.standalone:
-        _say("the kubelet has no API server: its events stand in its log only")
+        say("the kubelet has no API server: its events stand in its log only")
     elif not part.event_list:
-        _say("no list of the API server's events was imported: what became one cannot be told")
+        say("no list of the API server's events was imported: what became one cannot be told")
     if part.event_record_qps is not None:
         wait = "" if part.longest_wait_s is None else f": waits up to {part.longest_wait_s:.1f} s"
-        _say(f"eventRecordQPS {part.event_record_qps:g}, eventBurst {part.event_burst}{wait}")
+        say(f"eventRecordQPS {part.event_record_qps:g}, eventBurst {part.event_burst}{wait}")
     told = [kind for kind in part.kinds if kind.decisions > kind.never_sent]
     if told:
         columns = ("decision", "taken", "event", "counted later", "never an event", "not told")
@@ -218,7 +223,7 @@ def _events(part: EventReport, stream: TextIO) -> None:
     if silent:
         total = sum(kind.decisions for kind in silent)
         further, kinds = counted(total, "further decision"), counted(len(silent), "kind")
-        _say(f"of kinds that never become an event: {further} of {kinds}")
+        say(f"of kinds that never become an event: {further} of {kinds}")
     if part.event_list:
         _reports(part, stream)
     _list(
@@ -235,7 +240,7 @@ def _events(part: EventReport, stream: TextIO) -> None:
 def _reports(part: EventReport, stream: TextIO) -> None:
     lossy = [reason for reason in part.reasons if reason.never or reason.counted]
     reported = sum(reason.reported for reason in part.reasons)
-    _say(f"in the log: {counted(reported, 'event')}")
+    say(f"in the log: {counted(reported, 'event')}")
     columns = ("reason", "in the log", "event", "counted later", "never an event")
     rows = [(r.reason, r.reported, r.event, r.counted, r.never) for r in lossy]
     if len(lossy) < len(part.reasons):
@@ -244,12 +249,12 @@ def _reports(part: EventReport, stream: TextIO) -> None:
         rows.append((counted(len(others), "other reason"), whole, whole, 0, 0))
     _table(columns, rows, stream)
     for lost in part.lost:
-        _say(f"{lost.reports} never became an event: {lost.why}")
+        say(f"{lost.reports} never became an event: {lost.why}")
 
 
 def _missing(part: MissingReport, stream: TextIO) -> None:
     _head("5. What could not be verified")
-    _say(f"{part.unverifiable} of {part.decisions} decisions could not be verified")
+    say(f"{part.unverifiable} of {part.decisions} decisions could not be verified")
     _list(
         "what to collect next time",
         (
@@ -263,10 +268,10 @@ def _list(title: str, entries: Iterable[str]) -> None:
     listed = list(entries)
     if not listed:
         return
-    _say(f"{title}: {len(listed)}")
+    say(f"{title}: {len(listed)}")
     for entry in listed[:_LISTED_MAX]:
         for line in entry.split("\n"):
-            _say(line, "  ")
+            say(line, "  ")
     if len(listed) > _LISTED_MAX:
         click.echo(f"  ... and {len(listed) - _LISTED_MAX} more (-o json has all)")
 
@@ -276,7 +281,7 @@ def _head(title: str) -> None:
     click.secho(title, bold=True)
 
 
-def _say(text: str, indent: str = "") -> None:
+def say(text: str, indent: str = "") -> None:
     """A line, wrapped to the screen; what follows its first one is indented."""
     text = printable(text)
     indent += text[: len(text) - len(text.lstrip())]
@@ -300,7 +305,8 @@ def _at(ts_ns: int | None) -> str | None:
     return None if ts_ns is None else format_ts(ts_ns)
 
 
-def _span(from_ns: int, to_ns: int) -> str:
+def span_words(from_ns: int, to_ns: int) -> str:
+    """A time, and how long it is."""
     return f"{format_ts(from_ns)} to {format_ts(to_ns)} ({_seconds(to_ns - from_ns)} s)"
 
 

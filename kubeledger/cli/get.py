@@ -59,7 +59,7 @@ def get(
     `kubeledger state` shows. Ages count up to --at, or the last record; that of a pod from the
     first record about it.
     """
-    from kubeledger.cli.get_rows import TABLES, matches
+    from kubeledger.cli.get_rows import TABLES, matches, not_known
     from kubeledger.cli.losses import warn_of_losses
     from kubeledger.cli.output import printable
     from kubeledger.errors import BadQuestionError
@@ -95,7 +95,8 @@ def get(
         table.write(found, now_ns, wide=output == "wide")
     else:
         where = f" in {namespace} namespace" if namespace and not all_namespaces else ""
-        click.echo(printable(f"No resources found{where}."), err=True)
+        why = "" if items else not_known(asked, state)
+        click.echo(printable(why or f"No resources found{where}."), err=True)
 
 
 def _write_objects(found: dict[str, object] | list[dict[str, object]], output: str) -> None:

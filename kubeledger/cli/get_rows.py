@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.cli.output import write_rows
+from kubeledger.cli.output import counted, write_rows
 from kubeledger.cli.screen import paged, screen_width
 from kubeledger.lifecycle.state import ContainerState, PodState
 from kubeledger.node.document import document
 from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
 
-__all__ = ["TABLES", "Table", "human_duration", "matches", "pod_status"]
+__all__ = ["TABLES", "Table", "human_duration", "matches", "not_known", "pod_status"]
 
 Item = dict[str, Any]
 
@@ -56,6 +56,20 @@ def matches(item: Item, name: str) -> bool:
         return True
     image = item.get("image_id", "")
     return bool(name) and (image.startswith(name) or image.partition(":")[2].startswith(name))
+
+
+def not_known(resource: str, state: NodeState) -> str:
+    """Why nothing can be shown where no record tells what there is; empty where one does."""
+    if resource == "images" and state.images.detected_ts_ns is None:
+        removed = state.images.images_removed
+        told = f" By then {counted(removed, 'image')} had been deleted: ask" if removed else " Ask"
+        return (
+            "No image list is known: the kubelet logs its images at --v=5 only."
+            f"{told} `kubeledger why IMAGE`, `kubeledger sql 'from image_gc_deletions'`."
+        )
+    if resource == "pods" and not state.lifecycle.pods and not state.lifecycle.counts:
+        return "No pod is known: no record until then is about one that is on the node."
+    return ""
 
 
 def human_duration(seconds: int) -> str:

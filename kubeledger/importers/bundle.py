@@ -8,7 +8,14 @@ import msgspec
 
 from kubeledger.errors import BadInputError
 from kubeledger.importers.collect import Collected
-from kubeledger.importers.detect import FORMATS, LOG_FORMATS, Detected, detect, is_log_name
+from kubeledger.importers.detect import (
+    A_RECORDING,
+    FORMATS,
+    LOG_FORMATS,
+    Detected,
+    detect,
+    is_log_name,
+)
 from kubeledger.importers.findings import Finding
 from kubeledger.importers.log_survey import LogSurvey, survey_log
 from kubeledger.importers.node_lines import NodeLines, same_machine
@@ -236,6 +243,13 @@ def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:
     label = bundles[0].label if len(bundles) == 1 else None
     if len(skipped) == 1:
         name, why = skipped[0]
+        if why == A_RECORDING:
+            return BadInputError(
+                f"is {why}",
+                file=label or name,
+                advice="name it to `verify`, `timeline`, `whatif`, `diff` or `completeness`, "
+                "which read it as it is",
+            )
         return BadInputError(
             f"holds nothing that can be imported: {why}",
             file=label or name,

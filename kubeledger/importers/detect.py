@@ -19,7 +19,15 @@ from kubeledger.importers.other_programs import (
 from kubeledger.importers.sources import SourceFile
 from kubeledger.importers.yaml_text import load_yaml
 
-__all__ = ["FORMATS", "LOG_FORMATS", "Detected", "detect", "is_log_name", "load_documents"]
+__all__ = [
+    "A_RECORDING",
+    "FORMATS",
+    "LOG_FORMATS",
+    "Detected",
+    "detect",
+    "is_log_name",
+    "load_documents",
+]
 
 LOG_FORMATS = ("klog-text", "klog-json")
 DOCUMENT_FORMATS = (
@@ -221,10 +229,8 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
 _RECORD_KEYS = frozenset({"node", "seq", "ts_ns", "role", "kind", "body", "chain"})
 """Of a line of a ledger."""
 
-_A_RECORDING = (
-    "a recording, and nothing to import: `verify`, `diff` and others read it from a file as it is, "
-    "and unpacked from standard input"
-)
+A_RECORDING = "a recording: it holds the records of an import, so it is not imported again"
+"""Why a recording is not read."""
 
 
 def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
@@ -247,6 +253,6 @@ def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
         case "KubeletConfiguration":
             return Detected("kubelet-config")
         case _ if document.keys() >= _RECORD_KEYS:
-            return Detected(None, _A_RECORDING)
+            return Detected(None, A_RECORDING)
         case _:
             return Detected(None, f"an object of kind {kind}: not read" if kind else "unknown JSON")

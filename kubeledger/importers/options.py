@@ -6,7 +6,7 @@ import msgspec
 
 from kubeledger.errors import BadQuestionError
 from kubeledger.importers.detect import FORMATS
-from kubeledger.profile.facts import parse_version
+from kubeledger.profile.facts import is_version
 
 __all__ = ["YEAR_MAX", "YEAR_MIN", "ImportOptions"]
 
@@ -23,7 +23,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         node: name of the node all sources are from.
-        kubelet_version: ``1.36.2``.
+        kubelet_version: ``1.36.2``; one whose rules are not known is recorded as well.
         year: year of the first klog line.
         format: of every file that is named, one of ``FORMATS``; of a directory or archive,
             the files that are of this format, and no others.
@@ -49,8 +49,11 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
                 f"no year of a kubelet's log: {self.year}",
                 advice=f"one of {YEAR_MIN} to {YEAR_MAX}",
             )
-        if self.kubelet_version is not None:
-            parse_version(self.kubelet_version)
+        if self.kubelet_version is not None and not is_version(self.kubelet_version):
+            raise BadQuestionError(
+                f"no version of a kubelet: {self.kubelet_version!r}",
+                advice="write it as `kubelet --version` does, e.g. 1.30.14",
+            )
         if self.node is not None and not self.node.strip():
             raise BadQuestionError("the node name is empty")
         if self.node is not None and (

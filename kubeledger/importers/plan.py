@@ -23,6 +23,7 @@ from kubeledger.importers.survey import fill_context
 from kubeledger.importers.time_order import put_in_order
 from kubeledger.importers.timing import Timing, timing_of
 from kubeledger.ledger.records import Source
+from kubeledger.profile.facts import NEWEST, OLDEST, is_known_version
 
 __all__ = ["Plan", "make_plan"]
 
@@ -75,6 +76,12 @@ def make_plan(
     timing, findings = timing_of(bundle, options, given_ts or {})
     if version.version is None:
         message = "no source tells the kubelet's version; decisions cannot be verified"
+        findings.append(Finding("version_unknown", None, message))
+    elif not is_known_version(version.version):
+        message = (
+            f"the rules of kubelet {version.version} are not known, only those of 1.{OLDEST} to"
+            f" 1.{NEWEST}; decisions cannot be verified"
+        )
         findings.append(Finding("version_unknown", None, message))
     logged = [
         timing.spans[log.source.name][1] for log in timing.logs if log.source.name in timing.spans

@@ -13,7 +13,16 @@ import msgspec
 
 from kubeledger.errors import BadQuestionError
 
-__all__ = ["NEWEST", "OLDEST", "Fact", "KubeletVersion", "Proof", "parse_version"]
+__all__ = [
+    "NEWEST",
+    "OLDEST",
+    "Fact",
+    "KubeletVersion",
+    "Proof",
+    "is_known_version",
+    "is_version",
+    "parse_version",
+]
 
 Proof = Literal["conformance", "source"]
 """Decisions of the real kubelet, replayed; or its source, read on both sides of the change."""
@@ -40,6 +49,17 @@ OLDEST = 19
 NEWEST = 36
 
 
+def is_version(text: str) -> bool:
+    """Whether it reads as a version of a kubelet, be its rules known or not: ``1.18.3``."""
+    return _VERSION.fullmatch(text) is not None
+
+
+def is_known_version(text: str) -> bool:
+    """Whether it is a version whose rules are known."""
+    match = _VERSION.fullmatch(text)
+    return match is not None and match[1] == "1" and OLDEST <= int(match[2]) <= NEWEST
+
+
 def parse_version(text: str) -> KubeletVersion:
     """Read ``1.28.0``, ``v1.28.0``, ``1.28`` or ``v1.28.3-gke.100``.
 
@@ -47,7 +67,7 @@ def parse_version(text: str) -> KubeletVersion:
         BadQuestionError: no version, or one outside of what is known.
     """
     match = _VERSION.fullmatch(text)
-    if match is None or match[1] != "1" or not OLDEST <= int(match[2]) <= NEWEST:
+    if match is None or not is_known_version(text):
         raise BadQuestionError(
             f"unknown kubelet version {text!r}",
             advice=f"versions 1.{OLDEST} to 1.{NEWEST} are known",

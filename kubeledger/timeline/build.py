@@ -88,13 +88,16 @@ def _filled(rows: Sequence[Row]) -> list[Row]:
 
 
 def _recorded(view: NodeView) -> tuple[int, int]:
-    """Times of the node's first and last decision, the start of its kubelet among them.
+    """Times of the node's first decision, and of the last thing that its files told.
 
-    Cut to microseconds, as those of the views are.
+    A start of the kubelet counts as a decision, and the end of an import is dated by the last
+    line or file that it read: nothing was decided until then. Cut to microseconds, as the times
+    of the views are.
     """
     (row,) = view(
         "SELECT min(ts_ns) AS first_ns, max(ts_ns) AS last_ns FROM events"
-        " WHERE node = $node AND (role = 'decision' OR kind = 'node.KubeletStarted')"
+        " WHERE node = $node AND (role = 'decision'"
+        " OR kind IN ('node.KubeletStarted', 'ledger.ImportCompleted'))"
     )
     return (row["first_ns"] or 0) // 1000 * 1000, (row["last_ns"] or 0) // 1000 * 1000
 
@@ -102,7 +105,7 @@ def _recorded(view: NodeView) -> tuple[int, int]:
 def _span(
     scope: Scope, begin_ns: int, last_ns: int, sections: Sequence[Section]
 ) -> tuple[int, int]:
-    """The scope's span as far as the node's decisions and what is drawn fill it.
+    """The scope's span as far as the node's files and what is drawn fill it.
 
     What began before all records, as statuses tell of old containers, widens it not.
     """

@@ -30,7 +30,7 @@ def ask(ledger: Path, *args: str) -> Result:
 
 def test_the_five_sections(ledger: Path) -> None:
     """Lists are cut at ten entries, and say how many there are."""
-    result = ask(ledger)
+    result = ask(ledger, "--full")
     assert result.exit_code == 0, result.output
     for title in ("1. Sources", "2. Verbosity", "3. Gaps", "4. Decisions and API events",
                   "5. What could not be verified"):  # fmt: skip
@@ -40,6 +40,18 @@ def test_the_five_sections(ledger: Path) -> None:
     assert "decisions that never became an event: 20" in result.output
     assert "... and 10 more (-o json has all)" in result.output
     assert "snapshot of the node" in result.output
+
+
+def test_the_summary_fits_a_screen(ledger: Path) -> None:
+    """Without --full it is counts and the worst of each section."""
+    result = ask(ledger)
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.output.split())
+    assert len(result.output.splitlines()) < 24
+    assert "2 kubelet processes, 2 logged from the start" in told
+    assert "Gaps: 1 time without a kubelet, the longest 2026-11-21T03:03:20.116816Z to" in told
+    assert "20 decisions never became one" in told
+    assert "Verified: 2" in told
 
 
 def test_json_has_all(ledger: Path) -> None:

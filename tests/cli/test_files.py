@@ -147,10 +147,18 @@ def test_a_recording_in_a_real_pipe(nodes: Nodes) -> None:
 
 
 def test_a_recording_is_not_imported(nodes: Nodes) -> None:
-    """The message says what reads it."""
-    result = run("import", nodes.recording("node-b"), "--ledger", "l")
-    assert result.exit_code == 3
-    assert "a recording, and nothing to import: `verify`, `diff`" in result.stderr
+    """The message is one sentence, and the hint says what reads it; of an export, too."""
+    recording = nodes.recording("node-b")
+    export = run("export", "--ledger", nodes.ledger("node-b"), "--pod", "default/filler-a-node-b")
+    Path("pod.jsonl").write_text(export.stdout)
+    for file in (recording, Path("pod.jsonl")):
+        result = run("import", file, "--ledger", "l")
+        assert result.exit_code == 3
+        error, hint = result.stderr.strip().splitlines()
+        assert error.endswith(
+            ": is a recording: it holds the records of an import, so it is not imported again"
+        )
+        assert "`verify`, `timeline`" in hint
 
 
 MISSING: tuple[tuple[str, ...], ...] = (

@@ -26,7 +26,7 @@ def test_pods_as_kubectl_lists_them(ask: Run) -> None:
     assert ask("get", "pods").stdout == ask("get", "po", "-A", "-n", "x").stdout == PODS
     later = ask("get", "pods/web", "--at", "2026-11-21T03:05").stdout.split()
     assert later[-6:] == ["default", "web", "1/1", "Running", "1", "4m44s"]
-    assert ask("get", "pods", "--at", "+0").stderr == "No resources found.\n"
+    assert ask("get", "pods", "--at", "+0").stderr.startswith("No pod is known: ")
 
 
 def test_each_resource(ask: Run) -> None:
@@ -41,6 +41,13 @@ def test_each_resource(ask: Run) -> None:
     ]  # fmt: skip
     wide = ask("get", "images", "aa", "-o", "wide").stdout
     assert wide.split()[-2:] == ["<unknown>", "sha256:aa"]
+
+
+def test_images_that_no_line_lists(ask: Run) -> None:
+    """Before the first list of images it is not known what there was, which is not none."""
+    asked = ask("get", "images", "--at", "+0")
+    assert (asked.exit_code, asked.stdout) == (0, "")
+    assert asked.stderr.startswith("No image list is known: ")
 
 
 def test_objects(ask: Run) -> None:

@@ -108,7 +108,7 @@ def test_diff_warns(lossy: Path, files: Path) -> None:
 
 def test_completeness_names_it(lossy: Path) -> None:
     """Among the sources; the lines of the import that was cut off are not known."""
-    text = run("completeness", "--ledger", lossy).stdout
+    text = run("completeness", "--full", "--ledger", lossy).stdout
     assert "records that the ledger lost: 1\n  records " in text
     assert "import the same sources again" in text
 
