@@ -80,6 +80,7 @@ def get(
     now_ns = ts_ns if ts_ns is not None else state.latest_ts_ns or 0
     table = TABLES[asked]
     items = table.items(state, now_ns)
+    why_none = "" if items else not_known(asked, state)
     if namespace is not None and not all_namespaces:
         items = [item for item in items if item.get("namespace", namespace) == namespace]
     found = [item for item in items if not names or any(matches(item, each) for each in names)]
@@ -95,8 +96,7 @@ def get(
         table.write(found, now_ns, wide=output == "wide")
     else:
         where = f" in {namespace} namespace" if namespace and not all_namespaces else ""
-        why = "" if items else not_known(asked, state)
-        click.echo(printable(why or f"No resources found{where}."), err=True)
+        click.echo(printable(why_none or f"No resources found{where}."), err=True)
 
 
 def _write_objects(found: dict[str, object] | list[dict[str, object]], output: str) -> None:

@@ -67,8 +67,11 @@ def not_known(resource: str, state: NodeState) -> str:
             "No image list is known: the kubelet logs its images at --v=5 only."
             f"{told} `kubeledger why IMAGE`, `kubeledger sql 'from image_gc_deletions'`."
         )
-    if resource == "pods" and not state.lifecycle.pods and not state.lifecycle.counts:
-        return "No pod is known: no record until then is about one that is on the node."
+    if resource == "pods" and not state.lifecycle.gone:
+        return (
+            "No pod is known: no record until then tells which are on the node. `kubeledger ls`"
+            " lists what there is."
+        )
     return ""
 
 

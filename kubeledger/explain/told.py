@@ -1,12 +1,14 @@
-"""A pod or container about which nothing was decided: what the records tell of it."""
+"""A pod, container or image about which nothing was decided: what the records tell of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from kubeledger.explain.explanation import Answer, Step
+from kubeledger.explain.concern import is_image
+from kubeledger.explain.explanation import Answer, Step, StoryStep
 from kubeledger.explain.headline import counted_steps
 from kubeledger.explain.pieces import evidence_of, words_of
 from kubeledger.explain.scope import Scope
@@ -15,9 +17,18 @@ from kubeledger.explain.words import HEADLINE_MAX, ended, seconds, time
 from kubeledger.machine import Record
 from kubeledger.query.shorten import cut_clause
 
-__all__ = ["only_told"]
+__all__ = ["image_told", "only_told"]
 
 _STEPS_MAX = 200
+_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+
+
+class _Use(msgspec.Struct):
+    """Who has an image: the first record that says so, the last, and how many."""
+
+    first: Record
+    last: Record
+    count: int = 1
 
 
 def only_told(target: Target, about: Sequence[Record], scope: Scope) -> Answer | None:
@@ -63,3 +74,85 @@ def only_told(target: Target, about: Sequence[Record], scope: Scope) -> Answer |
         pod_uid=scope.pod_uid,
         namesakes=scope.namesakes,
     )
+
+
+def image_told(
+    target: Target, listed: Iterable[Record], upto_ts_ns: int | None = None
+) -> Answer | None:
+    """Which containers use an image that no decision is about.
+
+    Args:
+        target: the image.
+        listed: pods as lists showed them.
+        upto_ts_ns: as of this time.
+
+    Returns:
+        None where no status of a container names the image.
+    """
+    uses: dict[str, _Use] = {}
+    names: dict[str, None] = {}
+    for record in listed:
+        if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
+            continue
+        body: Any = record.body
+        for status in _statuses(body.status):
+            if not is_image(target, _image_id_of(status)):
+                continue
+            names[str(status.get("image"))] = None
+            use = uses.setdefault(
+                f"{body.namespace}/{body.pod}/{status.get('name')}", _Use(record, record, 0)
+            )
+            use.last, use.count = record, use.count + 1
+    if not uses:
+        return None
+    order = sorted(uses.items(), key=lambda item: (item[1].first.ts_ns, item[0]))
+    first, last = order[0], max(order, key=lambda item: item[1].last.ts_ns)
+    many = "1 container has" if len(order) == 1 else f"{len(order):,} containers have"
+    says = f"no deletion of image {', '.join(names)} is recorded; {many} used it, "
+    says += f"first {first[0]} ({time(first[1].first.ts_ns)})"
+    says += f", last {last[0]} ({time(last[1].last.ts_ns)})"
+    shown = order[-_STEPS_MAX:]
+    evidence = evidence_of([first[1].first, last[1].last], target)
+    numbers = {piece.seq: piece.number for piece in evidence}
+    return Answer(
+        target=str(target),
+        node=last[1].last.node,
+        headline=ended(cut_clause(says, HEADLINE_MAX - 1)),
+        steps=tuple(
+            StoryStep(
+                ts_ns=use.first.ts_ns,
+                last_ts_ns=use.last.ts_ns,
+                count=use.count,
+                text=f"{who} uses it",
+                weight=0,
+                kind=use.last.kind,
+                seq=use.last.seq,
+                evidence=numbers.get(use.last.seq),
+            )
+            for who, use in shown
+        ),
+        sentence=ended(says),
+        evidence=evidence,
+        history=tuple(
+            Step(
+                seq=use.last.seq,
+                ts_ns=use.last.ts_ns,
+                kind=use.last.kind,
+                summary=f"{who} uses it",
+                verdict=None,
+            )
+            for who, use in shown
+        ),
+    )
+
+
+def _image_id_of(status: dict[str, Any]) -> str:
+    """ID of a container's image, as records of images have it; empty where it is not told."""
+    return str(status.get("imageID") or "").rpartition("://")[2].rpartition("@")[2]
+
+
+def _statuses(status: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    for group in _STATUSES:
+        for each in (status or {}).get(group) or ():
+            if isinstance(each, dict):
+                yield each

@@ -26,7 +26,7 @@ from kubeledger.explain.sandboxes import failures_about
 from kubeledger.explain.scope import Scope, scope_of
 from kubeledger.explain.story import most_telling, tell
 from kubeledger.explain.target import Target
-from kubeledger.explain.told import only_told
+from kubeledger.explain.told import image_told, only_told
 from kubeledger.machine import Record
 from kubeledger.query.names import similar_pods
 from kubeledger.replay.histories import History
@@ -70,8 +70,8 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         upto_ts_ns: as of this time; None: as of the last record.
 
     Returns:
-        What the records tell of a pod or container about which nothing was decided; None when
-        no record is about the target, or, of any other target, no decision.
+        What the records tell of a pod, container or image about which nothing was decided; None
+        when no record is about the target, or, of any other target, no decision.
     """
     read = history.read
     if _lacks_container(read, target):
@@ -80,6 +80,8 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     findings = _findings(read, {record.seq for record in decisions})
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
+    if not decisions and target.kind == "image":
+        return image_told(target, read({"lifecycle.PodListed"}), upto_ts_ns)
     if not decisions:
         return only_told(target, about, scope)
     end = last_end(about, target)

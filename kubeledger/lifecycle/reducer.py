@@ -160,7 +160,7 @@ def _pod_rejected(state: LifecycleState, ts_ns: int, body: PodRejected) -> None:
 def _pod_evicted(state: LifecycleState, ts_ns: int, body: PodEvicted) -> None:
     """Its phase is final at once; what runs of it ends with the kills."""
     _count(state, "evicted")
-    pod = meet(state, ts_ns, body.pod_uid, body.namespace, body.pod)
+    pod = known(state, body.pod_uid, body.namespace, body.pod)
     if pod is not None:
         pod.reason, pod.message = "Evicted", body.message
         pod.phase = "Failed"

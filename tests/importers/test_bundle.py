@@ -430,3 +430,9 @@ def test_senseless_options(options: dict[str, object]) -> None:
     """An option that means nothing is the user's error."""
     with pytest.raises(BadQuestionError):
         ImportOptions(**options)  # type: ignore[arg-type]  # rows of any option
+
+
+@pytest.mark.parametrize("version", ["1.18.3", "v1.37.0-alpha.1", "1.30"])
+def test_a_version_whose_rules_are_not_known_is_one(version: str) -> None:
+    """It is recorded; what was decided by its rules cannot be verified."""
+    assert ImportOptions(kubelet_version=version).kubelet_version == version

@@ -16,7 +16,7 @@ from kubeledger.images.records import (
     ListedImage,
 )
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.records import FindingReported
+from kubeledger.ledger.records import FindingReported, ImportCompleted
 from kubeledger.lifecycle.records import (
     ContainerDied,
     ContainerStarted,
@@ -242,6 +242,15 @@ def test_thresholds_are_steps_in_time(tmp_path: Path) -> None:
         ("evicts below 2Gi", 2.0, at["2Gi", "50%"], None),
         ("soft 50%", 4.0, at["1Gi", "50%"], None),
     ]
+
+
+def test_the_page_ends_with_the_log(tmp_path: Path) -> None:
+    """Where the last lines of a log tell no decision the page goes on to the last of them."""
+    story = begun()
+    story.add(FindingReported(finding="x", file=None, message="x"))
+    story.add(ImportCompleted(digest="00", accounts=()))
+    drawing = drawn(tmp_path, story)
+    assert (second(drawing.start_ns), second(drawing.end_ns)) == (1, 3)
 
 
 def test_holes_of_the_log_and_times_without_a_kubelet(tmp_path: Path) -> None:
