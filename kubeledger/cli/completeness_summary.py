@@ -42,9 +42,9 @@ def write_summary(report: Completeness) -> None:
 
 
 def _sources(part: SourcesReport) -> Iterator[str]:
-    files, lines = sum(g.files for g in part.groups), sum(g.lines for g in part.groups)
+    files, lines = sum(g.files for g in part.groups), sum(g.lines or 0 for g in part.groups)
     yield f"{counted(files, 'file')} of {counted(len(part.groups), 'format')}"
-    lost = sum(group.not_understood for group in part.groups)
+    lost = sum(group.not_understood or 0 for group in part.groups)
     yield f"{counted(lines, 'line')}, {lost:,} not understood"
     begun = sum(process.begins == "start" for process in part.processes)
     if part.processes:

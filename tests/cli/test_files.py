@@ -151,7 +151,7 @@ def test_a_recording_is_not_imported(nodes: Nodes) -> None:
     recording = nodes.recording("node-b")
     export = run("export", "--ledger", nodes.ledger("node-b"), "--pod", "default/filler-a-node-b")
     Path("pod.jsonl").write_text(export.stdout)
-    for file in (recording, Path("pod.jsonl")):
+    for file in (recording, "pod.jsonl"):
         result = run("import", file, "--ledger", "l")
         assert result.exit_code == 3
         error, hint = result.stderr.strip().splitlines()
