@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.completeness.logs import LogFiles, tells_start
+from kubeledger.completeness.logs import LogFiles
 from kubeledger.completeness.span import Span
 from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted
 from kubeledger.ledger.records import (
@@ -154,23 +154,22 @@ class SourcesPart:
     def _see_fact(self, record: Record) -> None:
         line = self._logs.line_of(record)
         if isinstance(record.body, KubeletStarted):
-            self._begin(record, record.body, line)
+            self._begin(record, record.body)
         elif line is not None:
             self._go_on(record)
         if record.evidence and self._span.holds(record.ts_ns):
             self._count(record, record.evidence[0])
         self._see_begun(record)
 
-    def _begin(self, record: Record, body: KubeletStarted, line: Evidence | None) -> None:
+    def _begin(self, record: Record, body: KubeletStarted) -> None:
         if self._processes:
             self._processes[-1].ends = "restart"
-        started = tells_start(line)
         self._processes.append(
             Process(
                 seq=record.seq,
                 pid=body.pid,
                 kubelet_version=body.kubelet_version,
-                begins="start" if started else "middle",
+                begins="start" if body.from_start else "middle",
                 first_ts_ns=record.ts_ns,
                 last_ts_ns=record.ts_ns,
             )

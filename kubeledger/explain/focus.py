@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kubeledger.explain.concern import is_image
 from kubeledger.explain.target import Target
 from kubeledger.images.records import ImagesDetected, ListedImage
 from kubeledger.machine import Evidence, Record
 from kubeledger.units import format_ts
 
-__all__ = ["line_about", "words_about"]
+__all__ = ["line_about", "passes_about", "words_about"]
 
 _TELLING = {
     "lifecycle.PodEvicted": ("Evicting pod", "evicted successfully", "failed to evict"),
@@ -37,6 +39,24 @@ def line_about(target: Target, record: Record) -> Evidence | None:
     return record.evidence[0] if record.evidence else None
 
 
+def passes_about(target: Target, records: Iterable[Record], main: Record) -> list[Record]:
+    """Detect passes up to a decision that found an image: when it was new, and the last one.
+
+    Args:
+        target: any; of what is no image no pass tells.
+        records: those of the node.
+        main: the decision.
+    """
+    found: dict[str, Record] = {}
+    for record in records:
+        if target.kind != "image" or record.seq > main.seq:
+            break
+        image = _listed(target, record.body) if isinstance(record.body, ImagesDetected) else None
+        if image is not None:
+            found |= {"new": record, "last": record} if image.new else {"last": record}
+    return list({record.seq: record for record in found.values()}.values())
+
+
 def words_about(target: Target, record: Record) -> str | None:
     """What a detect pass found out about an image; None for any other record or target."""
     if not isinstance(record.body, ImagesDetected) or target.kind != "image":
@@ -46,7 +66,7 @@ def words_about(target: Target, record: Record) -> str | None:
     if image is None:
         return f"not among the {total} images listed"
     use = "in use" if image.in_use else "not in use"
-    new = ", seen for the first time" if image.new else ""
+    new = ", not there before" if image.new else ""
     last = image.last_used_ts_ns
     used = f", last used at {format_ts(last)}" if last and not image.in_use else ""
     return f"one of {total} images listed: {use}{used}{new}"

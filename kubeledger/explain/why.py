@@ -19,6 +19,7 @@ from kubeledger.explain.concern import (
 )
 from kubeledger.explain.ends import ended_by_itself, last_end, out_of_memory_before
 from kubeledger.explain.explanation import Answer, Explanation, Step, StoryStep
+from kubeledger.explain.focus import passes_about
 from kubeledger.explain.headline import counted_steps, short_headline
 from kubeledger.explain.lead import clause
 from kubeledger.explain.pieces import evidence_of, in_time, words_of
@@ -95,7 +96,9 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     told = {record.seq for chain in chains for record in chain}
     findings |= _findings(read, told - findings.keys())
     kept = _kept(target, findings[main.seq])
-    headline, steps = _story(target, main, about, chains, findings, f"it {kept[1]}" if kept else "")
+    passes = passes_about(target, read({"images.ImagesDetected"}), main) if kept else []
+    because = f"it {kept[1]}" if kept else ""
+    headline, steps = _story(target, main, [*about, *passes], chains, findings, because)
     seqs = dict.fromkeys(
         seq
         for chain in reversed(chains)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kubeledger.completeness import Span
@@ -98,14 +99,11 @@ def test_an_import_that_was_cut_off() -> None:
     assert report(scene((0, imported()))).sources.unfinished_imports == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "begins"), [(FLAG_LINE, "start"), ("prober.go:117] Readiness probe", "middle")]
-)
-def test_where_a_log_begins(text: str, begins: str) -> None:
+@pytest.mark.parametrize(("from_start", "begins"), [(True, "start"), (False, "middle")])
+def test_where_a_log_begins(from_start: bool, begins: str) -> None:
     """With a kubelet's start, or while it runs."""
-    records = scene((0, started()), (1, SIGNAL))
-    records[0] = with_text(records[0], text)
-    (process,) = report(records).sources.processes
+    start = msgspec.structs.replace(started(), from_start=from_start)
+    (process,) = report(scene((0, start), (1, SIGNAL))).sources.processes
     assert (process.begins, process.ends) == (begins, "open")
 
 
