@@ -1,4 +1,4 @@
--- title: What did the kubelet warn of?
+-- title: Which Kubernetes events were warnings?
 -- Kubernetes events of type Warning by reason and object, the most frequent first.
 SELECT
     node,
