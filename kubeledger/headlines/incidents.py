@@ -179,7 +179,7 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
             min(epoch_ns(ts)) AS ts_ns, min(seq) AS seq
         FROM (
             SELECT *, namespace || '/' || pod AS name,
-                bool_and(evicted IS NOT DISTINCT FROM false) OVER its AS late,
+                bool_and(NOT coalesce(evicted, true)) OVER its AS late,
                 row_number() OVER (its ORDER BY seq) AS attempt
             FROM evictions WHERE node = $node
             WINDOW its AS (PARTITION BY coalesce(pod_uid, namespace || '/' || pod))
