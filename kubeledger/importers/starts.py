@@ -27,12 +27,6 @@ _FIRST = re.compile(
 Source: cmd/kubelet/app/server.go NewKubeletCommand of 1.19 to 1.36.
 """
 
-_STARTING = re.compile(r"Container runtime (\w+ )?initialized|Started kubelet$")
-"""What a kubelet logs once, after its version and before it does anything to a pod.
-
-A log that begins with it lacks only the flags and the version. Source: pkg/kubelet
-NewMainKubelet and cmd/kubelet/app RunKubelet of 1.19 to 1.36.
-"""
 _FIRST_FILES = frozenset({"flags.go", "feature_gate.go", "envvar.go"})
 
 
@@ -72,8 +66,7 @@ class StartAssembler(Assembler):
         if line.pid in self._earlier:
             return ()  # what a process wrote last comes late
         is_first = line.file in _FIRST_FILES or _FIRST.search(line.message) is not None
-        is_starting = is_first or _STARTING.match(line.message) is not None
-        return self._start(line, from_start=is_starting, versioned=not is_first)
+        return self._start(line, from_start=is_first)
 
     def _flag(self, line: LogLine) -> Facts:
         return self._start(line) if self._versioned else ()
@@ -83,7 +76,7 @@ class StartAssembler(Assembler):
         self._versioned = True
         return facts
 
-    def _start(self, line: LogLine, *, from_start: bool = True, versioned: bool = False) -> Facts:
+    def _start(self, line: LogLine, *, from_start: bool = True) -> Facts:
         version = self._version_at(line)
         body = KubeletStarted(
             pid=line.pid,
@@ -94,9 +87,9 @@ class StartAssembler(Assembler):
             from_start=from_start,
         )
         self._earlier.add(self._pid)
-        # A process whose first lines are not in the log has told its version: the next that is told
+        # A process whose begin is not in the log has told its version: the next that is told
         # is another's.
-        self._started, self._pid, self._versioned = True, line.pid, versioned
+        self._started, self._pid, self._versioned = True, line.pid, not from_start
         links = self.context.links
         before = [*links.oom.queue.release(line.ts_ns), *links.queue.release(line.ts_ns)]
         cause = links.oom.kubelet_killed or links.kubelet_exit

@@ -28,7 +28,7 @@ class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
         version_source: ``option``, ``log``, ``metrics``, ``node``, ``caller`` (file and line
             numbers of log lines that only that version has) or ``name`` (the bundle's name).
         restart: another kubelet process ran before it in the same log.
-        from_start: False when it was at work before the log begins.
+        from_start: False when the log does not hold its first lines: it began before.
     """
 
     kind: ClassVar[str] = "node.KubeletStarted"
