@@ -12,7 +12,7 @@ from typing import Protocol
 from kubeledger.errors import BadInputError
 from kubeledger.fleet.sealed import copy_node, is_sealed_ledger, unseal_ledger
 from kubeledger.importers.bundle import find_bundles
-from kubeledger.importers.collect import collect
+from kubeledger.importers.collect import Collected, collect
 from kubeledger.importers.coverage import known_lengths
 from kubeledger.importers.documents import read_document
 from kubeledger.importers.histories import is_ledger, is_recording
@@ -113,6 +113,8 @@ class _BundleContent:
         self._options = options
         self._collected = collect([str(path)], spool)
         self._plans = self._planned()
+        for tree in self._collected:
+            _refuse_damaged(tree)
         self._used: set[str] = set()
         self.names = tuple(dict.fromkeys(plan.context.node for plan in self._plans))
 
@@ -206,6 +208,26 @@ class _LedgerContent:
         if ours > theirs:
             shutil.rmtree(directory)
             copy_node(self._ledger, name, directory)
+
+
+def _refuse_damaged(tree: Collected) -> None:
+    """Nobody reads an import's warnings in a fleet, where a part would pass for the whole.
+
+    Raises:
+        BadInputError: an archive or a compressed file that was read to its end is cut off.
+    """
+    found = [f"is a damaged archive: {tree.damage}"] if tree.damage else []
+    found += (
+        f"{name}: {why}" for name, why in sorted(tree.skipped.items()) if why.startswith("cut off")
+    )
+    if not tree.is_tree and any(file.truncated for file in tree.files):
+        found.append("the compressed stream ends early")
+    if found:
+        raise BadInputError(
+            "; ".join(found),
+            advice="import a whole copy, or a ledger of what `kubeledger import` reads of it",
+            file=tree.label,
+        )
 
 
 def _ledger_of_recording(path: Path, directory: Path) -> Ledger:

@@ -10,6 +10,7 @@ import glob
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from errno import ENOSPC
@@ -200,6 +201,8 @@ def _listed_local(path: Path) -> list[_Entry]:
     try:
         if not path.is_dir():
             status = path.stat()
+            if not stat.S_ISREG(status.st_mode):  # reading a pipe may wait for ever
+                raise BadInputError("is neither a regular file nor a directory", file=str(path))
             return [_Entry("", status.st_size, _tag(status), status.st_mtime_ns)]
         found = []
         for directory, _, names in os.walk(path):

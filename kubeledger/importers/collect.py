@@ -41,6 +41,7 @@ class Collected(msgspec.Struct):
         skipped: name -> why it is no file that can be read.
         name: of the directory.
         findings: what a reader of the ledger must know about it.
+        damage: why an archive is not whole; empty where it is.
     """
 
     label: str
@@ -49,6 +50,7 @@ class Collected(msgspec.Struct):
     skipped: dict[str, str]
     name: str = ""
     findings: list[Finding] = []
+    damage: str = ""
 
 
 def collect(arguments: Sequence[str], spool: Path) -> list[Collected]:
@@ -196,7 +198,7 @@ def _from_tar(text: str, source: SourceFile, spool: Path) -> Collected:
         findings.append(Finding("truncated", None, message))
     plain = source.plain_name.partition(".tar")[0].removesuffix(".zip")
     name = _strip_top(unpacked.files) or plain
-    collected = Collected(text, True, [], unpacked.skipped, name, findings)
+    collected = Collected(text, True, [], unpacked.skipped, name, findings, unpacked.damage)
     for file in unpacked.files:
         _take(collected, file)
     return collected

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gzip
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +43,32 @@ def test_a_source_that_is_none(place: Place, tmp_path: Path) -> None:
         packed.add(write_bundle(tmp_path / "x"), "node-a")
     archive.write_bytes(archive.read_bytes()[:2000])
     assert "x.tar.gz" in failed(place, place.put("in/x.tar.gz", archive), tmp_path, "input")
+
+
+def test_a_part_of_a_source_does_not_pass_for_the_whole(place: Place, tmp_path: Path) -> None:
+    """What was whole of a cut off archive or log would hide that the rest is missing."""
+    archive, log = tmp_path / "x.tar", tmp_path / "kubelet.log.gz"
+    bundle = write_bundle(tmp_path / "x")
+    with tarfile.open(archive, "w") as packed:
+        packed.add(bundle / "kubelet.log", "node-a/a-part/kubelet.log")
+        packed.add(bundle / "kubelet.log", "node-a/kubelet.log")
+    size = (bundle / "kubelet.log").stat().st_size
+    archive.write_bytes(archive.read_bytes()[: size + size // 2])
+    text = failed(place, place.put("in/x.tar", archive), tmp_path, "input")
+    assert f"{place.url}/in/x.tar: is a damaged archive: it ends early" in text
+    assert "node-a/kubelet.log: cut off: the archive ends in it" in text
+    assert "import a whole copy" in text
+    log.write_bytes(gzip.compress(log_lines())[:-200])
+    text = failed(place, place.put("in/kubelet.log.gz", log), tmp_path, "input")
+    assert "kubelet.log.gz: the compressed stream ends early" in text
+
+
+def test_a_pipe_is_no_source(tmp_path: Path) -> None:
+    """To open it would be to wait for whoever writes into it."""
+    os.mkfifo(tmp_path / "pipe")
+    place = Place(str(tmp_path / "place"))
+    for source in (str(tmp_path / "pipe"), "/dev/zero"):
+        assert "neither a regular file nor" in failed(place, source, tmp_path, "input")
 
 
 def test_a_source_that_somebody_writes_to(
