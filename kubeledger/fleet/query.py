@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 import msgspec
 
-from kubeledger.errors import BadQuestionError
+from kubeledger.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.fleet.compaction import JSON_COLUMNS, ReadFile, files_to_read, register_files
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import COMPACT, DONE, FAILURES
-from kubeledger.fleet.types import Head
+from kubeledger.fleet.store import StorageError, digest_of_file
+from kubeledger.fleet.types import Head, LakeFile
 from kubeledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
 from kubeledger.query.api import DEFAULT_TIMEOUT_S, Queryable
 from kubeledger.query.library import ShippedQuery, load_library
@@ -33,6 +35,8 @@ _FILES = "stored.files"
 _NOTHING = "stored.nothing"
 _JSON = frozenset(chain.from_iterable(JSON_COLUMNS.values()))
 _PACKAGE = "kubeledger.fleet"
+_COPY_ADVICE = "remove it: it is a copy, which `kubeledger fleet compact` makes again"
+_FILE_ADVICE = "restore it from a copy of the lake, or import the sources into a new lake"
 _FAILURE_COLUMNS = {
     "source": "VARCHAR",
     "kind": "VARCHAR",
@@ -138,6 +142,41 @@ class LakeTables:
         rows = map(msgspec.structs.asdict, failures)
         create_table(connection, _FAILURES, _FAILURE_COLUMNS, rows, scratch)
         return [address(file.path) for file in chain.from_iterable(read.values())]
+
+    def damage(self, words: str) -> DamagedLedgerError | None:
+        """The first file that is not as it was written; see :class:`Tables`.
+
+        One that the words name is read, and so are all where DuckDB does not say which one it
+        was; sizes are compared in any case.
+        """
+        try:
+            for file in self._files_at_fault(words):
+                return DamagedLedgerError(
+                    "this file of the lake is missing or damaged",
+                    advice=_COPY_ADVICE if file.path.startswith(COMPACT) else _FILE_ADVICE,
+                    file=self._lake.store.address(file.path),
+                )
+        except (StorageError, OSError):  # then that is what is wrong, and the words tell it
+            pass
+        return None
+
+    def _files_at_fault(self, words: str) -> Iterator[LakeFile]:
+        heads = self._lake.heads().values()
+        compacted = (each.file for each in self._lake.compacted())
+        named = (file for head in heads for file in head.files)
+        known = {file.path: file for file in chain(compacted, named)}
+        read = (files_to_read(self._lake, heads, room) for room in JSON_COLUMNS)
+        files = [known[file.path] for file in chain.from_iterable(read)]
+        told = [file for file in files if file.path in words]
+        for file in told or files:
+            stored = self._lake.store.stat(file.path)
+            if stored is None or stored.size_bytes != file.size_bytes:
+                yield file
+        for file in told or ([] if ".parquet" in words else files):
+            with TemporaryDirectory(prefix="kubeledger-") as scratch:
+                self._lake.store.download(file.path, copy := Path(scratch) / "file")
+                if digest_of_file(copy) != file.digest:
+                    yield file
 
     def _file_rows(self, head: Head) -> Iterator[dict[str, object]]:
         for file in head.files:

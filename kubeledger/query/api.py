@@ -17,7 +17,12 @@ from typing import TypeVar
 
 import duckdb
 
-from kubeledger.errors import BadQuestionError, KubeledgerError, LedgerUnavailableError
+from kubeledger.errors import (
+    BadQuestionError,
+    DamagedLedgerError,
+    KubeledgerError,
+    LedgerUnavailableError,
+)
 from kubeledger.query.guard import check_query, one_line
 from kubeledger.query.ledger_tables import LedgerTables
 from kubeledger.query.loader import load
@@ -35,6 +40,8 @@ _GONE = re.compile(
     r"|StorageError: (.+\.parquet): there is no such object)"
 )
 """DuckDB's words for a file that is gone; where there was one it then looks for a folder."""
+
+_OF_A_FILE = re.compile(r"^Traceback|\.parquet\b")
 
 _GRACE_S = 3.0
 """After an interruption; most functions look for one now and then."""
@@ -127,11 +134,11 @@ class Queryable:
 
         def start() -> _Run:
             nonlocal database
-            limits = self.timeout_s, self._leave_behind, self._at_work
+            limits = self.timeout_s, self._leave_behind, self._refusal, self._at_work
             for _ in range(_LOOKS):
                 try:
                     return _Run(partial(self._cursor, database), query, values, *limits)
-                except BadQuestionError as error:
+                except (BadQuestionError, DamagedLedgerError) as error:
                     # Files may be gone because others took their place: look once more.
                     if not _GONE.search(str(error.__cause__)):
                         raise
@@ -153,6 +160,12 @@ class Queryable:
             _left_behind.append(self._database)
         self._database = self._loaded = None
 
+    def _refusal(self, error: duckdb.Error) -> KubeledgerError:
+        """What to tell: a file that is damaged is no fault of the question."""
+        # Of what it finds inside a Parquet file DuckDB makes an error of no class of its own.
+        may_be_damage = type(error) is duckdb.Error or _OF_A_FILE.search(str(error))
+        return (self._tables.damage(str(error)) if may_be_damage else None) or _refusal(error)
+
     def _ready(self, needs: Needs) -> duckdb.DuckDBPyConnection:
         self._needs = self._needs.union(needs)
         for _ in range(_LOOKS):
@@ -170,7 +183,7 @@ class Queryable:
                 raise _refusal(error) from error
             except duckdb.Error as error:
                 if not _GONE.search(str(error)) or self._tables.state() == wanted[1]:
-                    raise _refusal(error) from error
+                    raise self._refusal(error) from error
             else:
                 self._loaded = wanted
                 return self._database
@@ -212,6 +225,7 @@ class _Run:
         params: dict[str, object] | None,
         limit_s: float,
         on_left_behind: Callable[[], None],
+        refusal: Callable[[duckdb.Error], KubeledgerError],
         at_work: set[_Run],
     ) -> None:
         self._new_cursor = new_cursor
@@ -219,6 +233,7 @@ class _Run:
         self._params = params
         self._at_work = at_work
         self._on_left_behind = on_left_behind
+        self._refusal = refusal
         self._limit_s = limit_s
         self._left_s = limit_s
         self.cursor = self._open()
@@ -262,7 +277,7 @@ class _Run:
             self._left_s -= time.monotonic() - started
             self._at_work.discard(self)
         if isinstance(answer, duckdb.Error):
-            raise _refusal(answer) from answer
+            raise self._refusal(answer) from answer
         if isinstance(answer, BaseException):
             raise answer
         return answer

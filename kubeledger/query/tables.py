@@ -9,6 +9,7 @@ from typing import Protocol
 import duckdb
 import msgspec
 
+from kubeledger.errors import KubeledgerError
 from kubeledger.history.lines import quoted
 from kubeledger.query.views import Needs, View
 
@@ -67,6 +68,13 @@ class Tables(Protocol):
         Raises:
             KubeledgerError: what should be there cannot be read.
             duckdb.Error: DuckDB cannot read it.
+        """
+
+    def damage(self, words: str) -> KubeledgerError | None:
+        """Which of the files is at fault for DuckDB's refusal; None where none is found to be.
+
+        Args:
+            words: of the refusal; they may name a file.
         """
 
 

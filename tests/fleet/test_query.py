@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
-from kubeledger.errors import BadQuestionError, LedgerUnavailableError
+from kubeledger.errors import BadQuestionError, DamagedLedgerError, LedgerUnavailableError
 from kubeledger.fleet.compaction import compact, files_to_read
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import LakeTables, connect_lake
@@ -143,7 +143,28 @@ def test_a_file_that_is_lost_is_told(place: Place, tmp_path: Path) -> None:
     lake.store.delete(file.path for file in head.files)
     with (
         connect_lake(place.url) as database,
-        pytest.raises(BadQuestionError, match=rf"{head.id}\.parquet is not there"),
+        pytest.raises(DamagedLedgerError, match=rf"{head.id}\.parquet: .* is missing or damaged"),
+    ):
+        rows(database, "SELECT * FROM events")
+
+
+@pytest.mark.parametrize("how", ["cut off", "overwritten"])
+def test_a_file_that_is_damaged_is_told(place: Place, tmp_path: Path, how: str) -> None:
+    """By its name, also where DuckDB does not say which one it was; and only where it is so."""
+    lake = Lake.open_or_create(place.url)
+    for key in ("m", "n"):
+        head = put_node(lake, write_ledger(tmp_path / key, whole_story()[:10]), key)
+    with connect_lake(place.url) as database, pytest.raises(BadQuestionError, match=r"x\.parquet"):
+        rows(database, "SELECT error('x.parquet') FROM events")
+    (path,) = [file.path for file in head.files if file.path.startswith("records/")]
+    content = lake.store.get(path)
+    assert content is not None
+    half = len(content) // 2
+    damaged = content[:half] if how == "cut off" else content[:-600] + bytes(400) + content[-200:]
+    lake.store.replace(path, damaged)
+    with (
+        connect_lake(place.url) as database,
+        pytest.raises(DamagedLedgerError, match=rf"{path}: .* damaged .*restore it"),
     ):
         rows(database, "SELECT * FROM events")
 
