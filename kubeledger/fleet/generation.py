@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import duckdb
 import msgspec
 
+from kubeledger.errors import DamagedLedgerError
 from kubeledger.fleet.contents import chain_of_node
 from kubeledger.fleet.identity import pool_of
 from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
 from kubeledger.fleet.layout import (
     LAYOUT,
+    LEDGERS,
+    NODES,
     ledger_path,
     records_path,
     run_id,
@@ -34,7 +39,10 @@ from kubeledger.verify.tally import VERDICTS, Tally
 
 __all__ = ["commit_generation", "fetch_ledger"]
 
-_RESTORE = "restore it from a copy, or remove the node's markers and import its sources again"
+_RESTORE = (
+    "restore it from a copy, or remove the node's folders below claims/ and done/, and import its "
+    "sources again"
+)
 
 
 class _File(NamedTuple):
@@ -117,7 +125,8 @@ def commit_generation(
         if base is not None and base.id == id_:
             _prove(lake, base, files)
             return base
-        stored = [_stored(lake, file, base) for file in files]
+        created: list[str] = []
+        stored = [_stored(lake, file, base, created) for file in files]
         summary = msgspec.structs.replace(
             summary,
             **_counts(tables, tally),
@@ -130,7 +139,7 @@ def commit_generation(
             rules=rules,
         )
         row = _File(summary_path(summary.node, id_), tables.summary(summary), 1)
-    row_stored = _stored(lake, row, None)
+    row_stored = _stored(lake, row, None, created)
     head = Head(
         layout=LAYOUT,
         id=id_,
@@ -139,7 +148,11 @@ def commit_generation(
         files=tuple(sorted([*stored, row_stored], key=lambda file: file.path)),
         summary=read_summary(row.file),
     )
-    lake.commit(head, {}, base)
+    try:
+        lake.commit(head, {}, base)
+    except MovedOnError:  # whoever reads the lake by its folders is not to meet them
+        lake.store.delete(created)
+        raise
     return head
 
 
@@ -170,23 +183,55 @@ def _sealed(ledger: Ledger, scratch: Path) -> Path:
     return file
 
 
-def _stored(lake: Lake, made: _File, base: Head | None) -> LakeFile:
+def _stored(lake: Lake, made: _File, base: Head | None, created: list[str]) -> LakeFile:
     """Put a file into the lake, unless it is there; what the marker is to say of it.
 
     A date to which nothing was added keeps its file of an earlier generation. And a file of this
-    very name may have been left by a process that died: then that one counts, and the local one
-    becomes its copy. Its bytes are the same but for what one input may come with in two ways,
-    costs and times of files.
+    very name may have been left by a process that died: if it is sound, it counts, and the local
+    one becomes its copy. It is written once more all the same, for a sweep removes what is old.
+
+    Args:
+        lake: where it goes.
+        made: the file.
+        base: the generation before.
+        created: gets its path if nothing was there.
     """
     ours = lake_file(made.path, made.file, made.rows)
     for file in base.files if base is not None else ():
         if _slot(file.path) == _slot(made.path) and file.digest == ours.digest:
             return file
     if lake.store.create(made.path, made.file):
+        created.append(made.path)
         return ours
-    made.file.unlink()
-    lake.store.download(made.path, made.file)
+    left = made.file.with_name(f"left-{made.file.name}")
+    lake.store.download(made.path, left)
+    if _is_sound(left, ours):
+        left.replace(made.file)
+    lake.store.replace(made.path, made.file.read_bytes())
     return lake_file(made.path, made.file, made.rows)
+
+
+def _is_sound(left: Path, ours: LakeFile) -> bool:
+    """Whether a file that was left holds what ours does.
+
+    The same bytes, but for what one input may come with in two ways: costs in a node's row, times
+    of files in its ledger.
+    """
+    if digest_of_file(left) == ours.digest:
+        return True
+    place = left.with_name("unsealed")
+    try:
+        if ours.path.startswith(NODES):
+            read_summary(left)
+        elif ours.path.startswith(LEDGERS):
+            unseal_ledger(left, place)
+        else:
+            return False
+    except (DamagedLedgerError, duckdb.Error, msgspec.ValidationError, ValueError):
+        return False
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return True
 
 
 def _prove(lake: Lake, head: Head, files: Sequence[_File]) -> None:

@@ -171,11 +171,22 @@ class Lake:
         """
         for path, file in files.items():
             self.store.create(path, file)
-        claim = claim_path(head.node, head.generation)
-        if not self.store.create(claim, _encoded(head)):
-            claimed = self._complete(claim)
-            if claimed is not None and claimed.id != head.id:
+        gone = self._gone(head)
+        if gone is not None:
+            newest = self.head(head.node)
+            if newest is not None and newest.generation >= head.generation:
                 raise MovedOnError(f"another import of {head.node} was first")
+            raise StorageError(
+                "it is not there any more", advice="import once more", file=self.store.address(gone)
+            )
+        claim = claim_path(head.node, head.generation)
+        while not self.store.create(claim, _encoded(head)):
+            claimed = self._complete(claim)
+            if claimed is None:  # that one came to nothing, and its claim is gone
+                continue
+            if claimed.id != head.id:
+                raise MovedOnError(f"another import of {head.node} was first")
+            break
         later = [each.path for each in self.store.list(claims_of(head.node)) if each.path > claim]
         if later:  # the claims before it were tidied away long ago
             self.store.delete([claim])
@@ -184,11 +195,19 @@ class Lake:
         self._tidy(head, base)
 
     def _complete(self, claim: str) -> Head | None:
-        """Write the marker of a claim, which whoever made it may have died before."""
+        """Write the marker of a claim, which whoever made it may have died before.
+
+        Returns:
+            None for a claim that is not there, or that names files which are gone: it is removed.
+        """
         content = self.store.get(claim)
         if content is None:
             return None
         head = _decoded(content, Head, self.store.address(claim))
+        there = self._marker(head)
+        if (there is None or there.generation < head.generation) and self._gone(head) is not None:
+            self.store.delete([claim])
+            return None
         self._mark(head)
         return head
 
@@ -197,10 +216,23 @@ class Lake:
         path = done_path(head.node, head.id)
         if self.store.create(path, _encoded(head)):
             return
-        content = self.store.get(path)
-        there = None if content is None else _decoded(content, Head, self.store.address(path))
+        there = self._marker(head)
         if there is not None and there.generation < head.generation:
             self.store.replace(path, _encoded(head))
+
+    def _marker(self, head: Head) -> Head | None:
+        """The marker of the same ID; None where there is none."""
+        path = done_path(head.node, head.id)
+        content = self.store.get(path)
+        return None if content is None else _decoded(content, Head, self.store.address(path))
+
+    def _gone(self, head: Head) -> str | None:
+        """A file that a generation names and that is not there, or not in full."""
+        for file in head.files:
+            found = self.store.stat(file.path)
+            if found is None or found.size_bytes != file.size_bytes:
+                return file.path
+        return None
 
     def _tidy(self, head: Head, base: Head | None) -> None:
         """Remove what the generation takes the place of."""
@@ -326,6 +358,7 @@ class Lake:
         old = [each for each in self._data() if each.path not in kept]
         old = [each for each in old if each.modified_ns < before_ns]
         self.store.delete(each.path for each in old)
+        old += self.store.delete_parts(before_ns)
         return Swept(files=len(old), size_bytes=sum(each.size_bytes for each in old))
 
     def _data(self) -> list[StoredObject]:

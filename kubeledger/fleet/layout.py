@@ -15,6 +15,8 @@ __all__ = [
     "INDEX",
     "LAKE",
     "LAYOUT",
+    "LEDGERS",
+    "NODES",
     "claim_path",
     "claims_of",
     "compact_path",
@@ -33,6 +35,8 @@ LAYOUT = 1
 
 LAKE = "lake.json"
 DONE = "done/"
+LEDGERS = "ledgers/"
+NODES = "nodes/"
 CLAIMS = "claims/"
 FAILURES = "failures/"
 COMPACT = "compact/"
@@ -68,12 +72,12 @@ def verdicts_path(date: str, node: str, id_: str) -> str:
 
 def summary_path(node: str, id_: str) -> str:
     """The node's row."""
-    return f"nodes/{node_directory(node)}/{id_}.parquet"
+    return f"{NODES}{node_directory(node)}/{id_}.parquet"
 
 
 def ledger_path(node: str, id_: str) -> str:
     """The node's sealed ledger."""
-    return f"ledgers/{node_directory(node)}/{id_}.tar.zst"
+    return f"{LEDGERS}{node_directory(node)}/{id_}.tar.zst"
 
 
 def compact_path(room: str, date: str, paths: Sequence[str]) -> str:

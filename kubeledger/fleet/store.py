@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import os
 import re
@@ -36,6 +37,9 @@ _DIGEST_BYTES = 16
 
 _T = TypeVar("_T")
 
+
+_PART = re.compile(r"#\d+$")
+"""End of the name under which obstore writes a local file before it gets its own."""
 
 _USER = re.compile(r"(://)[^/\s?#]*@")
 _QUERY = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]*")
@@ -199,6 +203,22 @@ class Store:
                     obstore.delete(self._store, path)
                 except FileNotFoundError:
                     continue
+
+    def delete_parts(self, before_ns: int) -> builtins.list[StoredObject]:
+        """Remove what processes left in a directory that died while they wrote; what it was.
+
+        Object storage shows no object before it is whole.
+        """
+        found = []
+        for file in sorted(self.directory.rglob("*")) if self.directory is not None else ():
+            if _PART.search(file.name) is None or not file.is_file():
+                continue
+            status = file.stat()
+            if status.st_mtime_ns < before_ns:
+                path = file.relative_to(self.url).as_posix()
+                found.append(StoredObject(path, status.st_size, "", status.st_mtime_ns))
+                file.unlink(missing_ok=True)
+        return found
 
     def address(self, path: str) -> str:
         """URL or local path of an object, for other programs."""

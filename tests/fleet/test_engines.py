@@ -145,6 +145,7 @@ def test_an_error_that_concerns_all_ends_the_run(engine: Engine) -> None:
     assert len(taken) < 100
 
 
+@pytest.mark.nightly  # test_end_to_end.py loses one, too
 @pytest.mark.parametrize("engine", [pytest.param("ray", marks=ON_RAY)], indirect=True)
 def test_a_machine_that_is_lost_costs_nothing(engine: Engine, cluster: Any) -> None:  # noqa: ANN401 # Ray's
     """Its tasks run again on others."""
