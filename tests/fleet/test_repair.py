@@ -98,7 +98,7 @@ def test_whoever_comes_second_takes_its_files_along(ledger: Path, tmp_path: Path
     """So that other engines, which read folders, do not meet them."""
     lake = Lake.open_or_create(str(tmp_path / "lake"))
 
-    def be_second(*_: object) -> None:
+    def be_second(head: Head, files: Mapping[str, Path], base: Head | None) -> None:
         raise MovedOnError("another import was first")
 
     lake.commit = be_second  # type: ignore[method-assign] # the race, without a race
