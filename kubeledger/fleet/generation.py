@@ -148,12 +148,16 @@ def commit_generation(
         files=tuple(sorted([*stored, row_stored], key=lambda file: file.path)),
         summary=read_summary(row.file),
     )
+    _commit(lake, head, base, created)
+    return head
+
+
+def _commit(lake: Lake, head: Head, base: Head | None, created: Sequence[str]) -> None:
     try:
         lake.commit(head, {}, base)
     except MovedOnError:  # whoever reads the lake by its folders is not to meet them
         lake.store.delete(created)
         raise
-    return head
 
 
 class _Clock:

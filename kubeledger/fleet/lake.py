@@ -176,9 +176,7 @@ class Lake:
             newest = self.head(head.node)
             if newest is not None and newest.generation >= head.generation:
                 raise MovedOnError(f"another import of {head.node} was first")
-            raise StorageError(
-                "it is not there any more", advice="import once more", file=self.store.address(gone)
-            )
+            raise StorageError("it is gone", advice="import again", file=self.store.address(gone))
         claim = claim_path(head.node, head.generation)
         while not self.store.create(claim, _encoded(head)):
             claimed = self._complete(claim)
@@ -355,8 +353,8 @@ class Lake:
         kept |= {done_path(head.node, head.id) for head in heads}
         kept |= {each.file.path for each in self.compacted()}
         kept |= {each.path for each in filter(_is_index, self.store.list(COMPACT))}
-        old = [each for each in self._data() if each.path not in kept]
-        old = [each for each in old if each.modified_ns < before_ns]
+        unnamed = (each for each in self._data() if each.path not in kept)
+        old = [each for each in unnamed if each.modified_ns < before_ns]
         self.store.delete(each.path for each in old)
         old += self.store.delete_parts(before_ns)
         return Swept(files=len(old), size_bytes=sum(each.size_bytes for each in old))
@@ -381,9 +379,9 @@ def _modified(stored: StoredObject) -> tuple[int, str]:
 
 
 def _newest(markers: Mapping[str, _Marked]) -> dict[str, Head]:
-    heads = (marked.head for marked in markers.values())
+    heads = [marked.head for marked in markers.values()]
     return {
-        head.node: head for head in sorted(heads, key=lambda head: (head.node, head.generation))
+        head.node: head for head in sorted(heads, key=lambda each: (each.node, each.generation))
     }
 
 
