@@ -24,8 +24,8 @@ def screen_width() -> int:
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal, or $COLUMNS; None where neither tells, so that nothing is cut."""
-    return screen_width() if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
+    """Columns of the terminal; None where standard output is none, so that nothing is cut."""
+    return screen_width() if sys.stdout.isatty() else None
 
 
 def color_wanted() -> bool | None:

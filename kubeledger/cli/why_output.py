@@ -67,12 +67,14 @@ def short_text(answer: Answer, width: int, height: int) -> list[str]:
     taken = len(_steps(shown, {step.evidence: step.evidence for step in shown}, width, left))
     room = height - len(lines) - bool(taken) - taken - len(tail) - 1
     proofs, kept, cited = _evidence(answer, shown, width, room - 1)
+    cited = cited if proofs else {}
     body = _steps(shown, cited, width, left)  # without some numbers they take no more lines
     lines += ["", *body] if body else []
     left = len(answer.evidence) - len({n for n in cited.values() if n in kept})
     if proofs:
         more = f" ({left} more with --full)" if left else ""
-        lines += ["", cut(f"Evidence on {printable(answer.node)}{more}:", width), *proofs]
+        heads = f"Evidence on {printable(answer.node)}{more}:", f"Evidence{more}:"
+        lines += ["", next((head for head in heads if len(head) <= width), heads[-1]), *proofs]
     return [*lines, *tail][:height]
 
 

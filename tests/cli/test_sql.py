@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import resource
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from kubeledger.cli.main import cli
-from kubeledger.cli.screen import terminal_width
 from kubeledger.cli.sql_shell import Shell
 from kubeledger.errors import BadQuestionError
 from kubeledger.query.library import load_library
@@ -237,12 +235,3 @@ def test_memory_bounds_the_process_too(ask: Run) -> None:
     assert "SET memory_limit" not in result.stderr
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
     assert ask("sql", "SELECT 1", "--memory", "1.5 gib").exit_code == 0
-
-
-@pytest.mark.parametrize(("columns", "width"), [("80", 80), ("", None)])
-def test_a_table_in_a_pipe_is_as_wide_as_columns_says(columns: str, width: int | None) -> None:
-    """Where nobody says how wide the screen is, nothing is cut."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", columns)
-        patch.setattr("sys.stdout", io.StringIO())
-        assert terminal_width() == width
