@@ -166,6 +166,7 @@ def test_workers_of_other_rules_are_told_of_once(
 
 
 @WITH_RAY
+@pytest.mark.nightly  # test_end_to_end.py has the same without the command line
 @pytest.mark.xdist_group("ray")
 def test_ray_makes_the_same_lake(
     whole: Path, sources: Path, tmp_path: Path, request: pytest.FixtureRequest

@@ -25,7 +25,7 @@ BYTES_PER_RECORD_MAX = 40
 """What an index of admissions and kubelet starts takes, spread over all records."""
 
 
-@pytest.mark.parametrize("node", ["node-a", "node-b"])
+@pytest.mark.parametrize("node", [pytest.param("node-a", marks=pytest.mark.nightly), "node-b"])
 def test_memory_is_flat(node: str) -> None:
     """Six times the records, the same pods, ten more starts of the kubelet."""
     peak_of(Repeated(node, 1))  # what is made once a process
