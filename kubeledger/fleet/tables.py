@@ -22,6 +22,7 @@ from kubeledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
 from kubeledger.history.parts import engine, pieces_of
 from kubeledger.history.upcasting import upcast_lines
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.query.tables import VERIFIED_COLUMNS
 from kubeledger.verify import Finding, Outcome
 from kubeledger.verify.tally import Tally
 
@@ -29,7 +30,7 @@ __all__ = ["NULLABLE", "WRITER", "DateFile", "NodeTables", "read_summary"]
 
 WRITER = ", ".join(
     [
-        digest_of_code(("fleet/sealed", "fleet/tables", "fleet/types", "history")),
+        digest_of_code(("fleet/sealed", "fleet/tables", "fleet/types", "history", "query/tables")),
         f"duckdb {duckdb.__version__}",
         f"zstandard {zstandard.__version__}",
     ]
@@ -47,19 +48,6 @@ _COPY_OPTIONS = (
 )
 _LINE_BYTES_MAX = 64 << 20
 
-_VERDICTS = {
-    "node": "VARCHAR",
-    "seq": "BIGINT",
-    "ts_ns": "BIGINT",
-    "kind": "VARCHAR",
-    "subject": "VARCHAR",
-    "verdict": "VARCHAR",
-    "why": "VARCHAR",
-    "missing": "VARCHAR[]",
-    "expected": "JSON",
-    "recorded": "JSON",
-    "rule": "VARCHAR",
-}
 _JSON = ("body", "expected", "recorded")
 
 _SUMMARY = {
@@ -170,11 +158,11 @@ class NodeTables:
             for number, outcome in enumerate(outcomes):
                 tally.add(outcome)
                 if isinstance(outcome, Finding):
-                    row = {name: getattr(outcome, name, self.key) for name in _VERDICTS}
+                    row = {name: getattr(outcome, name, self.key) for name in VERIFIED_COLUMNS}
                     file.write(encoder.encode({"number": number, **row}) + b"\n")
-        types = {"number": "BIGINT", **_VERDICTS}
+        types = {"number": "BIGINT", **VERIFIED_COLUMNS}
         self._load("verdicts", path, types)
-        columns = ", ".join(_column(name, self.key) for name in _VERDICTS)
+        columns = ", ".join(_column(name, self.key) for name in VERIFIED_COLUMNS)
         columns = f"{columns}, make_timestamp(ts_ns // 1000) AS ts"
         return self._by_date("verdicts", columns, "kind, seq, number"), tally
 
