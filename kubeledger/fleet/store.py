@@ -24,9 +24,12 @@ __all__ = ["SCHEMES", "StorageError", "Store", "StoredObject", "absolute_url", "
 SCHEMES = ("s3", "gs", "az")
 """Of object storage; whatever has none is a local path."""
 
-_RETRIES = 8
-_RETRY_S = 60
-"""Storage that answers 503 or nothing is asked again for so long, with growing pauses."""
+_RETRY_S = 60.0
+_PAUSES_S = (0.1, 15.0)
+"""Storage that answers 503 or nothing is asked again for so long, with pauses that grow so."""
+
+_RETRIES_MAX = 1 << 20
+"""The time decides, and not how often."""
 
 _BODIES = 3
 _ENDED_EARLY = "body error"
@@ -265,7 +268,15 @@ def _opened(url: str, *, make: bool) -> ObjectStore:
 
     if "://" not in url:
         return LocalStore(url, mkdir=make)
-    limits: RetryConfig = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_S)}
+    first_s, longest_s = _PAUSES_S
+    limits: RetryConfig = {
+        "max_retries": _RETRIES_MAX,
+        "retry_timeout": timedelta(seconds=_RETRY_S),
+        "backoff": {
+            "init_backoff": timedelta(seconds=first_s),
+            "max_backoff": timedelta(seconds=longest_s),
+        },
+    }
     return from_url(url, retry_config=limits)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.fleet.lake import Lake
-from kubeledger.fleet.store import digest_of_file
+from kubeledger.fleet.store import StorageError, Store, digest_of_file
 from kubeledger.fleet.types import Head
 from tests.fleet.places import Place, head_of, log_lines, task, task_elsewhere, write_bundle
 from tests.fleet.test_task import rows
@@ -118,6 +118,7 @@ class _Moody(http.server.BaseHTTPRequestHandler):
     behind: tuple[str, int] = ("127.0.0.1", 0)
     seen: Counter[str] = Counter()
     always = False
+    refusals = 1
     lock = threading.Lock()
 
     def _pass_on(self) -> None:
@@ -126,7 +127,7 @@ class _Moody(http.server.BaseHTTPRequestHandler):
         with self.lock:
             self.seen[key] += 1
             time_of_asking = self.seen[key]
-        if self.always or time_of_asking == 1:
+        if self.always or time_of_asking <= self.refusals:
             self._answer(503, [], b"<Error><Code>SlowDown</Code></Error>")
             return
         connection = http.client.HTTPConnection(*self.behind, timeout=30)
@@ -134,7 +135,7 @@ class _Moody(http.server.BaseHTTPRequestHandler):
         answer = connection.getresponse()
         content = answer.read()
         is_body = self.command == "GET" and len(content) > 1
-        if is_body and time_of_asking == 2:
+        if is_body and time_of_asking == self.refusals + 1:
             self._answer(answer.status, answer.getheaders(), content, half=True)
             self.close_connection = True
         else:
@@ -191,12 +192,30 @@ def test_storage_that_fails_now_and_then_only_costs_time(
     assert head.summary.chain == local.summary.chain
 
 
+def test_not_how_often_but_how_long_storage_fails_decides(
+    moody: type[_Moody], bucket: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty refusals in a row are nothing, when the twenty-first request comes in time."""
+    monkeypatch.setattr("kubeledger.fleet.store._PAUSES_S", (0.001, 0.02))
+    moody.refusals = 20
+    store = Store(bucket.url)
+    store.replace("x", b"content")
+    assert store.get("x") == b"content"
+    assert moody.seen == {f"PUT /{bucket.url[5:]}/x": 21, f"GET /{bucket.url[5:]}/x": 22}
+    monkeypatch.setattr("kubeledger.fleet.store._RETRY_S", 0.3)
+    moody.seen.clear()
+    moody.always = True
+    with pytest.raises(StorageError, match="503"):
+        Store(bucket.url).get("x")
+    assert moody.seen.total() > 9
+
+
 def test_storage_that_does_not_answer_is_told(
     moody: type[_Moody], bucket: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The source is not to blame: another attempt may have it."""
     url = bucket.put("in/node-a", write_bundle(tmp_path / "node-a"))
-    monkeypatch.setattr("kubeledger.fleet.store._RETRIES", 1)
+    monkeypatch.setattr("kubeledger.fleet.store._RETRY_S", 0.3)
     moody.always = True
     failure = task(f"{bucket.url}/lake", url).failure
     assert failure is not None
