@@ -13,6 +13,7 @@ from kubeledger.machine import Evidence, Record
 from kubeledger.node.records import KubeletStarted, SettingsObserved
 from kubeledger.profile.gates import with_gates
 from kubeledger.profile.resolve import KubeletProfile, resolve
+from kubeledger.verify.cached_results import CachedResults
 from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
@@ -40,6 +41,7 @@ class Bench:
         recorded_pods: those that the variant changes, as they are recorded.
         losses: lines that the log lost, where that is shown.
         capacities: sizes that hardly ever change, as all records tell them.
+        cached_results: results of probes, as their rule believes them.
         docket: where findings go.
         on_question: is told of each admission: seq of the decision that it is asked for, and
             what it rests on.
@@ -57,6 +59,7 @@ class Bench:
         self.recorded_pods = PodRegister()
         self.losses = Losses()
         self.capacities = Capacities()
+        self.cached_results = CachedResults()
         self.docket = Docket()
         self.kubelet_seq: int | None = None
         self._pid: int | None = None
