@@ -42,7 +42,12 @@ _COLUMNS = (
 )
 @click.option("--cluster", metavar="NAME", help="Cluster that the nodes are of.")
 @click.option("--pool", metavar="NAME", help="Pool that the nodes are of, where they do not tell.")
-@click.option("--node", "name", metavar="NAME", help="Node that all sources are from.")
+@click.option(
+    "--node",
+    "name",
+    metavar="NAME",
+    help="Node that all sources are from; its key if there is one.",
+)
 @click.option("--kubelet-version", metavar="VERSION", help="Version of their kubelets.")
 @click.option("--year", type=int, help="Year of the first log line; klog writes none.")
 @click.option(
@@ -89,6 +94,7 @@ def import_(
     from kubeledger.importers.options import ImportOptions
     from kubeledger.units import NS_PER_S
 
+    _split_key(known)
     ImportOptions(node=known["name"], kubelet_version=known["kubelet_version"], year=known["year"])
     part = None if shard is None else parse_shard(shard)
     chosen = engine_of(engine, workers=workers, address=address)
@@ -122,6 +128,25 @@ def import_(
             write_rows(_COLUMNS, _rows(plan, shown), output, sys.stdout)
     if tally.failures:
         sys.exit(_FAILED)
+
+
+def _split_key(known: dict[str, Any]) -> None:
+    """A key ``CLUSTER/NAME`` of ``--node`` tells the cluster, too.
+
+    Raises:
+        BadQuestionError: and ``--cluster`` another one.
+    """
+    from kubeledger.errors import BadQuestionError
+
+    cluster, separator, name = (known["name"] or "").partition("/")
+    if not separator:
+        return
+    if known["cluster"] not in (None, cluster):
+        raise BadQuestionError(
+            f"--node {known['name']} is of the cluster {cluster}, and not of {known['cluster']}",
+            advice="leave --cluster out",
+        )
+    known |= {"cluster": cluster, "name": name}
 
 
 def _listed(name: str) -> list[str]:

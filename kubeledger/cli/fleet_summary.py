@@ -21,6 +21,9 @@ __all__ = ["Tally", "print_summary"]
 
 _GROUPS_MAX = 3
 _NAMED_MAX = 2
+_CHANGES = ("new", "grown", "read by other options", "labelled", "verified again")
+"""What may have become of a node; the first one is told."""
+
 _VERDICTS = ("match", "admissible", "impossible", "unverifiable")
 
 
@@ -30,7 +33,7 @@ class Tally:
     Attributes:
         outcomes: ``imported``, ``unchanged``, ``failed`` -> sources.
         done: how many tasks have ended.
-        changes: ``new``, ``grown``, ``verified again`` -> nodes.
+        changes: of ``_CHANGES`` -> nodes.
         nodes: key -> summary of each node of the lake, as far as this run has seen it.
         failures: of the tasks that failed.
     """
@@ -55,20 +58,25 @@ class Tally:
             elif result.spec.source is not None:
                 self.outcomes["imported" if result.changed else "unchanged"] += 1
             for head in result.heads:
-                self._note(head, is_changed=head.node in result.changed)
+                if head.node in result.changed:
+                    self._note(head, is_source=result.spec.source is not None)
             yield result
 
-    def _note(self, head: Head, *, is_changed: bool) -> None:
-        if not is_changed:
-            return
+    def _note(self, head: Head, *, is_source: bool) -> None:
+        before = self.nodes.get(head.node)
         self.nodes[head.node] = head.summary
-        before = self._sources.get(head.node)
-        if before is None:
+        if head.node not in self._sources:
             change = "new"
+        elif len(head.sources) > self._sources[head.node]:
+            change = "grown"
+        elif is_source:
+            change = "read by other options"
         else:
-            change = "grown" if len(head.sources) > before else "verified again"
-        if self._changed.get(head.node) not in ("new", "grown"):
-            self._changed[head.node] = change
+            assert before is not None
+            labels = {(row.cluster, row.pool) for row in (before, head.summary)}
+            change = "labelled" if len(labels) > 1 else "verified again"
+        known = self._changed.get(head.node, _CHANGES[-1])
+        self._changed[head.node] = min(change, known, key=_CHANGES.index)
         self.changes = Counter(self._changed.values())
 
 
@@ -83,7 +91,7 @@ def print_summary(tally: Tally, engine: Engine, lake: str, seconds: int) -> None
     _say(f"{words}{took} ({engine.name}, {counted(engine.workers, 'worker')})")
     if tally.elsewhere:
         _say(f"  and {counted(tally.elsewhere, 'source')} of other shards")
-    changes = _listed(tally.changes, ("new", "grown", "verified again"))
+    changes = _listed(tally.changes, _CHANGES)
     _say(f"nodes      {changes or 'none changed'}; the lake has {len(tally.nodes):,}")
     _say(f"decisions  {decisions(tally.nodes.values())}")
     print_failures(tally.failures)

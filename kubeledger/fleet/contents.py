@@ -20,13 +20,15 @@ from kubeledger.importers.ingest import history_of, ingest
 from kubeledger.importers.items import NodeObject
 from kubeledger.importers.node_split import split_by_node
 from kubeledger.importers.options import ImportOptions
+from kubeledger.importers.pieces import options_of_kept, plan_of_kept
 from kubeledger.importers.plan import Plan, make_plan
 from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.kept import KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.node.records import NodeObserved
 
-__all__ = ["Content", "chain_of_node", "content_of", "pods_of_ledger"]
+__all__ = ["BundleContent", "Content", "chain_of_node", "content_of", "pods_of_ledger"]
 
 _MACHINE = re.compile(rb"\bMachineID:([0-9a-fA-F]{32})\b")
 _POD = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -80,7 +82,7 @@ def content_of(path: Path, scratch: Path, options: ImportOptions) -> Content:
         return _LedgerContent(Ledger.open(scratch / "ledger"), str(path))
     if path.is_file() and is_recording(path):
         return _LedgerContent(_ledger_of_recording(path, scratch / "recording"), str(path))
-    return _BundleContent(path, scratch / "unpacked", options)
+    return BundleContent(path, scratch / "unpacked", options)
 
 
 def chain_of_node(ledger: Ledger, name: str) -> str:
@@ -105,7 +107,7 @@ def pods_of_ledger(ledger: Ledger, name: str) -> frozenset[str]:
     return frozenset(pod.decode() for line in lines for pod in _POD_FIELD.findall(line))
 
 
-class _BundleContent:
+class BundleContent:
     """Files that are imported."""
 
     def __init__(self, path: Path, spool: Path, options: ImportOptions) -> None:
@@ -167,6 +169,43 @@ class _BundleContent:
             self._used.add(name)
             for plan in self._of(name):
                 ingest(plan, ledger, writer, self._options)
+
+    def add_anew(self, name: str, old: Path, directory: Path, options: ImportOptions) -> None:
+        """Bring it into a new ledger by other options, after all else that is in an old one.
+
+        Args:
+            name: of the node.
+            old: a ledger that holds it as it was read by the options before.
+            directory: where nothing is yet.
+            options: by which it is read from now on.
+
+        Raises:
+            BadInputError: the old ledger does not hold what else it was made from.
+            KubeledgerError: a ledger cannot be read or written.
+        """
+        self._options = options
+        before = Ledger.open(old)
+        with before.writer() as writer:
+            history = history_of(before, writer, name)
+        self._plans = self._planned(known_lengths(history.imported))
+        files = [file.digests for plan in self._of(name) for file in plan.bundle.files]
+        read = {digest for each in files for digest in (each.digest, *each.prefixes.values())}
+        store = KeptSources(old, name)
+        kept = store.imports(history.completed)
+        others = [each for each in kept if not read.issuperset(s.digest for s in each.sources)]
+        plans = [plan_of_kept(each, store, name) for each in others]
+        if len(kept) < len(history.completed) or None in plans:
+            raise BadInputError(
+                f"the lake has {name} read by other options, and not all that it was made from",
+                advice="import all its sources into a new lake",
+                file=self._collected[0].label,
+            )
+        ledger = Ledger.create(directory)
+        with ledger.writer() as writer:
+            for plan, known in zip(plans, others, strict=True):
+                assert plan is not None
+                ingest(plan, ledger, writer, options_of_kept(known, name))
+        self.add_to(name, directory)
 
 
 class _LedgerContent:

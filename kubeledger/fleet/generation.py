@@ -108,12 +108,17 @@ def commit_generation(
     """
     ledger = Ledger.open(scratch / "ledger")
     chain, rules = chain_of_node(ledger, summary.name), rules_version()
-    id_ = run_id([seen.digest for seen in sources], chain, f"{rules} {WRITER}")
     began_ns = time.process_time_ns()
     with NodeTables(scratch, summary.node) as tables:
+        made_records = tables.records(ledger, summary.name)
+        summary = msgspec.structs.replace(summary, pool=summary.pool or _pool(tables))
+        id_ = run_id(
+            *([seen.identity for seen in sources], chain, f"{rules} {WRITER}"),
+            *(summary.cluster, summary.pool),
+        )
         files = [
             _File(records_path(made.date, summary.node, id_), made.path, made.rows)
-            for made in tables.records(ledger, summary.name)
+            for made in made_records
         ]
         clock = _Clock(histories_of_ledger(ledger, summary.name)[0].verify())
         made_verdicts, tally = tables.verdicts(clock)
@@ -130,7 +135,6 @@ def commit_generation(
         summary = msgspec.structs.replace(
             summary,
             **_counts(tables, tally),
-            pool=summary.pool or _pool(tables),
             source_bytes=sum(seen.size_bytes for seen in sources),
             lake_bytes=sum(file.size_bytes for file in stored),
             verify_cpu_ms=clock.spent_ns // 1_000_000,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from kubeledger.errors import BadInputError
 from kubeledger.fleet.contents import Content
 from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.layout import DONE
 from kubeledger.fleet.types import Head, NodeSpec, SourceSeen
+from kubeledger.ledger.names import node_name
 
 __all__ = ["Identity", "identity_of", "pool_of"]
 
@@ -70,29 +72,52 @@ def identity_of(
     """
     machines = content.machines(name)
     machine = machines[-1] if machines else None
-    key = f"{spec.cluster}/{name}" if spec.cluster else name
+    is_told = spec.node_name == name
+    called = spec.name if is_told and spec.name is not None else name
+    key = f"{spec.cluster}/{called}" if spec.cluster else called
     head = lake.head(key)
-    if head is None:
-        return Identity(key, machine, None)
-    known = head.summary.machine_id
-    if known in machines:
+    if head is not None and head.summary.machine_id in machines:
         return Identity(key, machine, head)
-    if known is not None and machine is not None:
-        own = f"{key}@{machine[:_MACHINE_DIGITS]}"
-        return Identity(own, machine, lake.head(own))
+    known = [*([head] if head is not None else []), *_namesakes(lake, spec, name, key)]
+    for other in known:
+        if other.summary.machine_id in machines:
+            return Identity(other.node, machine, other)
     # Logs of a later day hardly ever tell their machine: then what is in them has to.
-    namesakes = [head, *(other for at, other in lake.heads().items() if at.startswith(f"{key}@"))]
-    for namesake in namesakes:
-        if _is_of(namesake, seen) or content.tells_of(name, pods(namesake)):
-            return Identity(namesake.node, machine or namesake.summary.machine_id, namesake)
-    if spec.cluster:  # in which a name is one node's
-        return Identity(key, machine or known, head)
-    raise BadInputError(
-        f"the lake knows a node {key} already, and nothing tells whether this is the same: no "
-        "machine ID, and no pod of it",
-        advice="say of which cluster it is with --cluster NAME: there a name is one node's",
-        file=seen.url,
-    )
+    possible = [each for each in known if machine is None or each.summary.machine_id is None]
+
+    def is_it(other: Head) -> bool:
+        return _is_of(other, seen) or content.tells_of(name, pods(other))
+
+    found = head if is_told and head in possible else next(filter(is_it, possible), None)
+    if found is None and spec.cluster:  # in which a name is one node's
+        found = next((each for each in possible if each.summary.cluster == spec.cluster), None)
+    if found is not None:
+        return Identity(found.node, machine or found.summary.machine_id, found)
+    if possible and not spec.cluster:
+        raise BadInputError(
+            f"the lake knows a node {possible[0].node} already, and nothing tells whether this is "
+            "the same: no machine ID, and no pod of it",
+            advice=f"if it is the same: --node {possible[0].node}; if not: --cluster NAME, its own",
+            file=seen.url,
+        )
+    if head is None or machine is None:
+        return Identity(key, machine, head)
+    own = f"{key.partition('@')[0]}@{machine[:_MACHINE_DIGITS]}"
+    return Identity(own, machine, lake.head(own))
+
+
+def _namesakes(lake: Lake, spec: NodeSpec, name: str, key: str) -> Iterator[Head]:
+    """Other nodes of a name, in the cluster or in none; where none is told, in any."""
+    directories = {each.path.split("/")[1] for each in lake.store.list(DONE)}
+    for other in sorted(filter(None, map(node_name, directories))):
+        cluster, _, called = other.rpartition("/")
+        is_near = not spec.cluster or cluster in ("", spec.cluster)
+        if other != key and called.partition("@")[0] == name and is_near:
+            head = lake.head(other)
+            if head is not None and (
+                not spec.cluster or head.summary.cluster in (None, spec.cluster)
+            ):
+                yield head
 
 
 def _is_of(head: Head, seen: SourceSeen) -> bool:

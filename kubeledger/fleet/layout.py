@@ -45,18 +45,19 @@ INDEX = "index/"
 _DIGEST_BYTES = 16
 
 
-def run_id(sources: Sequence[str], chain: str, rules: str) -> str:
-    """ID of a generation: the same for the same sources, records and rules.
+def run_id(sources: Sequence[str], chain: str, rules: str, *labels: str | None) -> str:
+    """ID of a generation: the same for the same sources, records, rules and labels.
 
     Args:
-        sources: (n,) digests of their contents, in any order.
+        sources: (n,) identities, in any order.
         chain: chain digest of the last record.
         rules: version of the rules.
+        labels: what else is in the node's row.
 
     Returns:
         32 hex digits.
     """
-    text = "\n".join([*sorted(sources), chain, rules])
+    text = "\n".join([*sorted(sources), chain, rules, *(label or "" for label in labels)])
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 

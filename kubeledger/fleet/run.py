@@ -6,7 +6,7 @@ sources ─► plan ─► specs ─► engine ─► results ─► failures ke
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -19,7 +19,8 @@ from kubeledger.fleet.engines.engine import ATTEMPTS, Again, Ended, Engine, Lost
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import done_of
 from kubeledger.fleet.store import StorageError
-from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSpec
+from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSpec, SourceSeen
+from kubeledger.ledger.names import node_directory
 
 __all__ = [
     "Plan",
@@ -94,7 +95,8 @@ def plan_import(
 ) -> Plan:
     """Find the sources that the lake does not have as they are.
 
-    Of those that it has, nodes that other rules than today's verified are verified again.
+    Of those that it has, nodes that other rules than today's verified are verified again, and so
+    are those that the settings call by another pool or cluster.
 
     Args:
         lake: where they shall be.
@@ -105,22 +107,25 @@ def plan_import(
         shard: leave out the sources of others.
 
     Raises:
+        BadQuestionError: the lake has one as another node than the settings say.
         StorageError, DamagedLedgerError: the lake cannot be read.
     """
     heads = lake.heads()
-    seen = Counter(
-        (source.url, source.stamp, source.nodes)
-        for head in heads.values()
-        for source in head.sources
-    )
-    # Of a source of several nodes, a run that died may have brought in some of them.
-    whole = {(url, stamp) for (url, stamp, nodes), count in seen.items() if count >= nodes}
+    seen: dict[tuple[str, str], list[tuple[Head, SourceSeen]]] = defaultdict(list)
+    for head in heads.values():
+        for known in head.sources:
+            seen[known.url, known.stamp].append((head, known))
 
     def is_there(source: str) -> bool:
         try:
-            return (source, stamp_of(source)) in whole
+            found = seen.get((source, stamp_of(source)), [])
         except KubeledgerError:
             return False
+        _refuse_another_node(found, settings)
+        # Of a source of several nodes, a run that died may have brought in some of them.
+        return len(found) >= max((known.nodes for _, known in found), default=1) and all(
+            known.is_read_as(settings.options) for _, known in found
+        )
 
     ours = [source for source in sources if shard is None or shard.holds(source)]
     with ThreadPoolExecutor(_LOOKERS) as lookers:
@@ -145,13 +150,34 @@ def plan_import(
 def _verifications(
     heads: Mapping[str, Head], sources: Collection[str], settings: NodeSpec
 ) -> Iterator[NodeSpec]:
-    """Tasks for the nodes of some sources that other rules verified: the sources stay unread."""
-    plain = msgspec.structs.replace(
-        settings, cluster=None, pool=None, name=None, kubelet_version=None, year=None
-    )
+    """Tasks for the nodes of some sources under other rules or labels: sources stay unread."""
+    plain = msgspec.structs.replace(settings, name=None, kubelet_version=None, year=None)
     for key, head in heads.items():
-        if head.summary.rules != settings.rules and any(s.url in sources for s in head.sources):
+        row = head.summary
+        is_other = row.rules != settings.rules or settings.labelled(row) != row
+        if is_other and any(source.url in sources for source in head.sources):
             yield msgspec.structs.replace(plain, node=key)
+
+
+def _refuse_another_node(found: Sequence[tuple[Head, SourceSeen]], settings: NodeSpec) -> None:
+    """Records are of the node that they were imported for.
+
+    Raises:
+        BadQuestionError: the settings tell another cluster or node than the lake has of a source.
+    """
+    for head, known in found:
+        row = head.summary
+        is_in = settings.cluster is None or row.cluster in (None, settings.cluster)
+        if is_in and (known.options is None or settings.node_name in (None, row.name)):
+            return
+    for head, known in found[:1]:
+        folder = node_directory(head.node)
+        raise BadQuestionError(
+            f"the lake has it already, as node {head.node}",
+            advice=f"without --node and --cluster it stays so; else remove done/{folder} and "
+            f"claims/{folder} from the lake before",
+            file=known.url,
+        )
 
 
 def plan_verify(lake: Lake, settings: NodeSpec, *, all_: bool = False) -> Plan:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,13 @@ from typing import NamedTuple
 import msgspec
 
 from kubeledger.errors import BadQuestionError, KubeledgerError
-from kubeledger.fleet.contents import Content, chain_of_node, content_of, pods_of_ledger
+from kubeledger.fleet.contents import (
+    BundleContent,
+    Content,
+    chain_of_node,
+    content_of,
+    pods_of_ledger,
+)
 from kubeledger.fleet.failing import failure_of, refuse_other_rules
 from kubeledger.fleet.generation import commit_generation, fetch_ledger
 from kubeledger.fleet.identity import identity_of
@@ -124,11 +130,13 @@ def _taken_in(spec: NodeSpec, lake: Lake, scratch: Path) -> _Heads:
     source.mkdir()
     opened.mkdir()
     fetched = fetch(spec.source, source)
-    options = ImportOptions(node=spec.name, kubelet_version=spec.kubelet_version, year=spec.year)
     heads, changed = [], []
     try:
-        content = content_of(fetched.path, opened, options)
-        seen = msgspec.structs.replace(fetched.seen, nodes=len(content.names))
+        content = content_of(fetched.path, opened, _options(spec, spec.options))
+        is_read = isinstance(content, BundleContent)
+        seen = msgspec.structs.replace(
+            fetched.seen, nodes=len(content.names), options=spec.options if is_read else None
+        )
         fetched = Fetched(fetched.path, seen)
         for name in content.names:
             work = _Work(spec, lake, fetched, content, name, began_cpu_ns)
@@ -154,25 +162,48 @@ def _node_taken_in(work: _Work, scratch: Path) -> tuple[Head, bool]:
 
     who = identity_of(lake, spec, seen, work.content, work.name, pods)
     base = who.base
+    sources = base.sources if base is not None else ()
+    before = [known for known in sources if seen.digest == known.digest or seen.url == known.url]
+    is_read_anew = not all(known.is_read_as(spec.options) for known in before)
     directory = scratch / "ledger"
     if base is not None:
-        if any(seen.digest == known.digest for known in base.sources):
+        if not is_read_anew and any(seen.digest == known.digest for known in before):
             return _by_these_rules(spec, lake, base, scratch)
-        fetch_ledger(lake, base, directory)
-    work.content.add_to(work.name, directory)
+        fetch_ledger(lake, base, scratch / "before" if is_read_anew else directory)
+    if before and seen.options is not None:  # an option that is not given stays as it is
+        seen = msgspec.structs.replace(seen, options=(before[-1].options or {}) | spec.options)
+    if is_read_anew and isinstance(work.content, BundleContent):
+        options = _options(spec, seen.options or {})
+        work.content.add_anew(work.name, scratch / "before", directory, options)
+        sources = tuple(known for known in sources if known.digest != seen.digest)
+    else:
+        work.content.add_to(work.name, directory)
     refuse_changed(seen)
-    if base is not None and base.summary.chain == chain_of_node(Ledger.open(directory), work.name):
+    if (
+        base is not None
+        and not is_read_anew
+        and base.summary.chain == chain_of_node(Ledger.open(directory), work.name)
+    ):
         return _by_these_rules(spec, lake, base, scratch)
     summary = NodeSummary(
         node=who.key,
         name=work.name,
-        cluster=spec.cluster,
-        pool=base.summary.pool if base is not None and spec.pool is None else spec.pool,
+        cluster=base.summary.cluster if base is not None else None,
+        pool=base.summary.pool if base is not None else None,
         machine_id=who.machine,
         import_cpu_ms=(time.process_time_ns() - work.began_cpu_ns) // 1_000_000,
     )
-    sources = (*(base.sources if base is not None else ()), seen)
-    return commit_generation(lake, scratch, sources, summary, base), True
+    head = commit_generation(lake, scratch, (*sources, seen), spec.labelled(summary), base)
+    return head, True
+
+
+def _options(spec: NodeSpec, told: Mapping[str, str]) -> ImportOptions:
+    """How to read a source, by ``SourceSeen.options``."""
+    return ImportOptions(
+        node=spec.node_name,
+        kubelet_version=told.get("kubelet-version"),
+        year=int(told["year"]) if "year" in told else None,
+    )
 
 
 # --- a node of the lake -------------------------------------------------------------------
@@ -184,18 +215,20 @@ def _verified_again(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bo
     base = lake.head(spec.node)
     if base is None:
         raise BadQuestionError(f"the lake knows no node {spec.node}", file=spec.lake)
-    return _anew(lake, base, scratch)
+    return _anew(spec, lake, base, scratch)
 
 
 def _by_these_rules(spec: NodeSpec, lake: Lake, base: Head, scratch: Path) -> tuple[Head, bool]:
-    """A head whose verdicts are of these rules: the one that is there, or a new one."""
-    return (base, False) if base.summary.rules == spec.rules else _anew(lake, base, scratch)
+    """A head of these rules and labels: the one that is there, or a new one."""
+    if base.summary.rules == spec.rules and spec.labelled(base.summary) == base.summary:
+        return base, False
+    return _anew(spec, lake, base, scratch)
 
 
-def _anew(lake: Lake, base: Head, scratch: Path) -> tuple[Head, bool]:
-    """Verify a head again; it stays the same by the same rules."""
+def _anew(spec: NodeSpec, lake: Lake, base: Head, scratch: Path) -> tuple[Head, bool]:
+    """Verify a head again; it stays the same by the same rules and labels."""
     directory = scratch / "ledger"
     if not directory.exists():
         fetch_ledger(lake, base, directory)
-    head = commit_generation(lake, scratch, base.sources, base.summary, base)
+    head = commit_generation(lake, scratch, base.sources, spec.labelled(base.summary), base)
     return head, head.id != base.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -28,6 +29,8 @@ class SourceSeen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         digest: of its content, 32 hex digits.
         size_bytes: of its files as they lay there.
         nodes: how many nodes it tells of; all of it is in the lake when so many have it.
+        options: ``NodeSpec.options`` under which it was read; None for one that is not read by
+            any, for it holds records.
     """
 
     url: str
@@ -35,6 +38,16 @@ class SourceSeen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     digest: str
     size_bytes: int
     nodes: int = 1
+    options: dict[str, str] | None = {}
+
+    def is_read_as(self, options: Mapping[str, str]) -> bool:
+        """Whether these options read nothing else from it; one that is not given stays as it is."""
+        return self.options is None or options.items() <= self.options.items()
+
+    @property
+    def identity(self) -> str:
+        """The same for the same content, read in the same way."""
+        return " ".join([self.digest, *map("=".join, sorted((self.options or {}).items()))])
 
 
 class LakeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,7 +163,9 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         node: key of the node to verify again; None for a source.
         rules: version of the rules; a worker of another version refuses.
         cluster, pool: what the caller knows of the node; None: not known.
-        name, kubelet_version, year: overrides of detection, as ``kubeledger import`` has them.
+        name: of the node all of the source is from, or, with the machine's digits, its key in the
+            lake or the cluster; None: find out.
+        kubelet_version, year: overrides of detection, as ``kubeledger import`` has them.
         started_ns: when the fleet's run began, ns since the epoch; failures are stamped with it.
         scratch: directory for the work, which is on the machine of the worker; None: its default.
     """
@@ -171,6 +186,23 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def subject(self) -> str:
         """What the task is about, for people."""
         return self.source if self.source is not None else f"node {self.node}"
+
+    @property
+    def node_name(self) -> str | None:
+        """How the node calls itself, as the caller says it."""
+        return None if self.name is None else self.name.partition("@")[0]
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What else is read from a source under other values: option -> value, of those given."""
+        told = {"kubelet-version": self.kubelet_version, "year": self.year}
+        return {option: str(value) for option, value in told.items() if value is not None}
+
+    def labelled(self, summary: NodeSummary) -> NodeSummary:
+        """A node's row with what the caller knows of the node."""
+        return msgspec.structs.replace(
+            summary, cluster=summary.cluster or self.cluster, pool=self.pool or summary.pool
+        )
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -24,7 +24,7 @@ from kubeledger.importers.plan import Plan, make_plan
 from kubeledger.importers.sources import SourceFile, digest_chunks
 from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptImport, KeptSource, KeptSources
 
-__all__ = ["keep_sources", "plan_with_kept"]
+__all__ = ["keep_sources", "options_of_kept", "plan_of_kept", "plan_with_kept"]
 
 _Value = TypeVar("_Value")
 
@@ -120,6 +120,27 @@ def keep_sources(
         sources=sources,
     )
     store.keep(kept, ((file.digests.digest, file.source.stored_chunks()) for file in files))
+
+
+def plan_of_kept(known: KeptImport, store: KeptSources, node: str) -> Plan | None:
+    """Plan an import again from what was kept of it; None where that is damaged.
+
+    Args:
+        known: the import.
+        store: where contents stand.
+        node: whose it is.
+    """
+    found = _found(known, store)
+    if found is None:
+        return None
+    files = sorted((file for file, _ in found), key=lambda file: file.source.name)
+    bundle = Bundle(known.name, known.name, files, {}, [], node=node)
+    return make_plan(bundle, options_of_kept(known, node), {})
+
+
+def options_of_kept(known: KeptImport, node: str) -> ImportOptions:
+    """The options that the user gave for it."""
+    return ImportOptions(node=node, kubelet_version=known.kubelet_version, year=known.year)
 
 
 def _size_of(plan: Plan) -> int:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import kubeledger
+from kubeledger.errors import BadQuestionError
 from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.rules import rules_version
+from kubeledger.fleet.run import plan_import
 from kubeledger.fleet.sealed import seal_ledger
-from kubeledger.fleet.types import NodeResult
+from kubeledger.fleet.sources import stamp_of
+from kubeledger.fleet.types import NodeResult, NodeSpec
 from kubeledger.ledger.standalone import write_recording
 from tests.fleet.places import MACHINE, head_of, log_lines, task, write_bundle
 from tests.fleet.test_task import imported
 
 OTHER = "b" * 32
+NONE = {"cluster": None, "name": None}
 FIRST_POD = 980
 """The line before which the log tells of no pod that the API server made."""
 
@@ -45,18 +51,87 @@ def test_another_machine_of_a_name_is_another_node(tmp_path: Path) -> None:
 
 
 def test_a_source_that_may_be_of_either_is_refused_by_name(tmp_path: Path) -> None:
-    """Unless the cluster is told, in which a name is one node's, or its URL is known."""
+    """Unless its URL is known, or the user says which node, or which cluster it is."""
     lake = str(tmp_path / "lake")
     write_bundle(tmp_path / "in", machine=None, log=log_lines(0, FIRST_POD // 2))
     head_of(task(lake, str(tmp_path / "in")))
     strange = write_bundle(tmp_path / "strange", machine=None, log=log_lines(0, FIRST_POD))
     assert "node-a already" in refusal(task(lake, str(strange)))
-    assert "--cluster" in refusal(task(lake, str(strange)))
+    for said in ("if it is the same: --node node-a", "if not: --cluster"):
+        assert said in refusal(task(lake, str(strange)))
     assert list(Lake.open(lake).heads()) == ["node-a"]
-    (tmp_path / "in" / "kubelet.log").write_bytes(log_lines(0, FIRST_POD))
+    (tmp_path / "in" / "kubelet.log").write_bytes(log_lines(0, FIRST_POD - 1))
     assert head_of(task(lake, str(tmp_path / "in"))).generation == 2
-    for source in ("in", "strange"):
-        assert head_of(task(lake, str(tmp_path / source), cluster="east")).node == "east/node-a"
+    assert head_of(task(lake, str(strange), cluster="west")).node == "west/node-a"
+    assert head_of(task(lake, str(strange), name="node-a")).node == "node-a"
+    known = head_of(task(lake, str(tmp_path / "in"), cluster="east"))
+    assert (known.node, known.summary.cluster) == ("node-a", "east")
+    (strange / "kubelet.log").write_bytes(log_lines(0, FIRST_POD - 9))
+    assert head_of(task(lake, str(strange), cluster="east")).node == "node-a"
+
+
+def test_a_cluster_that_is_told_sooner_or_later_makes_no_second_node(tmp_path: Path) -> None:
+    """The machine ID tells that it is the same, in whichever order, and with what key."""
+    for first, second, key in ((None, "east", "node-a"), ("east", None, "east/node-a")):
+        lake = str(tmp_path / f"lake-{first}")
+        for number, cluster in enumerate((first, second)):
+            bundle = tmp_path / f"{first}-{number}"
+            write_bundle(bundle, log=log_lines(0, 500 + number))
+            head = head_of(task(lake, str(bundle), cluster=cluster))
+            assert (head.node, head.generation) == (key, number + 1)
+        assert head.summary.cluster == "east"
+        other = write_bundle(tmp_path / f"{first}-x", machine=OTHER, log=log_lines(0, 400))
+        assert head_of(task(lake, str(other), cluster="west")).node == "west/node-a"
+        own = head_of(task(lake, str(other), name="node-a@cafe", cluster="north"))
+        assert own.node == "north/node-a@cafe"
+
+
+def test_a_source_read_by_other_options_takes_the_place_of_what_it_told(tmp_path: Path) -> None:
+    """What other sources told stays; an option that is not given stays as it is, and labels do."""
+    lake, place = str(tmp_path / "lake"), Lake.open_or_create(str(tmp_path / "lake"))
+    one = write_bundle(tmp_path / "one", log=log_lines(0, 700))
+    two = write_bundle(tmp_path / "two", log=log_lines(600, 1000))
+    for source in (one, two):
+        head_of(task(lake, str(source), year=2025))
+    right = head_of(task(lake, str(two), year=2026))
+    assert [(Path(each.url).name, each.options) for each in right.sources] == [
+        ("one", {"year": "2025"}),
+        ("two", {"year": "2026"}),
+    ]
+    again = head_of(task(lake, str(one), year=2026, kubelet_version="1.20.2"))
+    fresh = str(tmp_path / "fresh")
+    for source in (two, one):
+        expected = head_of(task(fresh, str(source), kubelet_version="1.20.2"))
+    assert again.summary.first_ts_ns == expected.summary.first_ts_ns
+    assert again.summary.decisions == expected.summary.decisions > 0
+    assert again.sources[-1].options == {"year": "2026", "kubelet-version": "1.20.2"}
+    assert task(lake, str(one), year=None).heads == (again,)
+    labelled = head_of(task(lake, str(one), pool="gpu"))
+    assert (labelled.summary.pool, labelled.generation) == ("gpu", again.generation + 1)
+    assert task(lake, None, node="node-a").heads == (labelled,)
+    assert place.heads() == {"node-a": labelled}
+    named = {file.path for file in labelled.files}
+    rooms = ("records", "verdicts", "ledgers", "nodes")
+    assert {each.path for room in rooms for each in place.store.list(room)} == named
+
+
+@pytest.mark.parametrize("told", [{"cluster": "west"}, {"name": "node-b"}])
+def test_a_source_that_the_lake_has_is_not_taken_for_another_nodes(
+    told: dict[str, str], tmp_path: Path
+) -> None:
+    """Else its records would count twice."""
+    lake = Lake.open_or_create(str(tmp_path / "lake"))
+    bundle = str(write_bundle(tmp_path / "in", log=log_lines(0, 400)))
+    head_of(task(lake.store.url, bundle, cluster="east"))
+    settings = NodeSpec(lake=lake.store.url, rules=rules_version(), **told)  # type: ignore[arg-type]  # all are text
+    with pytest.raises(BadQuestionError, match="as node east/node-a"):
+        plan_import(lake, [bundle], settings, stamp_of)
+    for known in ({}, {"cluster": "east"}, {"pool": "p"}, {"year": 2025}):
+        plan = plan_import(lake, [bundle], structs.replace(settings, **NONE | known), stamp_of)
+        nodes = [(spec.source, spec.node) for spec in plan.specs]
+        assert nodes == {"pool": [(None, "east/node-a")], "year": [(bundle, None)]}.get(
+            next(iter(known), ""), []
+        )
 
 
 def test_each_node_of_a_source_becomes_a_node(tmp_path: Path) -> None:

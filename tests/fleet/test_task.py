@@ -161,7 +161,7 @@ def test_other_engines_read_the_tables_as_they_are(tmp_path: Path) -> None:
 def test_a_node_is_called_as_it_calls_itself(tmp_path: Path) -> None:
     """And by its cluster, where that is told."""
     bundle = write_bundle(tmp_path / "in", node="node-x")
-    lake = str(tmp_path / "lake")
-    assert head_of(task(lake, str(bundle))).node == "node-x"
-    assert head_of(task(lake, str(bundle), cluster="east")).node == "east/node-x"
+    for number, cluster in enumerate((None, "east")):
+        head = head_of(task(str(tmp_path / f"lake-{number}"), str(bundle), cluster=cluster))
+        assert head.node == ("east/node-x" if cluster else "node-x")
     assert sorted(Lake.open(lake).heads()) == ["east/node-x", "node-x"]
