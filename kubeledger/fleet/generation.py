@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,10 +112,7 @@ def commit_generation(
     with NodeTables(scratch, summary.node) as tables:
         made_records = tables.records(ledger, summary.name)
         summary = msgspec.structs.replace(summary, pool=summary.pool or _pool(tables))
-        id_ = run_id(
-            *([seen.identity for seen in sources], chain, f"{rules} {WRITER}"),
-            *(summary.cluster, summary.pool),
-        )
+        id_ = _id(sources, chain, rules, summary)
         files = [
             _File(records_path(made.date, summary.node, id_), made.path, made.rows)
             for made in made_records
@@ -154,6 +151,11 @@ def commit_generation(
     )
     _commit(lake, head, base, created)
     return head
+
+
+def _id(sources: Iterable[SourceSeen], chain: str, rules: str, summary: NodeSummary) -> str:
+    read = [seen.identity for seen in sources]
+    return run_id(read, chain, f"{rules} {WRITER}", summary.cluster, summary.pool)
 
 
 def _commit(lake: Lake, head: Head, base: Head | None, created: Sequence[str]) -> None:

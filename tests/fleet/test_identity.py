@@ -60,7 +60,7 @@ def test_a_source_that_may_be_of_either_is_refused_by_name(tmp_path: Path) -> No
     for said in ("if it is the same: --node node-a", "if not: --cluster"):
         assert said in refusal(task(lake, str(strange)))
     assert list(Lake.open(lake).heads()) == ["node-a"]
-    (tmp_path / "in" / "kubelet.log").write_bytes(log_lines(0, FIRST_POD - 1))
+    (tmp_path / "in" / "kubelet.log").write_bytes(log_lines(0, FIRST_POD // 2 + 9))
     assert head_of(task(lake, str(tmp_path / "in"))).generation == 2
     assert head_of(task(lake, str(strange), cluster="west")).node == "west/node-a"
     assert head_of(task(lake, str(strange), name="node-a")).node == "node-a"
