@@ -50,7 +50,7 @@ def completeness(
     from kubeledger.cli.verify import histories_for
     from kubeledger.completeness import Span
     from kubeledger.completeness import completeness as report_on
-    from kubeledger.importers.snapshot_time import time_in_name
+    from kubeledger.node.snapshot_time import time_in_name
     from kubeledger.replay.histories import span_of_histories
 
     with progress("reading and verifying"), histories_for(sources, ledger, node) as histories:

@@ -17,7 +17,6 @@ import msgspec
 
 from kubeledger.errors import BadInputError, BadQuestionError
 from kubeledger.importers.findings import Finding
-from kubeledger.importers.snapshot_time import SNAPSHOT_NAME
 from kubeledger.importers.sources import SourceFile, permission_advice
 from kubeledger.importers.unpack import (
     FILES_MAX,
@@ -27,6 +26,7 @@ from kubeledger.importers.unpack import (
     spool_errors,
     unpack,
 )
+from kubeledger.node.snapshot_time import SNAPSHOT_NAME
 
 __all__ = ["Collected", "collect"]
 

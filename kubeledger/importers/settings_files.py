@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kubeledger.importers.settings import SettingsSources, Statement, effective_settings
-from kubeledger.importers.snapshot_time import time_in_name
+from kubeledger.node.snapshot_time import time_in_name
 
 __all__ = ["agrees", "fits", "fitting_files"]
 

@@ -20,8 +20,8 @@ from kubeledger.importers.documents import Document, read_document
 from kubeledger.importers.klog_time import stamp_ns
 from kubeledger.importers.log_survey import LogSurvey
 from kubeledger.importers.options import YEAR_MAX, YEAR_MIN, ImportOptions
-from kubeledger.importers.snapshot_time import time_in_name
 from kubeledger.importers.told_time import told_time
+from kubeledger.node.snapshot_time import time_in_name
 from kubeledger.units import NS_PER_S, format_ts
 
 __all__ = ["Timing", "timing_of"]

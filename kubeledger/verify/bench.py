@@ -16,8 +16,9 @@ from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.verify.cached_results import CachedResults
 from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.docket import Docket
+from kubeledger.verify.evidence.coverage import Coverage
+from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
-from kubeledger.verify.losses import Losses
 from kubeledger.verify.pods import PodRegister
 from kubeledger.verify.settings import Settings
 from kubeledger.verify.variant import RECORDED, Variant
@@ -39,7 +40,8 @@ class Bench:
         settings: the effective settings now.
         pods: every pod that a list shows, ever.
         recorded_pods: those that the variant changes, as they are recorded.
-        losses: lines that the log lost, where that is shown.
+        coverage: what the records lack, or may. ``losses`` is an older name of it.
+        timeline: processes, their settings, pods and containers.
         capacities: sizes that hardly ever change, as all records tell them.
         cached_results: results of probes, as their rule believes them.
         docket: where findings go.
@@ -57,7 +59,8 @@ class Bench:
         self.settings = Settings(variant)
         self.pods = PodRegister()
         self.recorded_pods = PodRegister()
-        self.losses = Losses()
+        self.coverage = self.losses = Coverage()
+        self.timeline = Timeline(self.coverage, self.pods)
         self.capacities = Capacities()
         self.cached_results = CachedResults()
         self.docket = Docket()

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 
-from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
-from kubeledger.ledger.records import FindingReported, RecordsDropped
+from kubeledger.images.records import ImageFsObserved
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted, LogThinned, NodeObserved, SettingsObserved
+from kubeledger.node.records import NodeObserved, SettingsObserved
 from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
 from kubeledger.verify.admission.question import Question
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Outcome
-from kubeledger.verify.lost_records import LostRecords
 from kubeledger.verify.registry import VERIFIERS
-from kubeledger.verify.untold_pods import UntoldPods
 from kubeledger.verify.variant import RECORDED, Variant
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
@@ -104,17 +102,9 @@ def verify(
 def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee]]) -> None:
     """The first reading: what later records tell of earlier times."""
     always: tuple[type[Body], ...] = (
-        EvictionSignalObserved,
-        FindingReported,
         ImageFsObserved,
-        KubeletStarted,
-        LogThinned,
         NodeObserved,
-        PodListed,
-        RecordsDropped,
-        SettingsObserved,
-        *LostRecords.KINDS,
-        *UntoldPods.KINDS,
+        *Timeline.KINDS,
     )
     kinds = {kind.kind for kind in (*foresees, *always)}
     for told in read(kinds):
@@ -125,11 +115,13 @@ def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee
             bench.pods.note(record.seq, record.ts_ns, record.body)
         if isinstance(record.body, SettingsObserved):
             bench.settings.note(record.body)
-        bench.losses.note(record)
+        bench.coverage.note(record)
+        bench.timeline.note(record)
         bench.capacities.note(record)
         for foresee in foresees.get(type(record.body), ()):
             foresee(record)
     bench.pods.settle()
     bench.recorded_pods.settle()
-    bench.losses.settle()
+    bench.coverage.settle()
+    bench.timeline.settle()
     bench.capacities.settle()

@@ -1,0 +1,328 @@
+"""The lives of one pod, from the signs of it in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from kubeledger.errors import BadQuestionError
+from kubeledger.profile.resolve import resolve
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.evidence.coverage import Coverage
+from kubeledger.verify.evidence.podlife import PodHistory, PodLife
+from kubeledger.verify.evidence.processes import Process, Processes
+from kubeledger.verify.evidence.restarting import Restarting
+from kubeledger.verify.evidence.signs import POD_ENDS, Sign
+from kubeledger.verify.evidence.turns import Turns
+from kubeledger.verify.pods import PodRegister
+
+__all__ = ["LifeBuilder", "Surroundings"]
+
+READ_NS: Final = 5 * NS_PER_S
+"""A list is named after the second in which its reading began; it is over by this time."""
+_LATE_NS: Final = NS_PER_S
+"""The kubelet acts on an end within this time of the line that tells of it."""
+_NOTICED_NS: Final = 2 * NS_PER_S
+"""What the kubelet takes at most to notice that the containers of a pod are down."""
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a life depends on besides the pod's own signs; all of it is settled.
+
+    Attributes:
+        configured: process -> its first config line.
+    """
+
+    processes: Processes
+    turns: Turns
+    coverage: Coverage
+    specs: PodRegister
+    configured: Mapping[int, int]
+
+    def counts_while_terminating(self, process: Process) -> bool | None:
+        """Whether a pod counts until its containers are down; None where no version is known."""
+        with suppress(BadQuestionError):
+            if process.version is not None:
+                return resolve(process.version).admission.terminating_pods_count
+        return None
+
+
+class LifeBuilder:
+    """Takes the signs of one pod in the order of time."""
+
+    def __init__(self, history: PodHistory, signs: Sequence[Sign], around: Surroundings) -> None:
+        self._history = history
+        self._signs = signs
+        self._around = around
+        self._lives: list[PodLife] = []
+        self._life: PodLife | None = None
+        self._running: dict[str, str | None] = {}
+        self._static = any(sign.word in ("file", "http") for sign in signs if sign.what == "add")
+        self._mirrored = any(sign.shown is not None and sign.shown.mirror for sign in signs)
+        self._final_ns = min(
+            (s.ts_ns for s in signs if s.shown is not None and s.shown.final), default=None
+        )
+        self._restarting: Restarting | None = None
+
+    def lives(self) -> list[PodLife]:
+        """All stays of the pod, in order."""
+        for sign in self._signs:
+            process = self._around.processes.at(sign.ts_ns)
+            number = 0 if process is None else process.number
+            if self._life is not None and self._life.process != number:
+                self._end_process(sign.ts_ns)
+            handle = _HANDLERS[sign.what]
+            if not self._is_of_mirror(sign):
+                handle(self, sign, process)
+        self._finish_by_itself()
+        return self._lives
+
+    def _is_of_mirror(self, sign: Sign) -> bool:
+        """Whether a config line is about the API's image of a static pod."""
+        config = sign.what in ("add", "update", "delete", "remove")
+        return config and sign.word == "api" and (self._static or self._mirrored)
+
+    def _end_process(self, ts_ns: int) -> None:
+        self._finish_by_itself()
+        self._life = None
+
+    def _begin(self, sign: Sign, process: Process | None) -> PodLife:
+        """A stay begins with its first sign."""
+        before = self._life if self._life is not None else None
+        last = self._lives[-1] if self._lives else None
+        history = self._history
+        life = PodLife(
+            key=history.key,
+            uid=history.uid,
+            namespace=history.namespace,
+            name=history.name,
+            source=None,
+            process=0 if process is None else process.number,
+            seq=sign.seq,
+            since_ns=sign.ts_ns,
+        )
+        self._lives.append(life)
+        self._life = life
+        if sign.what == "add":
+            life.add_seq, life.source = sign.seq, sign.word or None
+            life.sure_ns = self._around.turns.over_by(sign.ts_ns)
+            if before is None and last is not None:
+                self._return(life, last, sign)
+            elif last is None and self._final_ns is not None and self._final_ns <= sign.ts_ns:
+                life.ending_ns = life.ended_ns = sign.ts_ns
+                life.returned = True
+        else:
+            self._come_untold(life, sign, process)
+        return life
+
+    def _return(self, life: PodLife, last: PodLife, sign: Sign) -> None:
+        """A process is given a pod that a former one had: one that had ended may count no more.
+
+        What had ended of a static pod each process finds out anew, and no line says that it did.
+        """
+        if last.ending_ns is None and last.admitted is not False:
+            return
+        life.returned, life.ending_ns = True, sign.ts_ns
+        final = self._final_ns is not None and self._final_ns <= sign.ts_ns
+        if life.source == "api" and (final or last.admitted is False):
+            # The API holds its final phase, so it does not count unless it is admitted.
+            life.ended_ns = sign.ts_ns
+
+    def _come_untold(self, life: PodLife, sign: Sign, process: Process | None) -> None:
+        """No line told that it came: it may have been there since the process began."""
+        life.since_ns = 0 if process is None else process.known_from_ns
+        if self._history.created_ns is not None:
+            life.since_ns = min(max(life.since_ns, self._history.created_ns), sign.ts_ns)
+        life.vague = process is not None and process.number in self._around.configured
+
+    # Signs -------------------------------------------------------------------------------
+
+    def add(self, sign: Sign, process: Process | None) -> None:
+        """A config source brings it."""
+        life = self._life
+        if life is None or life.removed_ns is not None or life.ended_ns is not None:
+            self._begin(sign, process)
+        elif life.add_seq is None:
+            life.add_seq, life.source, life.vague = sign.seq, sign.word or None, False
+
+    def _current(self, sign: Sign, process: Process | None) -> PodLife:
+        return self._begin(sign, process) if self._life is None else self._life
+
+    def update(self, sign: Sign, process: Process | None) -> None:
+        """A config source changes it."""
+        life = self._current(sign, process)
+        self._is_there(life, sign)
+
+    def delete(self, sign: Sign, process: Process | None) -> None:
+        """The API server wants it gone."""
+        life = self._current(sign, process)
+        life.deleted_ns = life.deleted_ns or sign.ts_ns
+        self._doom(life, sign.ts_ns)
+
+    def remove(self, sign: Sign, process: Process | None) -> None:
+        """No config source has it any more."""
+        life = self._current(sign, process)
+        life.removed_ns = life.removed_ns or sign.ts_ns
+        self._over(life, sign.ts_ns + _LATE_NS)
+
+    def admitted(self, sign: Sign, process: Process | None) -> None:
+        """Let in; what had ended in a former process counts again, if only until it is synced."""
+        life = self._current(sign, process)
+        life.decided_ns, life.decided_seq, life.admitted = sign.ts_ns, sign.seq, True
+        self._is_there(life, sign)
+        if life.returned:
+            life.returned, life.ended_ns = False, None
+            life.ending_ns = None if self._always(sign.ts_ns) else sign.ts_ns
+
+    def rejected(self, sign: Sign, process: Process | None) -> None:
+        """Refused: until then it may have counted.
+
+        One of which containers run from before counts as long as it is being torn down.
+        """
+        life = self._current(sign, process)
+        life.decided_ns, life.decided_seq, life.admitted = sign.ts_ns, sign.seq, False
+        life.ending_ns = life.since_ns
+        if not self._running:
+            self._over(life, sign.ts_ns)
+
+    def doomed(self, sign: Sign, process: Process | None) -> None:
+        """The kubelet decided to kill it."""
+        life = self._current(sign, process)
+        self._doom(life, sign.ts_ns)
+        if sign.what == "preempted" and sign.word == "gone":
+            over_ns = self._around.turns.over_by(sign.ts_ns)
+            if over_ns is not None:
+                self._over(life, over_ns)
+
+    def killed(self, sign: Sign, process: Process | None) -> None:
+        """The kubelet kills a container, perhaps for the end of its pod."""
+        life = self._current(sign, process)
+        if life.admitted is False:
+            life.ended_ns = None  # containers of it ran nevertheless
+        if not sign.word or sign.word in POD_ENDS:
+            self._doom(life, sign.ts_ns)
+        life.seen_ns = max(life.seen_ns, sign.ts_ns)
+
+    def terminating(self, sign: Sign, process: Process | None) -> None:
+        """The kubelet began to stop it."""
+        life = self._current(sign, process)
+        begin_ns = sign.ts_ns
+        if sign.word == "ended":
+            begin_ns = self._around.turns.earliest(sign.ts_ns)
+        self._doom(life, begin_ns)
+
+    def terminated(self, sign: Sign, process: Process | None) -> None:
+        """All of it is down for good."""
+        life = self._current(sign, process)
+        life.terminated_ns = life.terminated_ns or sign.ts_ns
+        self._running.clear()
+        self._over(life, sign.ts_ns + _LATE_NS)
+
+    def started(self, sign: Sign, process: Process | None) -> None:
+        """The kubelet works with it."""
+        life = self._current(sign, process)
+        if sign.container_id is not None and not sign.sandbox:
+            if sign.container is not None:
+                for other in [i for i, name in self._running.items() if name == sign.container]:
+                    del self._running[other]
+            self._running[sign.container_id] = sign.container
+        if sign.container is None or sign.sandbox:
+            return
+        self._is_there(life, sign)
+        if life.ended_ns is None and life.doomed_ns is None:
+            life.ending_ns = None
+
+    def died(self, sign: Sign, process: Process | None) -> None:
+        """One less; the last one may be the end of a pod that is not restarted."""
+        life = self._current(sign, process)
+        self._running.pop(sign.container_id or "", None)
+        if sign.sandbox:
+            return  # a sandbox may outlive its pod
+        if life.ending_ns is not None or not self._always(sign.ts_ns):
+            self._begin_end(life, self._around.turns.earliest(sign.ts_ns))
+        life.seen_ns = max(life.seen_ns, sign.ts_ns - _NOTICED_NS)
+
+    def listed(self, sign: Sign, process: Process | None) -> None:
+        """A list shows it, or no longer."""
+        shown = sign.shown
+        assert shown is not None
+        if not shown.alive:
+            self._unlisted(sign)
+            return
+        if self._life is None:
+            told = process is not None and process.number in self._around.configured
+            if shown.by == "api" and told:
+                return  # config lines tell of the pods that come
+            self._begin(sign, process)
+        life = self._life
+        assert life is not None
+        if shown.by == "kubelet":
+            sure_ns = sign.ts_ns + READ_NS
+            life.sure_ns = sure_ns if life.sure_ns is None else min(life.sure_ns, sure_ns)
+            life.vague = False
+        if shown.running and life.ended_ns is None:
+            life.seen_ns = max(life.seen_ns, sign.ts_ns)
+
+    def _unlisted(self, sign: Sign) -> None:
+        life, shown = self._life, sign.shown
+        if life is None or shown is None:
+            return
+        if shown.by == "api" and not shown.final and self._running:
+            return
+        self._begin_end(life, max(life.since_ns, min(life.seen_ns, sign.ts_ns)))
+        if not self._running or (shown.by == "kubelet" and not shown.final):
+            self._over(life, sign.ts_ns + READ_NS)
+
+    # What they mean ----------------------------------------------------------------------
+
+    def _is_there(self, life: PodLife, sign: Sign) -> None:
+        life.seen_ns = max(life.seen_ns, sign.ts_ns)
+        if life.sure_ns is None or life.sure_ns > sign.ts_ns:
+            life.sure_ns = sign.ts_ns
+
+    def _doom(self, life: PodLife, ts_ns: int) -> None:
+        life.doomed_ns = ts_ns if life.doomed_ns is None else min(life.doomed_ns, ts_ns)
+        self._begin_end(life, ts_ns)
+
+    def _begin_end(self, life: PodLife, ts_ns: int) -> None:
+        life.ending_ns = ts_ns if life.ending_ns is None else min(life.ending_ns, ts_ns)
+
+    def _over(self, life: PodLife, by_ns: int) -> None:
+        """It is over by then."""
+        self._begin_end(life, by_ns)
+        life.ended_ns = by_ns if life.ended_ns is None else min(life.ended_ns, by_ns)
+
+    def _always(self, ts_ns: int) -> bool:
+        """Whether its containers are always started again; false where no list tells."""
+        if self._restarting is None:
+            pod = self._history
+            listed = self._around.specs.at(ts_ns, pod.uid, pod.namespace, pod.name)
+            self._restarting = Restarting(listed)
+        return self._restarting.always
+
+    def _finish_by_itself(self) -> None:
+        """A pod whose containers are not started again has ended with the last of them."""
+
+
+Handler = Callable[[LifeBuilder, Sign, Process | None], None]
+
+_HANDLERS: Mapping[str, Handler] = {
+    "add": LifeBuilder.add,
+    "update": LifeBuilder.update,
+    "delete": LifeBuilder.delete,
+    "remove": LifeBuilder.remove,
+    "admitted": LifeBuilder.admitted,
+    "rejected": LifeBuilder.rejected,
+    "evicted": LifeBuilder.doomed,
+    "preempted": LifeBuilder.doomed,
+    "ending_event": LifeBuilder.doomed,
+    "terminating": LifeBuilder.terminating,
+    "terminated": LifeBuilder.terminated,
+    "started": LifeBuilder.started,
+    "died": LifeBuilder.died,
+    "killed": LifeBuilder.killed,
+    "listed": LifeBuilder.listed,
+}

@@ -1,0 +1,369 @@
+"""Which lines and records of a node may be missing, late or cut: asked by every rule.
+
+Filled in a first reading (records come in any order), asked in the second. What it goes by:
+
+====================  ===========================================================================
+start of a process    a log that does not hold its first lines tells nothing from before them
+eviction signals      come every ten seconds: with none for longer the log has a hole
+``LogThinned``        lines that a kubelet repeats are missing, or lines were cut
+``RecordsLost``       the ledger lost records (and did not get them back), or dropped them
+doubtful stamps       two lines disagree about when something was
+config lines          a pod that the kubelet's list shows and no line tells of: its lines are lost
+====================  ===========================================================================
+
+Two questions are different. :meth:`Coverage.missing` asks whether a line can have been lost in a
+span. :meth:`Coverage.at` asks whether a verdict at a time may rest on lost lines: a loss poisons
+what the process does later, too, since nobody knows what the lost lines told.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Final
+
+import msgspec
+
+from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.ledger.records import (
+    FindingReported,
+    ImportCompleted,
+    RecordsDropped,
+    RecordsLost,
+)
+from kubeledger.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerStarted,
+    PodConfigChanged,
+    PodEvicted,
+    PodListed,
+)
+from kubeledger.machine import Body, Record
+from kubeledger.node.records import KubeletStarted, LogThinned
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.lost_records import LostRecords
+from kubeledger.verify.untold_pods import UntoldPods
+
+__all__ = ["SIGNALS_NS", "SILENCE_NS", "Coverage", "Loss"]
+
+SIGNALS_NS: Final = 10 * NS_PER_S
+"""The eviction manager reads its signals so often, in every version."""
+SILENCE_NS: Final = 25 * NS_PER_S
+"""So long without eviction signals, and the log has a hole: two rounds are missing."""
+_EVICTING_NS: Final = 100 * NS_PER_S
+"""A round that evicts waits for the kill, and up to 30 s for the cleanup."""
+_BEFORE_NS: Final = 300 * NS_PER_S
+"""What a decision needs may come after it: the end of a run, the next reading of counters."""
+_STAMP_AROUND_NS: Final = 60 * NS_PER_S
+"""What rests on a line with a wrong stamp: the ticks and syncs around it."""
+_FEW: Final = 3
+"""Fewer missing beats than that do not tell where the loss began and ended."""
+_HOLES_MAX: Final = 4096
+_BEFORE_LOG: Final = "the kubelet's log before its first line"
+_AFTER_LOG: Final = "the kubelet's log after its last line"
+_HOLE: Final = "the lines of the log's hole"
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines or records that are missing, or may be.
+
+    Attributes:
+        from_ts_ns, to_ts_ns: the time that it concerns; None: from the beginning, to the end.
+        seq: the record that tells of it; 0 when none does.
+        phrase: what is missing, as a noun phrase.
+    """
+
+    from_ts_ns: int | None
+    to_ts_ns: int | None
+    seq: int
+    phrase: str
+
+    def holds(self, ts_ns: int) -> bool:
+        """Whether it concerns a time."""
+        return (self.from_ts_ns is None or self.from_ts_ns <= ts_ns) and (
+            self.to_ts_ns is None or ts_ns < self.to_ts_ns
+        )
+
+    def touches(self, start_ns: int, end_ns: int) -> bool:
+        """Whether it concerns any time of a span."""
+        return (self.from_ts_ns is None or self.from_ts_ns <= end_ns) and (
+            self.to_ts_ns is None or start_ns < self.to_ts_ns
+        )
+
+
+class Coverage:
+    """What is missing of one node's records."""
+
+    KINDS: tuple[type[Body], ...] = (
+        ContainerDied,
+        ContainerStarted,
+        EvictionSignalObserved,
+        FindingReported,
+        KubeletStarted,
+        LogThinned,
+        PodConfigChanged,
+        PodEvicted,
+        RecordsDropped,
+        *LostRecords.KINDS,
+        *UntoldPods.KINDS,
+    )
+    """Kinds of the records that this needs."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._thinned: list[tuple[int, LogThinned]] = []
+        self._starts: list[tuple[int, int, bool]] = []
+        self._start_times: list[int] = []
+        self._poison: list[Loss] = []
+        self._missing: list[Loss] = []
+        self._drops: list[tuple[int, RecordsDropped]] = []
+        self._stamps: list[tuple[int, tuple[int, ...]]] = []
+        self._lost = LostRecords()
+        self._untold = UntoldPods()
+        self._beats: list[int] = []
+        self._line_ends: tuple[int, int] | None = None
+        self._evicted: list[int] = []
+        self._holes: list[tuple[int, int]] = []
+        self._hole_ends: list[int] = []
+
+    # First reading -----------------------------------------------------------------------
+
+    def note(self, record: Record) -> None:
+        """Take in a record; others than those it knows change nothing."""
+        body, ts_ns = record.body, record.ts_ns
+        if isinstance(body, EvictionSignalObserved):
+            self._beat(ts_ns)
+            return
+        self._untold.note(record)
+        if not isinstance(body, PodListed) and all(e.line is not None for e in record.evidence):
+            self._line(ts_ns)
+        match body:
+            case LogThinned():
+                self._thinned.append((record.seq, body))
+            case RecordsDropped():
+                self._drops.append((record.seq, body))
+            case KubeletStarted():
+                self._starts.append((ts_ns, record.seq, body.from_start))
+                self._line(ts_ns)
+            case FindingReported():
+                self._note_stamp(record.seq, body)
+            case PodEvicted():
+                self._evicted.append(ts_ns)
+            case RecordsLost() | ImportCompleted():
+                self._lost.note(record)
+
+    def _line(self, ts_ns: int) -> None:
+        first, last = self._line_ends or (ts_ns, ts_ns)
+        self._line_ends = (min(first, ts_ns), max(last, ts_ns))
+
+    def _beat(self, ts_ns: int) -> None:
+        """One round is told within a second; only where rounds end and begin is kept."""
+        beats = self._beats
+        if beats and 0 <= ts_ns - beats[-1] <= SILENCE_NS and len(beats) % 2 == 0:
+            beats[-1] = ts_ns  # the run of beats goes on
+        else:
+            beats += (ts_ns, ts_ns)
+
+    def _note_stamp(self, seq: int, body: FindingReported) -> None:
+        dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
+        stamps = stamps_of(dispute) if dispute is not None else ()
+        if stamps:
+            self._stamps.append((seq, stamps))
+
+    def settle(self) -> None:
+        """The first reading is over."""
+        self._starts.sort()
+        self._start_times = [ts_ns for ts_ns, _, _ in self._starts]
+        if self._beats:
+            self._line(min(self._beats))
+            self._line(max(self._beats))
+        self._find_holes()
+        for seq, body in self._thinned:
+            self._thin(seq, body)
+        for seq, drop in self._drops:
+            phrase = f"records 1 to {drop.last_seq}, which were dropped"
+            # What was dropped left a state, but not all that led to it.
+            self._lose(None, drop.latest_ts_ns, self.next_start(drop.latest_ts_ns), seq, phrase)
+        for seq, lost in self._lost.missing():
+            phrase = f"records {lost.first_seq} to {lost.last_seq}, which the ledger lost"
+            first_ns, last_ns = lost.first_ts_ns, lost.last_ts_ns
+            end_ns = None if last_ns is None else self.next_start(last_ns)
+            self._lose(first_ns, last_ns, end_ns, seq, phrase)
+        for seq, stamps in self._stamps:
+            around = Loss(
+                from_ts_ns=min(stamps) - _STAMP_AROUND_NS,
+                to_ts_ns=max(stamps) + _STAMP_AROUND_NS,
+                seq=seq,
+                phrase="the right time of a line whose stamp does not go with those around it",
+            )
+            self._poison.append(around)
+        for pod in self._untold.found():
+            loss = Loss(
+                from_ts_ns=pod.from_ts_ns,
+                to_ts_ns=pod.to_ts_ns,
+                seq=pod.seq,
+                phrase=f"the log's lines about pod {pod.name}, which are lost",
+            )
+            self._poison.append(loss)
+            self._missing.append(loss)
+
+    def _lose(
+        self, first_ns: int | None, last_ns: int | None, end_ns: int | None, seq: int, phrase: str
+    ) -> None:
+        self._missing.append(Loss(from_ts_ns=first_ns, to_ts_ns=last_ns, seq=seq, phrase=phrase))
+        before_ns = None if first_ns is None else first_ns - _BEFORE_NS
+        self._poison.append(Loss(from_ts_ns=before_ns, to_ts_ns=end_ns, seq=seq, phrase=phrase))
+
+    def _thin(self, seq: int, body: LogThinned) -> None:
+        phrase = (
+            f"the ends of lines that were cut ({body.lines_cut} of those that are read)"
+            if body.lines_cut
+            else f"the lines that the log lost ({body.beats_missing} of {body.beats_expected} beats"
+            " are missing)"
+        )
+        if 0 < body.beats_missing < _FEW:
+            everywhere = Loss(from_ts_ns=None, to_ts_ns=None, seq=seq, phrase=phrase)
+            self._poison.append(everywhere)
+            self._missing.append(everywhere)
+            return
+        # Lines may have been lost for three times as long as it takes to see it.
+        reach_ns = (
+            3 * (body.to_ts_ns - body.from_ts_ns) // max(1, body.beats_missing + body.lines_cut)
+        )
+        end_ns = self.next_start(body.to_ts_ns)
+        first_ns, last_ns = body.from_ts_ns - reach_ns, body.to_ts_ns + reach_ns
+        self._missing.append(Loss(from_ts_ns=first_ns, to_ts_ns=last_ns, seq=seq, phrase=phrase))
+        self._poison.append(
+            Loss(
+                from_ts_ns=body.from_ts_ns - max(reach_ns, _BEFORE_NS),
+                to_ts_ns=None if end_ns is None else max(end_ns, last_ns),
+                seq=seq,
+                phrase=phrase,
+            )
+        )
+
+    def _find_holes(self) -> None:
+        """Spans between two runs of beats, cut at the starts of processes between them."""
+        runs = sorted(zip(self._beats[::2], self._beats[1::2], strict=True))
+        self._evicted.sort()
+        last_ns: int | None = None
+        holes: list[tuple[int, int]] = []
+        for first, end in runs:
+            if last_ns is not None and first - last_ns > SILENCE_NS:
+                holes += self._holes_between(last_ns, first)
+            last_ns = end if last_ns is None else max(last_ns, end)
+        self._holes = sorted(holes)[:_HOLES_MAX]
+        self._hole_ends = [end for _, end in self._holes]
+
+    def _holes_between(self, last_ns: int, next_ns: int) -> list[tuple[int, int]]:
+        """What is missing between two beats; a process that starts has none for a while."""
+        found: list[tuple[int, int]] = []
+        from_ns = last_ns
+        first = bisect_right(self._start_times, last_ns)
+        for ts_ns, _, from_start in self._starts[first:]:
+            if ts_ns >= next_ns:
+                break
+            if not from_start or ts_ns - from_ns > SILENCE_NS:
+                found.append((from_ns, ts_ns))
+            from_ns = ts_ns
+        longest = _EVICTING_NS if self._evicts_in(from_ns - SIGNALS_NS, next_ns) else SILENCE_NS
+        if next_ns - from_ns > longest:
+            found.append((from_ns, next_ns))
+        return found
+
+    def _evicts_in(self, start_ns: int, end_ns: int) -> bool:
+        index = bisect_left(self._evicted, start_ns)
+        return index < len(self._evicted) and self._evicted[index] <= end_ns
+
+    # Second reading ----------------------------------------------------------------------
+
+    def at(self, ts_ns: int) -> Loss | None:
+        """The loss that a verdict at a time must reckon with; None when there is none."""
+        return next((loss for loss in self._poison if loss.holds(ts_ns)), None)
+
+    def missing(self, start_ns: int, end_ns: int) -> Loss | None:
+        """Whether a line of the kubelet's log, or a record, may be missing in a span.
+
+        Args:
+            start_ns: start of the span.
+            end_ns: its end; the same as the start for an instant.
+        """
+        if self._line_ends is None:
+            return Loss(from_ts_ns=None, to_ts_ns=None, seq=0, phrase="the kubelet's log")
+        first_ns, last_ns = self._line_ends
+        if start_ns < first_ns and not self._begins_whole:
+            return Loss(from_ts_ns=None, to_ts_ns=first_ns, seq=0, phrase=_BEFORE_LOG)
+        if end_ns > last_ns:
+            return Loss(from_ts_ns=last_ns, to_ts_ns=None, seq=0, phrase=_AFTER_LOG)
+        loss = next((loss for loss in self._missing if loss.touches(start_ns, end_ns)), None)
+        if loss is not None:
+            return loss
+        hole = self.hole(start_ns, end_ns)
+        if hole is not None:
+            return Loss(from_ts_ns=hole[0], to_ts_ns=hole[1], seq=0, phrase=_HOLE)
+        return self._cut_start(start_ns, end_ns)
+
+    def _cut_start(self, start_ns: int, end_ns: int) -> Loss | None:
+        """A process whose log does not hold its first lines, in the middle of the log."""
+        index = bisect_right(self._start_times, start_ns)
+        for ts_ns, seq, from_start in self._starts[index:]:
+            if ts_ns > end_ns:
+                return None
+            if not from_start:
+                return Loss(from_ts_ns=start_ns, to_ts_ns=ts_ns, seq=seq, phrase=_BEFORE_LOG)
+        return None
+
+    @property
+    def _begins_whole(self) -> bool:
+        """The log begins with a process, so that no kubelet line was written before."""
+        return bool(self._starts) and self._starts[0][2]
+
+    def complete_since_start(self, ts_ns: int) -> Loss | None:
+        """Whether the log of the process that runs at a time is complete from its start to then.
+
+        Returns:
+            None when it is; else what is missing.
+        """
+        index = bisect_right(self._start_times, ts_ns) - 1
+        if index < 0:
+            return Loss(from_ts_ns=None, to_ts_ns=ts_ns, seq=0, phrase=_BEFORE_LOG)
+        start_ns, seq, from_start = self._starts[index]
+        if not from_start:
+            return Loss(from_ts_ns=None, to_ts_ns=start_ns, seq=seq, phrase=_BEFORE_LOG)
+        return self.missing(start_ns, ts_ns)
+
+    def complete_from(self, ts_ns: int) -> int:
+        """The earliest time from which on nothing is missing up to a time; later when something is.
+
+        Args:
+            ts_ns: the end of the span.
+        """
+        if self._line_ends is None or ts_ns > self._line_ends[1]:
+            return ts_ns + 1
+        from_ns = 0 if self._begins_whole else self._line_ends[0]
+        for loss in self._missing:
+            if loss.from_ts_ns is None or loss.from_ts_ns <= ts_ns:
+                from_ns = max(from_ns, ts_ns + 1 if loss.to_ts_ns is None else loss.to_ts_ns)
+        index = bisect_left(self._hole_ends, ts_ns)
+        if index < len(self._holes) and self._holes[index][0] <= ts_ns:
+            return ts_ns + 1
+        if index:
+            from_ns = max(from_ns, self._hole_ends[index - 1])
+        for start_ns, _, from_start in reversed(
+            self._starts[: bisect_right(self._start_times, ts_ns)]
+        ):
+            if not from_start:
+                return max(from_ns, start_ns)
+        return from_ns
+
+    def hole(self, start_ns: int, end_ns: int) -> tuple[int, int] | None:
+        """The first hole of the log that touches a span: between which times nothing is told."""
+        index = bisect_right(self._hole_ends, start_ns)
+        if index < len(self._holes) and self._holes[index][0] <= end_ns:
+            return self._holes[index]
+        return None
+
+    def next_start(self, ts_ns: int) -> int | None:
+        """The next start of a kubelet; None when none is recorded."""
+        index = bisect_right(self._start_times, ts_ns)
+        return self._start_times[index] if index < len(self._start_times) else None

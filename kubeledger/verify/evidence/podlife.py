@@ -1,0 +1,133 @@
+"""One stay of a pod in one kubelet process: when it counted as active, certainly or perhaps.
+
+A pod is active from the moment its config source brings it, before it is admitted, until all of
+it is down (since 1.22; before, until its phase is final). No line tells either moment exactly, so
+each life has two spans in which the pod may or may not have counted::
+
+    since .. sure        brought, but perhaps the kubelet had not come to it yet
+    sure  .. ending      active
+    ending .. ended      its end has begun, and may have been reached already
+
+Source: v1.20.2 pkg/kubelet/kubelet_pods.go filterOutTerminatedPods; v1.36.2 filterOutInactivePods
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["ContainerRun", "PodHistory", "PodLife"]
+
+
+class ContainerRun(msgspec.Struct):
+    """One run of a container.
+
+    Attributes:
+        name: None when no record tells which container the ID is.
+        container_id: bare; None where only a kill tells of it, by name.
+        sandbox: it is the pod's sandbox; None when not known.
+        started_ns, killed_ns, died_ns: as records tell; None where none does.
+        started_seq, killed_seq, died_seq: their records; 0 for none.
+        exit_code: None when not known.
+    """
+
+    name: str | None
+    container_id: str | None
+    sandbox: bool | None = None
+    started_ns: int | None = None
+    killed_ns: int | None = None
+    died_ns: int | None = None
+    started_seq: int = 0
+    killed_seq: int = 0
+    died_seq: int = 0
+    exit_code: int | None = None
+
+
+class PodLife(msgspec.Struct, kw_only=True):
+    """One stay of a pod in one process; times in nanoseconds, None while unknown.
+
+    Attributes:
+        key: UID, or ``namespace/name`` where no record tells a UID.
+        source: ``api``, ``file``, ``http``; None when not known.
+        process: number of the kubelet process.
+        seq: the first record that shows it.
+        add_seq: of the line that brought it; None where that is not told.
+        since_ns, sure_ns, ending_ns, ended_ns: see the module. ``sure_ns`` None: never sure;
+            ``ending_ns`` None: no sign of an end; ``ended_ns`` None: it may count until the end
+            of its process.
+        seen_ns: the last sign that it had not ended.
+        decided_ns: when it was admitted or rejected; None when not known. ``admitted`` says which.
+        deleted_ns, removed_ns, terminated_ns: when that was told first.
+        doomed_ns: when the kubelet decided to end it (eviction, preemption, kill for an end).
+        returned: it had ended in a former process, and perhaps counts no more.
+        vague: no line tells when it came, though lines tell of other pods that come.
+    """
+
+    key: str
+    uid: str | None
+    namespace: str
+    name: str
+    source: str | None
+    process: int
+    seq: int
+    since_ns: int
+    add_seq: int | None = None
+    sure_ns: int | None = None
+    ending_ns: int | None = None
+    ended_ns: int | None = None
+    seen_ns: int = 0
+    decided_ns: int | None = None
+    decided_seq: int | None = None
+    admitted: bool | None = None
+    deleted_ns: int | None = None
+    removed_ns: int | None = None
+    terminated_ns: int | None = None
+    doomed_ns: int | None = None
+    returned: bool = False
+    vague: bool = False
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    def may_count(self, start_ns: int, end_ns: int) -> bool:
+        """Whether it can have been active at some instant of a span."""
+        return self.since_ns <= end_ns and (self.ended_ns is None or self.ended_ns >= start_ns)
+
+    def must_count(self, start_ns: int, end_ns: int) -> bool:
+        """Whether it was active through the whole of a span, if no line of its end is lost."""
+        return (
+            self.sure_ns is not None
+            and self.sure_ns <= start_ns
+            and (self.ending_ns is None or self.ending_ns > end_ns)
+        )
+
+
+class PodHistory(msgspec.Struct, kw_only=True):
+    """All that is known of one pod.
+
+    Attributes:
+        lives: its stays, one or more a process, in order.
+        runs: its containers' runs, in order; of a pod with very many the last ones.
+        created_ns: when the API server made it; None when not known, and for static pods.
+        shown_ns: first and last time that a list of the kubelet or of the API shows it alive;
+            None where none does.
+    """
+
+    key: str
+    uid: str | None
+    namespace: str
+    name: str
+    lives: list[PodLife] = []
+    runs: list[ContainerRun] = []
+    created_ns: int | None = None
+    shown_ns: tuple[int, int] | None = None
+
+    def ran(self, ts_ns: int) -> list[ContainerRun]:
+        """Runs that had started and not died by a time, as far as records tell."""
+        return [
+            run
+            for run in self.runs
+            if (run.started_ns is None or run.started_ns <= ts_ns)
+            and (run.died_ns is None or run.died_ns > ts_ns)
+        ]

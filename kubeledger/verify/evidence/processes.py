@@ -1,0 +1,196 @@
+"""The kubelet processes of a node, and the settings of each.
+
+Settings are told once a process (its flags, its configuration, what it answers at ``/configz``)
+and hold from its start to its end. What a snapshot shows that was taken before the log begins is
+of a process that the log may not show at all: it does not count for the one that it shows,
+unless every process that tells it tells the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.machine import Body, Record
+from kubeledger.node.records import KubeletExited, KubeletStarted, SettingsObserved
+from kubeledger.node.snapshot_time import time_in_name
+from kubeledger.units import NS_PER_S
+
+__all__ = ["Process", "Processes"]
+
+_ALIKE_MIN: Final = 2
+"""So many accounts that agree hold for a process that gives none."""
+_RIGHT_BEFORE_NS: Final = NS_PER_S
+"""An account that the log gives may stand right before the record of the start."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Process(msgspec.Struct):
+    """One kubelet process.
+
+    Attributes:
+        number: of the process, from 0.
+        pid: None when the form of the log has none.
+        version: ``1.36.2``; None when nothing tells.
+        seq: record of its start.
+        started_ns: when its log begins.
+        from_start: its log begins at its start; else it ran before ``started_ns``, too.
+        ended_ns: when the next process started, at the latest; None for the last one.
+        settings: by KubeletConfiguration field (or ``--flag``), values as parsed from JSON.
+        settings_seq: record that tells them; None when none does.
+        disputed: settings on which sources differ.
+    """
+
+    number: int
+    pid: int | None
+    version: str | None
+    seq: int
+    started_ns: int
+    from_start: bool
+    ended_ns: int | None = None
+    settings: Mapping[str, Any] = _NOTHING
+    settings_seq: int | None = None
+    disputed: frozenset[str] = frozenset()
+
+    @property
+    def known_from_ns(self) -> int:
+        """From when on it can have run: 0 where its start is not in the log."""
+        return self.started_ns if self.from_start else 0
+
+
+class _Account(msgspec.Struct, frozen=True):
+    """What was told of settings, once.
+
+    Attributes:
+        taken_ns: when the last of the snapshots was taken that alone tell it; None where a line
+            of the log, or a file of no certain time, does.
+    """
+
+    ts_ns: int
+    seq: int
+    body: SettingsObserved
+    taken_ns: int | None
+
+
+class Processes:
+    """All kubelet processes of one node, from the first reading."""
+
+    KINDS: tuple[type[Body], ...] = (KubeletExited, KubeletStarted, SettingsObserved)
+    """Kinds of the records that this needs."""
+
+    def __init__(self) -> None:
+        """None is known yet."""
+        self.all: list[Process] = []
+        self._starts: list[int] = []
+        self._noted: list[tuple[int, int, KubeletStarted]] = []
+        self._accounts: list[_Account] = []
+        self._exits: list[int] = []
+
+    def note(self, record: Record) -> None:
+        """Take in a record; one of another kind changes nothing."""
+        match record.body:
+            case KubeletStarted() as body:
+                self._noted.append((record.ts_ns, record.seq, body))
+            case SettingsObserved() as body:
+                taken_ns = _taken_ns(record)
+                self._accounts.append(_Account(record.ts_ns, record.seq, body, taken_ns))
+            case KubeletExited():
+                self._exits.append(record.ts_ns)
+
+    def settle(self) -> None:
+        """The first reading is over."""
+        self._noted.sort(key=lambda start: start[:2])
+        for number, (ts_ns, seq, body) in enumerate(self._noted):
+            if self.all:
+                self.all[-1].ended_ns = ts_ns
+            self.all.append(
+                Process(number, body.pid, body.kubelet_version, seq, ts_ns, body.from_start)
+            )
+        self._accounts.sort(key=lambda account: (account.ts_ns, account.seq))
+        if not self.all and self._accounts:
+            # No line tells of the process that these are of.
+            self.all.append(Process(0, None, None, 0, self._accounts[0].ts_ns, from_start=False))
+        self._starts = [process.started_ns for process in self.all]
+        self._exits.sort()
+        self._give_settings()
+
+    def at(self, ts_ns: int) -> Process | None:
+        """The process that runs at a time, or ran last; the first one before its start.
+
+        None when no record tells of a process.
+        """
+        if not self.all:
+            return None
+        return self.all[max(bisect_right(self._starts, ts_ns) - 1, 0)]
+
+    def exited_by(self, process: Process) -> int | None:
+        """When a record says that it ended; None when none does."""
+        index = bisect_right(self._exits, process.started_ns)
+        found = self._exits[index] if index < len(self._exits) else None
+        if found is None or (process.ended_ns is not None and found > process.ended_ns):
+            return None
+        return found
+
+    # Settings ----------------------------------------------------------------------------
+
+    def _give_settings(self) -> None:
+        own: dict[int, _Account] = {}
+        for account in self._accounts:
+            process = self._told_by(account)
+            if process is not None:
+                own[process.number] = account  # a later one corrects it
+        for process in self.all:
+            found = own.get(process.number)
+            if found is not None:
+                conflicts = found.body.conflicts
+                process.settings = MappingProxyType(_decoded(found.body))
+                process.settings_seq = found.seq
+                process.disputed = frozenset(text.partition(":")[0] for text in conflicts)
+            else:
+                process.settings, process.settings_seq = self._alike(process)
+
+    def _told_by(self, account: _Account) -> Process | None:
+        """The process that an account is of; None when that is not certain."""
+        index = bisect_right(self._starts, account.ts_ns + _RIGHT_BEFORE_NS) - 1
+        process, taken_ns = self.all[max(index, 0)], account.taken_ns
+        if index < 0 and taken_ns is not None:
+            return None
+        if taken_ns is not None and not process.from_start and taken_ns < process.started_ns:
+            return None  # the log does not tell which process ran then
+        return process
+
+    def _alike(self, process: Process) -> tuple[Mapping[str, Any], int | None]:
+        """What all accounts tell alike, for a process that gives none itself."""
+        if len(self._accounts) < _ALIKE_MIN:
+            return _NOTHING, None
+        first, *others = self._accounts
+        alike = {
+            name: setting
+            for name, setting in first.body.settings.items()
+            if all(_says(other, name) == setting.value for other in others)
+        }
+        before = [a.seq for a in self._accounts if a.ts_ns <= process.started_ns]
+        seq = before[-1] if before else first.seq
+        return MappingProxyType({n: s.decoded() for n, s in alike.items()}), seq
+
+
+def _taken_ns(record: Record) -> int | None:
+    """When the snapshots were taken on which alone a record rests; None without such."""
+    if any(piece.line is not None for piece in record.evidence):
+        return None
+    times = [time_in_name(piece.file) for piece in record.evidence]
+    return max((ts_ns for ts_ns in times if ts_ns is not None), default=None)
+
+
+def _says(account: _Account, name: str) -> str | None:
+    setting = account.body.settings.get(name)
+    return None if setting is None else setting.value
+
+
+def _decoded(body: SettingsObserved) -> dict[str, Any]:
+    return {name: setting.decoded() for name, setting in body.settings.items()}

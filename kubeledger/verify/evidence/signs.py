@@ -1,0 +1,229 @@
+"""What single records tell of a pod's life, in a form that takes little memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    PodAdmitted,
+    PodConfigChanged,
+    PodEvicted,
+    PodListed,
+    PodRejected,
+    PodTerminated,
+    PodTerminating,
+    ReasonReported,
+)
+from kubeledger.lifecycle.state import TERMINAL_PHASES
+from kubeledger.machine import Body, Record
+from kubeledger.preemption.records import PodPreempted
+
+__all__ = ["POD_ENDS", "SIGNS", "Shown", "Sign", "What", "sign_of"]
+
+What = Literal[
+    "add", "update", "delete", "remove", "admitted", "rejected", "evicted", "preempted",
+    "terminating", "terminated", "started", "died", "killed", "ending_event", "listed",
+]  # fmt: skip
+
+POD_ENDS: Final = frozenset(
+    {"preempted", "pod_deleted", "evicted", "deadline_exceeded", "node_shutdown", "orphaned"}
+    | {"pod_ended"}
+)
+"""Reasons of kills that end the pod."""
+_END_EVENTS: Final = frozenset(
+    {"Preempting", "Preempted", "Evicted", "DeadlineExceeded", "ExceededGracePeriod"}
+)
+"""Reasons of events that tell of a pod's end."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What a list shows of a pod.
+
+    Attributes:
+        by: whose list it is.
+        alive: it is there, in no final phase.
+        final: it is there, in a final phase.
+        running: (n,) names of containers that run.
+        created_ns: when the API server made it.
+        mirror: it is the API's image of a static pod.
+        ended_ns: the latest time that its status tells of an end; None where it tells none.
+    """
+
+    by: Literal["kubelet", "api"]
+    alive: bool
+    final: bool = False
+    running: tuple[str, ...] = ()
+    created_ns: int | None = None
+    mirror: bool = False
+    ended_ns: int | None = None
+
+
+class Sign(msgspec.Struct, frozen=True):
+    """One record about a pod.
+
+    Attributes:
+        what: the config line's operation, or what happened.
+        inferred: no line says so.
+        word: reason, config source, or event; empty for none.
+        container: its name; None where none is named.
+        container_id: bare ID; None as above.
+        sandbox: the container is the pod's sandbox; None when not known.
+        number: exit code, or grace period in seconds; None when not told.
+        shown: of a list.
+    """
+
+    ts_ns: int
+    seq: int
+    what: What
+    inferred: bool = False
+    word: str = ""
+    container: str | None = None
+    container_id: str | None = None
+    sandbox: bool | None = None
+    number: int | None = None
+    shown: Shown | None = None
+
+
+Who = tuple[str | None, str, str]
+"""UID, namespace and name of a pod."""
+
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_CONFIG: Final[Mapping[str, What]] = {
+    "ADD": "add",
+    "UPDATE": "update",
+    "RECONCILE": "update",
+    "DELETE": "delete",
+    "REMOVE": "remove",
+}
+
+
+def sign_of(record: Record) -> tuple[Who, Sign] | None:
+    """What a record tells of a pod's life, and of which pod; None where it tells nothing."""
+    read = SIGNS.get(type(record.body))
+    return None if read is None else read(record.ts_ns, record.seq, record.body)
+
+
+def _who(body: Any) -> Who:  # noqa: ANN401  (any body about a pod)
+    return body.pod_uid, body.namespace, body.pod
+
+
+def _config(ts_ns: int, seq: int, body: PodConfigChanged) -> tuple[Who, Sign]:
+    return _who(body), Sign(ts_ns, seq, _CONFIG[body.operation], word=body.source or "")
+
+
+def _admitted(ts_ns: int, seq: int, body: PodAdmitted) -> tuple[Who, Sign]:
+    return _who(body), Sign(ts_ns, seq, "admitted", inferred=body.inferred)
+
+
+def _rejected(ts_ns: int, seq: int, body: PodRejected) -> tuple[Who, Sign]:
+    return _who(body), Sign(ts_ns, seq, "rejected", word=body.reason)
+
+
+def _evicted(ts_ns: int, seq: int, body: PodEvicted) -> tuple[Who, Sign]:
+    word = "" if body.evicted is None else "gone" if body.evicted else "survived"
+    return _who(body), Sign(ts_ns, seq, "evicted", word=word)
+
+
+def _preempted(ts_ns: int, seq: int, body: PodPreempted) -> tuple[Who, Sign]:
+    word = "" if body.evicted is None else "gone" if body.evicted else "survived"
+    who = body.victim_uid, body.victim_namespace, body.victim_pod
+    return who, Sign(ts_ns, seq, "preempted", word=word)
+
+
+def _terminating(ts_ns: int, seq: int, body: PodTerminating) -> tuple[Who, Sign]:
+    sign = Sign(ts_ns, seq, "terminating", word=body.reason, number=body.grace_period_s)
+    return _who(body), sign
+
+
+def _terminated(ts_ns: int, seq: int, body: PodTerminated) -> tuple[Who, Sign]:
+    return _who(body), Sign(ts_ns, seq, "terminated")
+
+
+def _started(ts_ns: int, seq: int, body: ContainerStarted) -> tuple[Who, Sign]:
+    return _who(body), Sign(
+        ts_ns,
+        seq,
+        "started",
+        container=body.container,
+        container_id=body.container_id,
+        sandbox=body.sandbox,
+    )
+
+
+def _died(ts_ns: int, seq: int, body: ContainerDied) -> tuple[Who, Sign]:
+    return _who(body), Sign(
+        ts_ns,
+        seq,
+        "died",
+        container=body.container,
+        container_id=body.container_id,
+        sandbox=body.sandbox,
+        number=body.exit_code,
+    )
+
+
+def _killed(ts_ns: int, seq: int, body: ContainerKilled) -> tuple[Who, Sign]:
+    return _who(body), Sign(
+        ts_ns,
+        seq,
+        "killed",
+        word=body.reason or "",
+        container=body.container,
+        container_id=body.container_id,
+        number=body.grace_period_s,
+    )
+
+
+def _reported(ts_ns: int, seq: int, body: ReasonReported) -> tuple[Who, Sign] | None:
+    if body.reason not in _END_EVENTS or body.object_kind != "Pod":
+        return None
+    return _who(body), Sign(ts_ns, seq, "ending_event", word=body.reason)
+
+
+def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, Sign] | None:
+    if body.listed_by == "manifest":
+        return None
+    status = body.status or {}
+    final = status.get("phase") in TERMINAL_PHASES
+    shown = Shown(
+        by=body.listed_by,
+        alive=not body.gone and not final,
+        final=final and not body.gone,
+        running=tuple(_running(status)),
+        created_ns=body.created_ts_ns,
+        mirror=_MIRROR in body.annotations,
+    )
+    return _who(body), Sign(ts_ns, seq, "listed", shown=shown)
+
+
+def _running(status: dict[str, Any]) -> list[str]:
+    found = []
+    for key in ("initContainerStatuses", "containerStatuses"):
+        statuses = status.get(key)
+        for entry in statuses if isinstance(statuses, list) else ():
+            if isinstance(entry, dict) and (entry.get("state") or {}).get("running"):
+                found.append(str(entry.get("name")))
+    return found
+
+
+SIGNS: Final[Mapping[type[Body], Callable[[int, int, Any], tuple[Who, Sign] | None]]] = {
+    ContainerDied: _died,
+    ContainerKilled: _killed,
+    ContainerStarted: _started,
+    PodAdmitted: _admitted,
+    PodConfigChanged: _config,
+    PodEvicted: _evicted,
+    PodListed: _listed,
+    PodPreempted: _preempted,
+    PodRejected: _rejected,
+    PodTerminated: _terminated,
+    PodTerminating: _terminating,
+    ReasonReported: _reported,
+}
+"""Kind of record -> how it is read."""

@@ -1,0 +1,212 @@
+"""The one life of processes, settings, pods and containers, for all rules.
+
+Made in the first reading, from records in any order; asked in the second, with times::
+
+    timeline.process(ts)          the kubelet process: version, settings, whether its log is whole
+    timeline.active(start, end)   the pods that counted: those that surely did, and that may have
+    timeline.pod(ts, uid, ...)    the history of a pod: its lives and its containers' runs
+    timeline.specs.at(ts, ...)    the pod's object as lists show it
+
+What is asked of pods holds under loss: ``must <= truth <= may``, where lines may be missing
+(:mod:`~kubeledger.verify.evidence.coverage`), too. A pod of which no record at all is left
+cannot be in ``may``: then :attr:`Active.loss` says what is missing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from kubeledger.lifecycle.records import PodListed
+from kubeledger.machine import Body, Record
+from kubeledger.verify.evidence.coverage import Coverage, Loss
+from kubeledger.verify.evidence.gather import Gathered, gather
+from kubeledger.verify.evidence.podlife import PodHistory, PodLife
+from kubeledger.verify.evidence.processes import Process, Processes
+from kubeledger.verify.evidence.signs import SIGNS, Sign, sign_of
+from kubeledger.verify.evidence.turns import Turns
+from kubeledger.verify.pods import PodRegister
+
+__all__ = ["Active", "Timeline"]
+
+_BACK_NS: Final = 150_000_000_000
+"""Rules ask about times so long past without making the timeline search anew."""
+
+
+class Active(msgspec.Struct, frozen=True):
+    """The pods that counted as active in a span.
+
+    Attributes:
+        must: key -> life of the pods that counted all the time.
+        may: key -> life of those that counted at some instant; ``must`` among them.
+        loss: why there may have been pods besides; None when there were none.
+    """
+
+    must: dict[str, PodLife]
+    may: dict[str, PodLife]
+    loss: Loss | None
+
+    @property
+    def doubtful(self) -> dict[str, PodLife]:
+        """Those that may have counted or not."""
+        return {key: life for key, life in self.may.items() if key not in self.must}
+
+
+class Timeline:
+    """Everything that lives on one node.
+
+    Attributes:
+        coverage: what the records may lack.
+        processes: all kubelet processes.
+        specs: the pods' objects as lists show them.
+        turns: of the sync loop.
+        pods: key -> pod.
+    """
+
+    KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Processes.KINDS, *SIGNS)
+    """Kinds of the records that this needs."""
+
+    def __init__(self, coverage: Coverage, specs: PodRegister) -> None:
+        """``coverage`` and ``specs`` are filled beside this, and settled before it."""
+        self.coverage = coverage
+        self.specs = specs
+        self.processes = Processes()
+        self.turns = Turns()
+        self.pods: dict[str, PodHistory] = {}
+        self._signs: dict[str, dict[str | None, list[Sign]]] = {}
+        self._lists: dict[str, set[int]] = {"kubelet": set(), "api": set()}
+        self._gathered = Gathered()
+        self._by_name: dict[str, list[str]] = {}
+        self._lives: list[list[PodLife]] = []
+        self._starts: list[list[int]] = []
+        self._window: dict[int, tuple[int, int, list[PodLife]]] = {}
+
+    # First reading -----------------------------------------------------------------------
+
+    def note(self, record: Record) -> None:
+        """Take in a record; one of another kind changes nothing."""
+        self.processes.note(record)
+        self.turns.note(record)
+        if isinstance(record.body, PodListed) and record.body.listed_by != "manifest":
+            self._lists[record.body.listed_by].add(record.ts_ns)
+        told = sign_of(record)
+        if told is not None:
+            (uid, namespace, name), sign = told
+            of_name = self._signs.setdefault(f"{namespace}/{name}", {})
+            of_name.setdefault(uid, []).append(sign)
+
+    def settle(self) -> None:
+        """The first reading is over; ``coverage`` and ``specs`` are settled."""
+        self.processes.settle()
+        self.turns.settle()
+        lists = {source: sorted(times) for source, times in self._lists.items()}
+        self._gathered = gather(
+            self._signs, lists, self.processes, self.turns, self.coverage, self.specs
+        )
+        self._signs.clear()
+        self.pods = self._gathered.pods
+        for key, pod in self.pods.items():
+            self._by_name.setdefault(f"{pod.namespace}/{pod.name}", []).append(key)
+        self._lives = [[] for _ in range(max(len(self.processes.all), 1))]
+        for pod in self.pods.values():
+            for life in pod.lives:
+                self._lives[life.process].append(life)
+        for lives in self._lives:
+            lives.sort(key=lambda life: (life.since_ns, life.seq))
+        self._starts = [[life.since_ns for life in lives] for lives in self._lives]
+
+    # Second reading ----------------------------------------------------------------------
+
+    def process(self, ts_ns: int) -> Process | None:
+        """The kubelet process that runs at a time; None when no record tells of any."""
+        return self.processes.at(ts_ns)
+
+    def pod(
+        self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
+    ) -> PodHistory | None:
+        """A pod; without ``uid`` the newest of its name that had come by then, else the first."""
+        if uid is not None and uid in self.pods:
+            return self.pods[uid]
+        keys = self._by_name.get(f"{namespace}/{name}")
+        if not keys:
+            return None
+        found = [self.pods[key] for key in keys]
+        if uid is not None:
+            return next((pod for pod in found if pod.uid is None), None)
+        come = [pod for pod in found if pod.lives and pod.lives[0].since_ns <= ts_ns]
+        return max(come, key=_first_ns) if come else min(found, key=_first_ns)
+
+    def life(
+        self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
+    ) -> PodLife | None:
+        """The pod's stay at a time, or the last before it, in the process that runs then."""
+        pod, process = self.pod(ts_ns, uid, namespace, name), self.process(ts_ns)
+        number = 0 if process is None else process.number
+        lives = [] if pod is None else [each for each in pod.lives if each.process == number]
+        come = [life for life in lives if life.since_ns <= ts_ns]
+        return come[-1] if come else None
+
+    def active(self, start_ns: int, end_ns: int) -> Active:
+        """The pods that the kubelet counted as active in a span of one process.
+
+        ``must <= truth <= may``: ``must`` counted all the time, ``may`` at some instant. These
+        are the pods that admission, cgroup sums, eviction rankings and the device manager
+        reckon with (``GetActivePods``).
+        """
+        must: dict[str, PodLife] = {}
+        may: dict[str, PodLife] = {}
+        whole_from_ns = self.coverage.complete_from(end_ns)
+        for life in self._around(start_ns, end_ns):
+            may[life.key] = life
+            # The lines of its end may be lost where nothing shows it alive later.
+            unlost = whole_from_ns <= max(life.seen_ns, start_ns) or life.seen_ns >= end_ns
+            if unlost and life.must_count(start_ns, end_ns):
+                must[life.key] = life
+        return Active(must, may, self.unknown_pods(end_ns))
+
+    def unknown_pods(self, ts_ns: int) -> Loss | None:
+        """Why pods may have counted at a time of which no record tells; None when none can."""
+        process = self.process(ts_ns)
+        if process is None:
+            return self.coverage.missing(ts_ns, ts_ns)
+        seen_all_ns = self._gathered.all_seen_since(process, ts_ns)
+        if seen_all_ns is None:
+            return Loss(
+                from_ts_ns=None,
+                to_ts_ns=None,
+                seq=process.seq,
+                phrase="the pods that were there before the log",
+            )
+        return self.coverage.missing(seen_all_ns, ts_ns)
+
+    def _around(self, start_ns: int, end_ns: int) -> Iterator[PodLife]:
+        """Lives that may count in a span, of the process that runs then.
+
+        Times mostly go on from one question to the next, so those that ended long before are
+        not looked at again.
+        """
+        process = self.process(start_ns)
+        number = 0 if process is None else process.number
+        if number >= len(self._lives):
+            return
+        past_ns, index, window = self._window.get(number, (0, 0, []))
+        if start_ns < past_ns:
+            past_ns, index, window = 0, 0, []
+        until = bisect_right(self._starts[number], end_ns)
+        if until > index:
+            window = window + self._lives[number][index:until]
+            index = until
+        if start_ns - past_ns > 2 * _BACK_NS:
+            past_ns = start_ns - _BACK_NS
+            window = [life for life in window if life.ended_ns is None or life.ended_ns >= past_ns]
+        self._window[number] = (past_ns, index, window)
+        for life in window:
+            if life.may_count(start_ns, end_ns):
+                yield life
+
+
+def _first_ns(pod: PodHistory) -> int:
+    return pod.lives[0].since_ns if pod.lives else 0

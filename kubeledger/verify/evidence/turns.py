@@ -1,0 +1,109 @@
+"""The turns of a kubelet's sync loop: which pods one line brings, and when it goes on.
+
+The loop takes one thing after the other. While the victims of a critical pod are killed nothing
+else is admitted, synced for the first time or told: a container that dies then is told to have
+died only after that, though its pod's own worker has known it long before.
+
+Source: v1.36.2 pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests; v1.20.2
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Final
+
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerStarted,
+    PodAdmitted,
+    PodConfigChanged,
+    PodRejected,
+)
+from kubeledger.machine import Body, Record
+from kubeledger.preemption.records import PodPreempted
+from kubeledger.units import NS_PER_S
+
+__all__ = ["Turns"]
+
+SETTLING_NS: Final = 30 * NS_PER_S
+"""After this long the kubelet has come to every pod that a config source brought."""
+_RELIST_NS: Final = 2 * NS_PER_S
+"""A container's start or end is told so much later: the next relist, and the loop's turn."""
+_BURST_NS: Final = 2 * NS_PER_S
+"""So long after a wait the loop tells of what happened meanwhile."""
+
+
+class Turns:
+    """The sync loops of a node, from the first reading."""
+
+    def __init__(self) -> None:
+        """None is known yet."""
+        self._config: set[int] | list[int] = set()
+        self._told: set[int] | list[int] = set()
+        self._preempted: set[int] | list[int] = set()
+        self._waits: list[tuple[int, int]] = []
+
+    KINDS: tuple[type[Body], ...] = (
+        ContainerDied,
+        ContainerStarted,
+        PodAdmitted,
+        PodConfigChanged,
+        PodPreempted,
+        PodRejected,
+    )
+    """Kinds of the records that this needs."""
+
+    def note(self, record: Record) -> None:
+        """Take in a record; one of another kind changes nothing."""
+        body = record.body
+        assert isinstance(self._config, set)
+        assert isinstance(self._told, set)
+        assert isinstance(self._preempted, set)
+        if isinstance(body, PodConfigChanged):
+            self._config.add(record.ts_ns)
+            self._told.add(record.ts_ns)
+        elif isinstance(body, PodPreempted):
+            self._preempted.add(record.ts_ns)
+        elif isinstance(body, self.KINDS) and not (isinstance(body, PodAdmitted) and body.inferred):
+            self._told.add(record.ts_ns)
+
+    def settle(self) -> None:
+        """The first reading is over."""
+        self._config = sorted(self._config)
+        self._told = sorted(self._told)
+        self._preempted = sorted(self._preempted)
+        for ts_ns in self._preempted:
+            if self._waits and ts_ns <= self._waits[-1][1]:
+                continue
+            before = bisect_left(self._told, ts_ns)
+            after = bisect_right(self._told, ts_ns)
+            since_ns = self._told[before - 1] if before else ts_ns
+            until_ns = self._told[after] if after < len(self._told) else ts_ns
+            self._waits.append((since_ns, until_ns + _BURST_NS))
+
+    def over_by(self, ts_ns: int) -> int | None:
+        """When the turn that begins at a time was surely over; None when nothing tells.
+
+        The next config line is another turn. Without one, half a minute is enough, unless
+        victims are killed meanwhile.
+        """
+        assert isinstance(self._config, list)
+        index = bisect_right(self._config, ts_ns)
+        next_ns = self._config[index] if index < len(self._config) else None
+        latest_ns = ts_ns + SETTLING_NS
+        if next_ns is not None and next_ns <= latest_ns:
+            return next_ns
+        return next_ns if self.waits_in(ts_ns, latest_ns) else latest_ns
+
+    def waits_in(self, start_ns: int, end_ns: int) -> bool:
+        """Whether the loop waits for a preemption at some time of a span."""
+        assert isinstance(self._preempted, list)
+        index = bisect_left(self._preempted, start_ns)
+        return index < len(self._preempted) and self._preempted[index] <= end_ns
+
+    def earliest(self, ts_ns: int) -> int:
+        """When that can have happened at the earliest which the loop tells at a time."""
+        for since_ns, until_ns in self._waits:
+            if since_ns <= ts_ns <= until_ns:
+                return since_ns - _RELIST_NS
+        return ts_ns - _RELIST_NS
