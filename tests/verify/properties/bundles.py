@@ -1,0 +1,178 @@
+"""How the files of a recorded node are degraded; then they are imported like any others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from kubeledger.importers.histories import open_histories
+from kubeledger.machine import Record
+from tests.recordings import extract
+
+__all__ = ["BUNDLES", "degraded_bundle"]
+
+Lines = list[bytes]
+Change = Callable[[Path, Random], None]
+
+
+@cache
+def _unpacked(node: str) -> Path:
+    scratch = Path(tempfile.mkdtemp(prefix="kubeledger-properties-"))
+    import atexit
+
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    return extract(node, scratch / node)
+
+
+def degraded_bundle(node: str, how: str, random: Random) -> list[Record]:
+    """Records that an import of a degraded copy of a recording gives."""
+    original = _unpacked(node)
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / original.name
+        shutil.copytree(original, copy, copy_function=os.link)
+        BUNDLES[how](copy, random)
+        with open_histories([str(copy)]) as histories:
+            return list(histories[0].read(None)) if histories else []
+
+
+def _log(change: Callable[[Lines, Random], Lines]) -> Change:
+    def changed(bundle: Path, random: Random) -> None:
+        path = bundle / "kubelet.log"
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.unlink()  # it is a link to the original
+        path.write_bytes(b"".join(change(lines, random)))
+
+    return changed
+
+
+def _drop(percent: float) -> Change:
+    return _log(lambda lines, random: [x for x in lines if random.random() * 100 >= percent])
+
+
+def _line(lines: Lines, random: Random) -> Lines:
+    gone = random.randrange(len(lines))
+    return lines[:gone] + lines[gone + 1 :]
+
+
+def _head(lines: Lines, random: Random) -> Lines:
+    return lines[random.randrange(len(lines) // 8, len(lines) * 3 // 4) :]
+
+
+def _tail(lines: Lines, random: Random) -> Lines:
+    return lines[: random.randrange(len(lines) // 3, len(lines) * 7 // 8)]
+
+
+def _window(lines: Lines, random: Random) -> Lines:
+    first = random.randrange(len(lines) // 2)
+    return lines[first : first + len(lines) // 3]
+
+
+def _hole(lines: Lines, random: Random) -> Lines:
+    first = random.randrange(len(lines) // 8, len(lines) * 3 // 4)
+    return lines[:first] + lines[first + random.randrange(1, len(lines) // 4) :]
+
+
+def _double(lines: Lines, random: Random) -> Lines:
+    return [line for line in lines for _ in range(2 if random.random() < 0.02 else 1)]
+
+
+def _twice(lines: Lines, random: Random) -> Lines:
+    """A part of the log is there twice, as where a rotated file was collected again."""
+    first = random.randrange(len(lines))
+    end = first + random.randrange(len(lines) // 4)
+    return lines[:end] + lines[first:]
+
+
+def _cut(length: int) -> Change:
+    return _log(lambda lines, _: [line.rstrip(b"\n")[:length] + b"\n" for line in lines])
+
+
+def _torn(lines: Lines, random: Random) -> Lines:
+    return [
+        line[: random.randrange(len(line))] + b"\n" if random.random() < 0.1 else line
+        for line in lines
+    ]
+
+
+def _swapped(lines: Lines, random: Random) -> Lines:
+    """Klog takes a line's time before it waits to write it: neighbours change places."""
+    done = list(lines)
+    at = 0
+    while at + 1 < len(done):
+        near = _micros(done[at]), _micros(done[at + 1])
+        if None not in near and abs(near[0] - near[1]) < 100 and random.random() < 0.3:  # type: ignore[operator]
+            done[at], done[at + 1] = done[at + 1], done[at]
+            at += 1
+        at += 1
+    return done
+
+
+def _micros(line: bytes) -> int | None:
+    """Microseconds of the minute at which a line was written."""
+    stamp = line[11:20]
+    digits = stamp.replace(b".", b"")
+    return int(digits) if len(digits) == 8 and digits.isdigit() else None
+
+
+def _without(*names: str) -> Change:
+    """Files and directories of these names are not there, wherever."""
+
+    def changed(bundle: Path, random: Random) -> None:
+        for name in names:
+            for path in sorted(bundle.rglob(name)):
+                if path.is_dir():
+                    shutil.rmtree(path)
+                elif path.exists():
+                    path.unlink()
+
+    return changed
+
+
+def _files(bundle: Path, random: Random) -> None:
+    """Half of the kinds of files were not collected."""
+    names = sorted({path.name for path in bundle.rglob("*") if path.is_file()})
+    gone = [name for name in names if name != "kubelet.log" and random.random() < 0.5]
+    _without(*gone)(bundle, random)
+
+
+def _snapshots(bundle: Path, random: Random) -> None:
+    """Some snapshots were not taken."""
+    for path in sorted((bundle / "snapshots").glob("*")):
+        if random.random() < 0.5:
+            shutil.rmtree(path)
+
+
+BUNDLES: dict[str, Change] = {
+    "whole": lambda bundle, random: None,
+    "drop1": _drop(1),
+    "drop10": _drop(10),
+    "drop30": _drop(30),
+    "line": _log(_line),
+    "head": _log(_head),
+    "tail": _log(_tail),
+    "window": _log(_window),
+    "hole": _log(_hole),
+    "double": _log(_double),
+    "twice": _log(_twice),
+    "swapped": _log(_swapped),
+    "cut120": _cut(120),
+    "cut200": _cut(200),
+    "torn": _log(_torn),
+    "files": _files,
+    "snapshots": _snapshots,
+    "no-snapshots": _without("snapshots"),
+    "no-settings": _without("kubelet-config.yaml", "configz.json", "kubelet-config"),
+    "no-pods": _without("pods.json", "events.json", "events-watch.json"),
+    "no-checkpoints": _without(
+        "kubelet_internal_checkpoint", "cpu_manager_state", "memory_manager_state"
+    ),
+    "no-statistics": _without("stats-summary.json"),
+    "no-metrics": _without("metrics-probes.txt"),
+    "no-log": _without("kubelet.log"),
+}
+"""Name of a way to lose evidence -> what it does to a copy of a node's files."""

@@ -1,0 +1,172 @@
+"""How the truth is degraded, record by record: what a log and the files beside it may lack.
+
+A record of a simulated node stands for a line of the kubelet's log, or for what a file beside
+it tells (``truths.source_of``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+import msgspec
+
+from kubeledger.machine import Record
+from kubeledger.node.records import KubeletStarted, SettingsObserved
+from tests.verify.properties.log_beats import thinned
+from tests.verify.properties.retold import numbered, retold
+from tests.verify.properties.truths import Source, Truth, source_of
+
+__all__ = ["LOSSES", "Degrade"]
+
+Degrade = Callable[[Truth, Random], list[Record]]
+_LINES: tuple[Source, ...] = ("log", "events")
+
+
+def _is_line(record: Record) -> bool:
+    return source_of(record) in _LINES and not isinstance(record.body, KubeletStarted)
+
+
+def _finish(truth: Truth, left: Iterable[Record]) -> list[Record]:
+    return numbered(retold(truth.records, left))
+
+
+def drop(percent: float) -> Degrade:
+    """Single lines are lost all over the log."""
+
+    def change(truth: Truth, random: Random) -> list[Record]:
+        left = [
+            record
+            for record in truth.records
+            if not _is_line(record) or random.random() * 100 >= percent
+        ]
+        told = retold(truth.records, left)
+        return numbered(thinned(truth.records, told, lambda _: random.random() * 100 >= percent))
+
+    return change
+
+
+def one_line(truth: Truth, random: Random) -> list[Record]:
+    """A single line is lost, and nothing shows it."""
+    gone = random.choice([record for record in truth.records if _is_line(record)])
+    return _finish(truth, (record for record in truth.records if record is not gone))
+
+
+def one_pod(truth: Truth, random: Random) -> list[Record]:
+    """All lines about one pod are lost."""
+    uids = sorted({uid for record in truth.records if (uid := _uid(record))})
+    if not uids:
+        return list(truth.records)
+    gone = random.choice(uids)
+    return _finish(truth, (r for r in truth.records if not _is_line(r) or _uid(r) != gone))
+
+
+def one_container(truth: Truth, random: Random) -> list[Record]:
+    """All lines that name one container instance are lost."""
+    ids = sorted({i for r in truth.records if (i := getattr(r.body, "container_id", None))})
+    if not ids:
+        return list(truth.records)
+    gone = random.choice(ids)
+    return _finish(
+        truth,
+        (
+            r
+            for r in truth.records
+            if not _is_line(r) or getattr(r.body, "container_id", None) != gone
+        ),
+    )
+
+
+def _uid(record: Record) -> str | None:
+    uid = getattr(record.body, "pod_uid", None)
+    return uid if isinstance(uid, str) else None
+
+
+def head(truth: Truth, random: Random) -> list[Record]:
+    """The log begins in the middle; what lies beside it may be older."""
+    first = random.randrange(1, max(2, len(truth.records) * 3 // 4))
+    return _behind(truth, first, settings=random.random() < 0.5)
+
+
+def from_a_start(truth: Truth, random: Random) -> list[Record]:
+    """The log begins exactly where a kubelet starts."""
+    starts = [i for i, r in enumerate(truth.records) if isinstance(r.body, KubeletStarted)]
+    return _behind(truth, random.choice(starts), settings=True)
+
+
+def _behind(truth: Truth, first: int, *, settings: bool) -> list[Record]:
+    records = truth.records
+    started = max(i for i in (0, *range(first + 1)) if isinstance(records[i].body, KubeletStarted))
+    process = records[started]
+    whole = first == started
+    left: list[Record] = []
+    for i, record in enumerate(records):
+        if i == first and not whole:
+            body = msgspec.structs.replace(process.body, from_start=False, restart=False)
+            left.append(msgspec.structs.replace(process, ts_ns=record.ts_ns, body=body))
+            told = [r for r in records[started:first] if isinstance(r.body, SettingsObserved)]
+            left += [msgspec.structs.replace(r, ts_ns=record.ts_ns) for r in told if settings]
+        if i >= first or source_of(record) in ("lists", "node", "statistics", "checkpoints"):
+            left.append(record)
+    kept = [record for record in left if record.seq != process.seq or record.body is process.body]
+    begin = [record for record in left if record.seq == process.seq and record not in kept]
+    done = retold(records, kept)
+    if begin:
+        at = next((i for i, r in enumerate(done) if r.ts_ns >= begin[0].ts_ns), len(done))
+        done[at:at] = begin
+    return numbered(done)
+
+
+def tail(truth: Truth, random: Random) -> list[Record]:
+    """The log ends early, and so does all beside it."""
+    end = random.randrange(len(truth.records) // 4, len(truth.records)) + 1
+    return _finish(truth, truth.records[:end])
+
+
+def log_ends(truth: Truth, random: Random) -> list[Record]:
+    """The log ends early; files beside it are younger."""
+    end = random.randrange(len(truth.records) // 4, len(truth.records)) + 1
+    return _finish(truth, (r for i, r in enumerate(truth.records) if i < end or not _is_line(r)))
+
+
+def without(*sources: Source) -> Degrade:
+    """Nothing of some sources was collected."""
+
+    def change(truth: Truth, random: Random) -> list[Record]:
+        return _finish(truth, (r for r in truth.records if source_of(r) not in sources))
+
+    return change
+
+
+def some_sources(truth: Truth, random: Random) -> list[Record]:
+    """Any sources but the log were not collected."""
+    sources = sorted({source_of(record) for record in truth.records} - {"log", "ledger"})
+    gone = {source for source in sources if random.random() < 0.5}
+    return _finish(truth, (r for r in truth.records if source_of(r) not in gone))
+
+
+def whole(truth: Truth, random: Random) -> list[Record]:
+    """Nothing is lost."""
+    return list(truth.records)
+
+
+LOSSES: dict[str, Degrade] = {
+    "whole": whole,
+    "drop1": drop(1),
+    "drop10": drop(10),
+    "drop30": drop(30),
+    "line": one_line,
+    "pod": one_pod,
+    "container": one_container,
+    "head": head,
+    "start": from_a_start,
+    "tail": tail,
+    "log-ends": log_ends,
+    "no-lists": without("lists"),
+    "no-settings": without("settings"),
+    "log-only": without(
+        "lists", "settings", "node", "statistics", "metrics", "checkpoints", "cgroups"
+    ),
+    "sources": some_sources,
+}
+"""Name of a way to lose evidence -> how; the same ``Random`` gives the same records."""

@@ -1,0 +1,115 @@
+"""True histories: the recorded nodes, the golden recordings, simulated and random nodes.
+
+Simulated nodes write every probe tick as a record of its own, so that each record is what one
+line of a log, or one file beside it, tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Literal
+
+import msgspec
+
+from kubeledger.machine import Record
+from kubeledger.replay.histories import histories_of_recording
+from kubeledger.scenario.load import load_scenario
+from kubeledger.scenario.plan import to_plan
+from kubeledger.simulate.sim import Sim
+from kubeledger.testing.scenarios import random_plan
+from tests.recordings import RECORDINGS
+from tests.verify.histories import recorded
+
+__all__ = [
+    "RECORDED",
+    "SCENARIOS",
+    "Source",
+    "Truth",
+    "golden_names",
+    "named",
+    "source_of",
+    "truths",
+]
+
+Source = Literal["log", "lists", "settings", "node", "statistics", "metrics", "checkpoints",
+                 "cgroups", "events", "kernel", "ledger"]  # fmt: skip
+"""What files a record is read from, where it has no evidence that tells."""
+
+_SOURCES: dict[str, Source] = {
+    "cgroups.CgroupRemoved": "cgroups",
+    "cgroups.CgroupUpdated": "cgroups",
+    "cpumanager.CpuManagerStateRead": "checkpoints",
+    "devicemanager.CheckpointRead": "checkpoints",
+    "eviction.PodUsageObserved": "statistics",
+    "images.ImageFsObserved": "statistics",
+    "lifecycle.PodListed": "lists",
+    "lifecycle.ReasonReported": "events",
+    "memorymanager.MemoryManagerStateRead": "checkpoints",
+    "node.NodeObserved": "node",
+    "node.SettingsObserved": "settings",
+    "oom.OutOfMemory": "kernel",
+    "oom.ProcessKilled": "kernel",
+    "prober.ProbeCountersRead": "metrics",
+}
+
+RECORDED = ("node-a", "node-b", "node-e-evictions", "node-e-oom")
+SCENARIOS = tuple(
+    sorted(
+        path.stem for path in (RECORDINGS / "scenarios").glob("*.yaml") if path.stem != "node-day"
+    )
+)
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """A history in which nothing is wrong.
+
+    Attributes:
+        name: brings it back (``named``).
+        records: in the order of replay.
+        simulated: no log was read: its records are those of the simulator.
+    """
+
+    name: str
+    records: tuple[Record, ...]
+    simulated: bool
+
+
+def source_of(record: Record) -> Source:
+    """The kind of file that tells a record."""
+    if record.kind.startswith("ledger."):
+        return "ledger"
+    return _SOURCES.get(record.kind, "log")
+
+
+@cache
+def named(name: str) -> Truth:
+    """A recorded node, ``golden/NAME``, ``scenario/NAME/SEED``, or ``random/NUMBER``."""
+    first, _, rest = name.partition("/")
+    if first == "golden":
+        (history,) = histories_of_recording(RECORDINGS / "golden" / f"{rest}.ledger.jsonl")
+        return Truth(name, tuple(history.read(None)), False)
+    if first == "random":
+        plan = random_plan(int(rest))
+    elif first == "scenario":
+        path, _, seed = rest.partition("/")
+        loaded = load_scenario(RECORDINGS / "scenarios" / f"{path}.yaml")
+        plan = to_plan(loaded, seed=int(seed))
+    else:
+        return Truth(name, recorded(name), False)
+    plan = msgspec.structs.replace(plan, every_tick=True)
+    return Truth(name, tuple(Sim(plan).run()), True)
+
+
+def golden_names() -> list[str]:
+    """All golden recordings."""
+    paths = (RECORDINGS / "golden").glob("*.ledger.jsonl")
+    return sorted(f"golden/{path.name.removesuffix('.ledger.jsonl')}" for path in paths)
+
+
+def truths(seed: int, count: int) -> Iterator[Truth]:
+    """Simulated histories: every scenario in turn, and random nodes between them."""
+    for i in range(count):
+        scenario = SCENARIOS[(seed + i // 2) % len(SCENARIOS)]
+        number = seed * 1000 + i
+        yield named(f"random/{number}" if i % 2 else f"scenario/{scenario}/{number}")
