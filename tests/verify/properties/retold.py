@@ -14,7 +14,12 @@ from typing import Any
 import msgspec
 
 from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted, ImageDeleted
-from kubeledger.lifecycle.records import ContainerDied, ContainerRestarted, ContainerStarted
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerRestarted,
+    ContainerStarted,
+    PodListed,
+)
 from kubeledger.machine import Body, Record
 from tests.verify.properties.probes_retold import probes_retold
 
@@ -57,22 +62,36 @@ def _restart(record: Record, kept: set[int], whole: Sequence[Record]) -> Body | 
     """Told by the start; the instance before is the last one of which the log tells."""
     body: Any = record.body
     before: str | None = None
-    is_told = False
+    is_told = is_counted = False
     for other in whole:
-        told = other.body
-        if not isinstance(told, ContainerStarted | ContainerDied) or other.seq not in kept:
+        seen = other.body
+        if other.seq not in kept:
             continue
-        if told.container_id == body.container_id:
-            is_told = is_told or isinstance(told, ContainerStarted)
-        elif other.seq < record.seq and _of(told) == _of(body):
-            before = told.container_id
+        if isinstance(seen, PodListed):
+            is_counted = is_counted or _shows(seen, body.container_id)
+        if not isinstance(seen, ContainerStarted | ContainerDied):
+            continue
+        if seen.container_id == body.container_id:
+            is_told = is_told or isinstance(seen, ContainerStarted)
+        elif other.seq < record.seq and _of(seen) == _of(body):
+            before = seen.container_id
     if not is_told or before is None:
         return None
     changes: dict[str, Any] = {"previous_container_id": before}
     if record.cause not in kept:
         changes["reason"] = None
-    told: Body = msgspec.structs.replace(body, **changes)
-    return told
+    if not is_counted:
+        changes["restart_count"] = None
+    changed: Body = msgspec.structs.replace(body, **changes)
+    return changed
+
+
+def _shows(body: PodListed, container_id: str | None) -> bool:
+    """Whether a list tells of an instance, and so how often its container was started."""
+    statuses = (body.status or {}).get("containerStatuses") or ()
+    inits = (body.status or {}).get("initContainerStatuses") or ()
+    ids = [str(status.get("containerID")) for status in (*statuses, *inits)]
+    return container_id is not None and any(each.endswith(container_id) for each in ids)
 
 
 def _of(body: Any) -> tuple[object, ...]:  # noqa: ANN401 - a body about a container
@@ -84,8 +103,8 @@ def _removal(record: Record, kept: set[int], whole: Sequence[Record]) -> Body | 
     body: Any = record.body
     cause = record.cause
     if body.pass_ == "space" and cause is not None and cause not in kept:
-        told: Body = msgspec.structs.replace(body, pass_=None)
-        return told
+        changed: Body = msgspec.structs.replace(body, pass_=None)
+        return changed
     return record.body
 
 
