@@ -18,7 +18,7 @@ from kubeledger.ledger.index import INDEXED_KINDS, begin_segment, note_records, 
 from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
 from kubeledger.ledger.reader import NodeReader, RawLine, Verify, damaged
-from kubeledger.ledger.runs import replay_runs
+from kubeledger.ledger.runs import replay_runs, replays_in_seq_order
 from kubeledger.ledger.segments import Segment, SegmentGoneError, hold, list_segments
 from kubeledger.ledger.superseded import Span
 from kubeledger.machine import Body, Record
@@ -102,10 +102,19 @@ class Reading:
     @property
     def superseded(self) -> list[Span]:
         """Spans of records that hold no more; whoever reads is told of damage by what is read."""
+        return self._info_in_spite_of_damage().superseded
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the order of seq is that of time, as :meth:`replay` has it."""
+        info = self._info_in_spite_of_damage()
+        return replays_in_seq_order(info.runs, info.last_seq, 0)
+
+    def _info_in_spite_of_damage(self) -> NodeInfo:
         try:
-            return self.info().superseded
+            return self.info()
         except DamagedLedgerError:
-            return self._counted.superseded
+            return self._counted
 
     def replay(
         self, *, upto_ts_ns: int | None = None, verify: Verify = "chain"

@@ -127,10 +127,13 @@ def _history_of_node(ledger: Ledger, node: str) -> History:
             _refuse_another_base(look, content)
             if kinds is None:
                 yield from look.replay()
-            else:
+                return
+            if look.is_in_order:
                 superseded = look.superseded
                 records = look.records(verify="crc", kinds=kinds)
                 yield from (r for r in records if not is_superseded(r.seq, superseded))
+            else:  # where a record stands among others is told by all of its run before it
+                yield from (r for r in look.replay(verify="crc") if r.kind in kinds)
 
     def pick(seqs: Collection[int]) -> list[Record]:
         known = {record.seq: record for record in carried}

@@ -135,6 +135,9 @@ def test_pieces_tell_what_the_whole_tells(
     ledger = imported(node, cuts_of(nodes[node])[cut], tmp_path)
     assert told(ledger) == told(wholes[node])
     assert verdicts(ledger) == verdicts(wholes[node])
+    (history,) = histories_of_ledger(ledger)
+    kinds = {record.kind for record in replayed(ledger)}
+    assert [*history.read(kinds)] == [*replayed(ledger)]
     assert audit(ledger).findings == ()
 
 
