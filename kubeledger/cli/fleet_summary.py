@@ -21,6 +21,9 @@ __all__ = ["Tally", "print_summary"]
 
 _GROUPS_MAX = 3
 _NAMED_MAX = 2
+_GROUP_LINES = 3
+"""Of reason and advice."""
+
 _CHANGES = ("new", "grown", "read by other options", "labelled", "verified again")
 """What may have become of a node; the first one is told."""
 
@@ -121,13 +124,23 @@ def print_failures(failures: Iterable[Failure]) -> None:
         groups[failure.kind, _reason(failure), failure.advice].append(failure.source)
     ranked = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
     for (kind, reason, advice), sources in ranked[:_GROUPS_MAX]:
-        more = len(sources) - _NAMED_MAX
-        names = ", ".join(sorted(sources)[:_NAMED_MAX]) + (f", {more:,} more" if more > 0 else "")
         width = screen_width()
-        why = wrap(f"failed ({kind}): {printable(reason)}", width, max_lines=2, placeholder=" …")
-        lines = [f"  {counted(len(sources), 'source')}: {names}"]
-        lines += [f"  {advice}"] if advice else []
-        click.echo("\n".join(["", *why, *(cut(printable(line), width) for line in lines)]))
+        # Of a long path something is left out, and never what is wrong with it.
+        words = " ".join(cut(word, width // 2) for word in printable(reason).split())
+        why = wrap(f"failed ({kind}): {words}", width, max_lines=2, placeholder=" …")
+        advised = wrap(
+            printable(advice),
+            width - 2,
+            max_lines=_GROUP_LINES - len(why),
+            placeholder=" …",
+        )
+        begin = f"  {counted(len(sources), 'source')}: "
+        named = sorted(sources)[:_NAMED_MAX]
+        more = f", {len(sources) - len(named):,} more" if len(sources) > len(named) else ""
+        room = (width - len(begin) - len(more)) // len(named) - 2
+        names = ", ".join(cut(printable(name), room) for name in named)
+        lines = [*why, f"{begin}{names}{more}", *(f"  {line}" for line in advised)]
+        click.echo("\n".join(["", *lines]))
     if len(ranked) > _GROUPS_MAX:
         _say(f"and {counted(len(ranked) - _GROUPS_MAX, 'other reason')}; -o csv has all")
 

@@ -27,6 +27,9 @@ _COLUMNS = (
     *("node", "pool", "versions", "decisions", "impossible", "unverifiable", "admissible"),
     *("match", "contradictions"),
 )
+_ALWAYS = ("node", "decisions", "impossible")
+_NEVER = ("admissible", "match")
+"""Columns of the table; it has the others where a node has something in them."""
 
 
 @click.command(epilog="Example: kubeledger fleet verify --lake /data/lake")
@@ -51,7 +54,8 @@ def verify(
     that no kubelet of their version could have taken, and then with those that could not be
     verified. Exits with 1 where a decision is impossible, or a node could not be verified.
 
-    The table has the worst nodes; the other forms of output have all.
+    The table has the worst nodes, and no column without a number; the other forms of output
+    have all nodes and columns.
     """
     from kubeledger.cli.fleet_summary import Tally, decisions, print_failures
     from kubeledger.cli.output import counted, write_rows
@@ -84,7 +88,8 @@ def verify(
             pass
     nodes = sorted(tally.nodes.values(), key=_badness)
     shown = nodes[:_SHOWN_MAX] if output == "table" else nodes
-    write_rows(_COLUMNS, map(_row, shown), output, sys.stdout, width_max=terminal_width())
+    columns, rows = _narrowed(shown) if output == "table" else (_COLUMNS, map(_row, shown))
+    write_rows(columns, rows, output, sys.stdout, width_max=terminal_width())
     if output == "table":
         if len(shown) < len(nodes):
             click.echo(f"and {len(nodes) - len(shown):,} nodes more; -o csv has all")
@@ -98,6 +103,17 @@ def verify(
 
 def _badness(node: NodeSummary) -> tuple[Any, ...]:
     return (-node.impossible, -node.unverifiable, node.node)
+
+
+def _narrowed(nodes: list[NodeSummary]) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Columns and rows of what fits a screen; the other forms of output have all."""
+    rows = list(map(_row, nodes))
+    kept = [
+        at
+        for at, name in enumerate(_COLUMNS)
+        if name in _ALWAYS or (name not in _NEVER and any(row[at] for row in rows))
+    ]
+    return [_COLUMNS[at] for at in kept], [tuple(row[at] for at in kept) for row in rows]
 
 
 def _row(node: NodeSummary) -> tuple[Any, ...]:

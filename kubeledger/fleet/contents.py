@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kubeledger.errors import BadInputError
+from kubeledger.fleet.layout import LAKE
 from kubeledger.fleet.sealed import copy_node, is_sealed_ledger, unseal_ledger
 from kubeledger.importers.bundle import find_bundles
 from kubeledger.importers.collect import Collected, collect
@@ -75,6 +76,10 @@ def content_of(path: Path, scratch: Path, options: ImportOptions) -> Content:
         BadInputError: nothing of it can be used.
         KubeledgerError: of a ledger.
     """
+    if (path / LAKE).is_file():
+        raise BadInputError(
+            "is a lake, and no source", advice="import what it was made from", file=str(path)
+        )
     if path.is_dir() and is_ledger(path):
         return _LedgerContent(Ledger.open(path), str(path))
     if path.is_file() and is_sealed_ledger(path):

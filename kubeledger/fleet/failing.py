@@ -6,7 +6,7 @@ import errno
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import duckdb
 
@@ -22,6 +22,7 @@ Kind = Literal["input", "storage", "resources", "bug"]
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 _REASON_MAX = 500
+_PLACE_MAX = 200
 
 _ADVICE: dict[Kind, str] = {
     "resources": "give the workers more disk (below TMPDIR) or memory, or run fewer at once",
@@ -35,6 +36,8 @@ _OURS = ("resources", "bug")
 class OtherRulesError(KubeledgerError):
     """The worker is of another version than the run."""
 
+    exit_code: ClassVar[int] = 2
+
 
 def refuse_other_rules(rules: str) -> None:
     """A worker gives no answer under other rules than those of the run.
@@ -44,8 +47,8 @@ def refuse_other_rules(rules: str) -> None:
     """
     if rules != rules_version():
         raise OtherRulesError(
-            f"this worker has the rules {rules_version()}, and the run {rules}",
-            advice="install the same kubeledger on all workers",
+            f"a worker has another kubeledger ({rules_version()}) than this run ({rules})",
+            advice="install the same one on all workers, or let them use the same image",
         )
 
 
@@ -85,7 +88,10 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _words(error: Exception) -> str:
     if isinstance(error, KubeledgerError):
-        return f"{error.place}: {error.message}" if error.place else error.message
+        place = error.place
+        if len(place) > _PLACE_MAX:  # a long path is not to push out what is wrong with it
+            place = f"{place[: _PLACE_MAX // 2]}…{place[-_PLACE_MAX // 2 :]}"
+        return f"{place}: {error.message}" if place else error.message
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     last = traceback.extract_tb(error.__traceback__)[-1]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from errno import EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
@@ -37,6 +38,8 @@ _ENDED_EARLY = "body error"
 _MULTIPART_BYTES = 256 << 20
 _BLOCK_BYTES = 1 << 20
 _DIGEST_BYTES = 16
+
+_NO_DIRECTORY = (EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS)
 
 _T = TypeVar("_T")
 
@@ -267,7 +270,18 @@ def _opened(url: str, *, make: bool) -> ObjectStore:
     from obstore.store import LocalStore, from_url
 
     if "://" not in url:
-        return LocalStore(url, mkdir=make)
+        try:
+            if make:
+                Path(url).mkdir(parents=True, exist_ok=True)
+            return LocalStore(url)
+        except OSError as error:
+            if error.errno not in _NO_DIRECTORY:
+                raise
+            raise BadQuestionError(
+                f"no directory can be made there: {error.strerror}",
+                advice="name a directory that is empty, or one that can be made",
+                file=url,
+            ) from error
     first_s, longest_s = _PAUSES_S
     limits: RetryConfig = {
         "max_retries": _RETRIES_MAX,

@@ -114,7 +114,10 @@ def test_verify_lists_the_nodes(whole: Path) -> None:
     rows = json.loads(result.stdout)
     assert [(row["node"], row["pool"]) for row in rows] == [(f"node-{n}", "gpu") for n in range(4)]
     assert all(row["decisions"] > 0 for row in rows)
-    assert "4 nodes, 0 of them verified again\n" in run("verify", "--lake", whole).stdout
+    told = run("verify", "--lake", whole).stdout
+    assert told.splitlines()[0].split() == ["node", "pool", "versions", "decisions", "impossible"]
+    assert max(map(len, told.splitlines())) <= 80
+    assert "4 nodes, 0 of them verified again\n" in told
     assert "4 nodes, 4 of them verified again\n" in run("verify", "--lake", whole, "--all").stdout
 
 
@@ -159,9 +162,10 @@ def test_workers_of_other_rules_are_told_of_once(
     monkeypatch.setattr("kubeledger.fleet.rules.rules_version", lambda: "9.9.9+other")
     words = [f"{sources}/*"] if command == "import" else []
     result = run(command, *words, "--lake", whole)
-    assert result.exit_code == 1
-    assert result.stderr.count("this worker has the rules") == 1
-    assert "hint: install the same kubeledger on all workers\n" in result.stderr
+    assert result.exit_code == 2
+    assert result.stderr.count("a worker has another kubeledger (") == 1
+    assert "than this run (9.9.9+other)" in result.stderr
+    assert "hint: install the same one on all workers" in result.stderr
     assert truth_of(whole) == before
 
 
@@ -296,9 +300,9 @@ def results_of(count: int, failed: int = 0) -> Iterator[NodeResult]:
     """Results without nodes, the first ones failures of many reasons."""
     for number in range(count):
         failure = Failure(
-            source=f"/data/bundles/a-cluster/node-{number:04}.tar.gz",
+            source=f"/data/{'a-long-path/' * 20}node-{number:04}.tar.gz",
             kind="input",
-            reason=f"it cannot be read, for the reason {number % 30}: " + "and more " * 30,
+            reason=f"{'deep/' * 99}log: has the fault {number % 30}: " + "and more " * 30,
             advice="look at it " * 40,
         )
         yield NodeResult(spec=SPEC, failure=failure if number < failed else None)
@@ -314,6 +318,8 @@ def test_a_run_of_a_thousand_fits_a_screen(capsys: pytest.CaptureFixture[str]) -
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert any("and 27 other reasons; -o csv has all" in line for line in lines)
+    assert any("log: has the fault 0" in line for line in lines)
+    assert any(line.endswith("30.tar.gz, 8 more") for line in lines)
 
 
 def test_lines_now_and_then_where_no_terminal_shows_a_bar(
@@ -340,6 +346,9 @@ def test_lines_now_and_then_where_no_terminal_shows_a_bar(
         (["import", "x", "--lake", "{lake}", "--year", "26"], "no year of a kubelet's log: 26"),
         (["verify", "--lake", "{lake}/none"], "there is no lake"),
         (["import", "no-*-such", "--lake", "{lake}"], "nothing matches the pattern"),
+        (["import", "x", "--lake", __file__], f"{__file__}: no directory can be made there"),
+        (["import", "x", "--lake", f"{__file__}/lake"], "no directory can be made there"),
+        (["import", "x", "--lake", "{lake}", "--node", "a/b", "--cluster", "c"], "not of c"),
     ],
 )
 def test_usage_errors_make_no_lake(words: list[str], message: str, tmp_path: Path) -> None:

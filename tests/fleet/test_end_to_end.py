@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from kubeledger.cli.main import cli
 from kubeledger.fleet.engines.engine import Engine, engine_of
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import connect_lake
@@ -164,3 +166,27 @@ def test_a_cluster_that_loses_a_machine_makes_the_lake_of_one_machine(
         ("PUT", ""),
         ("DELETE", ""),
     }
+
+
+def test_pages_and_whatif_are_the_same_on_a_cluster(
+    cluster: Any,  # noqa: ANN401 # Ray's
+    recorded_lake: Path,
+    tmp_path: Path,
+) -> None:
+    """Byte by byte: workers elsewhere draw a node's page, and replay it under other settings."""
+    told = []
+    for engine in ("local", f"ray={cluster.address}"):
+        place = tmp_path / engine.partition("=")[0]
+        where = ("--lake", str(recorded_lake), "--engine", engine, "--workers", "2")
+        pages = ("--out", str(place / "fleet.html"), "--pages", str(place / "nodes"))
+        place.mkdir()
+        drawn = CliRunner().invoke(cli, ["fleet", "report", *where, *pages])
+        asked = CliRunner().invoke(
+            cli, ["fleet", "whatif", *where, "--set", "maxPods=5", "-o", "csv"]
+        )
+        assert (drawn.exit_code, asked.exit_code) == (0, 0), drawn.output + asked.output
+        files = {path.name: path.read_bytes() for path in place.rglob("*.html")}
+        told.append((files, sorted(asked.stdout.splitlines())))
+    assert told[0] == told[1]
+    assert sorted(told[0][0]) == ["fleet.html", "node-a.html", "node-z.html"]
+    assert len(told[0][1]) == 3

@@ -1,5 +1,5 @@
 -- title: Which settings differ between the nodes of a pool?
--- One row a value that is not the pool's most frequent one, by the last value that each node told; nodes that do not tell it are left out. Values that name the node itself differ everywhere, and are rows too.
+-- One row a value that is not the pool's most frequent one, by the last value that each node told; nodes that do not tell it are left out. A value that is the node's own name is told as <its name>.
 -- param setting VARCHAR default NULL: part of a setting's name; all of them without it
 -- param top BIGINT default 20: rows
 WITH last AS (
@@ -13,12 +13,14 @@ counted AS (
     SELECT
         n.pool,
         l.setting,
-        l.value,
+        if(
+            l.value::VARCHAR IN (n.name, '"' || n.name || '"'), '<its name>', l.value::VARCHAR
+        ) AS value,
         count(*) AS nodes,
         list_sort(list(l.node))[:3] AS first_nodes
     FROM last AS l
     JOIN nodes AS n ON n.node = l.node
-    GROUP BY n.pool, l.setting, l.value
+    GROUP BY ALL
 ),
 
 ranked AS (
