@@ -14,6 +14,7 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     cpus_kept_on_failed_update: bool
     init_memory_reused: bool
+    whole_numa_nodes_first: bool
     release_spares_siblings: bool
     sidecars_keep_resources: bool
     pod_level_pods_skipped: bool
@@ -32,6 +33,13 @@ FACTS: tuple[Fact, ...] = (
         since=22,
         says="Memory of init containers is used again by the pod's later containers.",
         source="memorymanager/policy_static.go updateInitContainersMemoryBlocks",
+        proof="source",
+    ),
+    Fact(
+        name="whole_numa_nodes_first",
+        since=23,
+        says="Whole free NUMA nodes are taken like whole free sockets; before, sockets alone.",
+        source="cpumanager/cpu_assignment.go takeFullFirstLevel, takeFullSecondLevel",
         proof="source",
     ),
     Fact(

@@ -54,6 +54,7 @@ __all__ = [
     "World",
     "all_of",
     "judge",
+    "lacks",
     "open_to",
     "same",
 ]
@@ -168,6 +169,12 @@ def open_to(assumes: str, *, denied: str, inputs: Sequence[int] = ()) -> Judgeme
         Ruling(allowed=True, why="", assumes=(assumes,)),
     )
     return judge(rulings)
+
+
+def lacks(missing: Sequence[str]) -> Judgement:
+    """The judgement where inputs are missing, each named, without which no world is known."""
+    why = f"cannot be decided again without {' and '.join(missing)}"
+    return Judgement(verdict="unverifiable", why=why, missing=tuple(missing))
 
 
 WORST_FIRST: tuple[Verdict, ...] = ("impossible", "unverifiable", "admissible", "match")
@@ -286,8 +293,9 @@ class RuleVerifier(Verifier):
         *,
         recorded: Fields | None = None,
         about: Mapping[str, str] | None = None,
+        rule: str | None = None,
     ) -> None:
-        """Give a decision its finding."""
+        """Give a decision its finding; ``rule`` where another function than the rule's decides."""
         self.bench.find(
             record,
             judgement.verdict,
@@ -296,7 +304,7 @@ class RuleVerifier(Verifier):
             expected=judgement.expected,
             recorded=recorded,
             missing=judgement.missing,
-            rule=self.rule,
+            rule=rule or self.rule,
             inputs=[seq for seq in judgement.inputs if seq],
             certain=judgement.certain,
             about=about,

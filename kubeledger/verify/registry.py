@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 from kubeledger.verify.admission.verifier import AdmissionVerifier
-from kubeledger.verify.assignments.cpus import CpuAssignmentVerifier
-from kubeledger.verify.assignments.memory import MemoryAssignmentVerifier
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from kubeledger.verify.devices.verifier import DeviceVerifier
@@ -14,6 +12,8 @@ from kubeledger.verify.evictions.verifier import EvictionVerifier
 from kubeledger.verify.images.verifier import ImagesVerifier
 from kubeledger.verify.lives.verifier import LivesVerifier
 from kubeledger.verify.oom_kills import OomVerifier
+from kubeledger.verify.rules.cpus import CpuRule
+from kubeledger.verify.rules.memory import MemoryRule
 from kubeledger.verify.verifier import Verifier
 
 __all__ = ["VERIFIERS", "kinds_seen_for"]
@@ -21,12 +21,12 @@ __all__ = ["VERIFIERS", "kinds_seen_for"]
 VERIFIERS: tuple[type[Verifier], ...] = (
     AdmissionVerifier,
     CgroupVerifier,
-    CpuAssignmentVerifier,
+    CpuRule,
     DeviceVerifier,
     ImagesVerifier,
     EvictionVerifier,
     LivesVerifier,
-    MemoryAssignmentVerifier,
+    MemoryRule,
     OomVerifier,
 )
 

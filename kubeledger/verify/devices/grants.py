@@ -18,11 +18,11 @@ from kubeledger.verify.devices.desk import Desk, Request, SetUp, when_of
 from kubeledger.verify.devices.entries import misplaced
 from kubeledger.verify.devices.foresight import Entry, Holder, When, all_ids
 from kubeledger.verify.devices.holdings import Held
-from kubeledger.verify.devices.releases import is_active
 from kubeledger.verify.devices.words import joined, listing
 from kubeledger.verify.devices.worlds import Judged, judge
 from kubeledger.verify.finding import Verdict
 from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.rules.activity import is_active
 
 __all__ = ["RULE", "Grants"]
 

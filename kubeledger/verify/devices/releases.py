@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from kubeledger.devicemanager.records import DevicesReleased
-from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.verify.devices.desk import Desk, when_of
 from kubeledger.verify.devices.foresight import Holder, When
 from kubeledger.verify.devices.words import joined, listing
-from kubeledger.verify.pods import PodRegister
-from kubeledger.verify.restarting import Restarting
+from kubeledger.verify.rules.activity import is_active
 
-__all__ = ["Releases", "is_active"]
+__all__ = ["Releases"]
 
 RULE = "pkg/kubelet/cm/devicemanager/manager.go UpdateAllocatedDevices"
 
@@ -154,47 +152,3 @@ class Releases:
             rule=RULE,
             inputs=sorted(seqs),
         )
-
-
-def is_active(
-    state: NodeState, pods: PodRegister, key: str, since_ns: int = 0
-) -> tuple[bool | None, str]:
-    """Whether the kubelet counted a pod as active (None: not certain), and why so.
-
-    Args:
-        state: just before.
-        pods: what lists show of them.
-        key: of the pod.
-        since_ns: what was seen to run before this does not count: its end may not be told.
-    """
-    pod = state.lifecycle.pods.get(key)
-    if pod is None:
-        return False, "the pod was gone from the node"
-    if pod.ended:
-        ended = pod.phase if pod.phase in ("Failed", "Succeeded") else "terminated"
-        return False, f"the pod had ended ({ended})"
-    if pod.removed:
-        return False, "no config source had the pod any more"
-    if pod.kubelet_run < state.lifecycle.kubelet_run:
-        return False, "the kubelet had no word of the pod since it started"
-    if pod.deleting:
-        if pod.runs():
-            return None, "its containers may still have run"
-        return False, "the pod was deleted and none of its containers ran"
-    if since_ns and not _seen(pod, since_ns):
-        return None, "nothing is told of it since the log begins"
-    if pod.runs():
-        return True, f"container {_running(pod)} of it ran"
-    listed = pods.at(pod.since_ts_ns, pod.uid, pod.namespace, pod.name)
-    if pod.admitted and Restarting(pod, listed).always:
-        return True, "it was admitted, and its containers are always started again"
-    return None, "its phase is not known"
-
-
-def _seen(pod: PodState, since_ns: int) -> bool:
-    times = [pod.decided_ts_ns, *(c.started_ts_ns for c in pod.containers.values())]
-    return any(ts_ns is not None and ts_ns >= since_ns for ts_ns in times)
-
-
-def _running(pod: PodState) -> str:
-    return next((name for name, c in sorted(pod.containers.items()) if c.running), "?")

@@ -34,8 +34,9 @@ from kubeledger.verify.devices.foresight import When, all_ids
 from kubeledger.verify.devices.grants import Grants
 from kubeledger.verify.devices.holdings import Held
 from kubeledger.verify.devices.refusals import Refusals
-from kubeledger.verify.devices.releases import Releases, is_active
+from kubeledger.verify.devices.releases import Releases
 from kubeledger.verify.devices.words import listing
+from kubeledger.verify.rules.activity import is_active
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
 __all__ = ["DeviceVerifier"]

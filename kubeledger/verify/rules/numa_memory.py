@@ -6,7 +6,7 @@ read behind a decision tells of them as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeledger.kube.quantity import Quantity, QuantityError
@@ -18,13 +18,11 @@ from kubeledger.memorymanager.records import (
     MemoryStateRefused,
     NUMANodeMemory,
 )
-from kubeledger.verify.assignments.common import Holder
+from kubeledger.verify.rules.assignments import Holder
 
 __all__ = ["Blocks", "NumaMemory", "reserved_bytes"]
 
 Blocks = tuple[MemoryBlock, ...]
-Held = Mapping[Holder, tuple[Blocks | None, int]]
-"""Holder -> blocks, None where no file shows them, and the record that told of them."""
 
 
 class NumaMemory:
@@ -56,7 +54,7 @@ class NumaMemory:
         found = self._shown.get(record.seq if record is not None else None)
         self.nodes, self.seqs = (found[0], (found[1],)) if found is not None else ({}, ())
 
-    def too_much(self, body: MemoryAllocated, holder: Holder, held: Held) -> str:
+    def too_much(self, body: MemoryAllocated, held: Mapping[Holder, Blocks]) -> str:
         """Words where a group of nodes would give more than is allocatable on it; "" else."""
         for block in body.blocks or ():
             group = set(block.numa_nodes)
@@ -69,9 +67,9 @@ class NumaMemory:
                 continue
             given = block.size_bytes + sum(
                 other.size_bytes
-                for key, (blocks, _) in held.items()
-                for other in blocks or ()
-                if key != holder and other.type == block.type and set(other.numa_nodes) <= group
+                for blocks in held.values()
+                for other in blocks
+                if other.type == block.type and set(other.numa_nodes) <= group
             )
             allocatable = sum(table.allocatable_bytes for table in tables)
             if given > allocatable:
@@ -81,9 +79,9 @@ class NumaMemory:
                 )
         return ""
 
-    def free(self, held: Held) -> dict[str, int] | None:
+    def free(self, held: Iterable[Blocks]) -> dict[str, int] | None:
         """Type -> bytes that no container has, over all nodes; None where it is not known."""
-        if not self.nodes or any(blocks is None for blocks, _ in held.values()):
+        if not self.nodes:
             return None
         free: dict[str, int] = {}
         for node in self.nodes.values():
@@ -91,8 +89,8 @@ class NumaMemory:
                 if table.allocatable_bytes < 0:
                     return None
                 free[name] = free.get(name, 0) + table.allocatable_bytes
-        for blocks, _ in held.values():
-            for block in blocks or ():
+        for blocks in held:
+            for block in blocks:
                 free[block.type] = free.get(block.type, 0) - block.size_bytes
         return free
 

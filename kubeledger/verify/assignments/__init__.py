@@ -1,1 +1,0 @@
-"""CPUs and memory of NUMA nodes that containers have alone: judged again."""

@@ -1,0 +1,1 @@
+"""The rules of verification: each states what one part of the kubelet must do."""
