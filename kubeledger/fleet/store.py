@@ -34,6 +34,7 @@ _RETRIES_MAX = 1 << 20
 
 _BODIES = 3
 _ENDED_EARLY = "body error"
+_UNREACHED = "error sending request"
 
 _MULTIPART_BYTES = 256 << 20
 _BLOCK_BYTES = 1 << 20
@@ -348,7 +349,11 @@ def _errors(url: str, path: str) -> Iterator[None]:
     except (obstore.exceptions.BaseError, OSError) as error:
         words = _without_secrets(str(error).partition("\n\nDebug source")[0])
         raise StorageError(
-            f"storage failed: {' '.join(words.split())[:300]}", file=place
+            f"storage failed: {' '.join(words.split())[:300]}",
+            advice="look at the network, and at the endpoint and region in the environment"
+            if _UNREACHED in words
+            else "",
+            file=place,
         ) from error
 
 
