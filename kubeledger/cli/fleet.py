@@ -25,6 +25,10 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "kubeledger.cli.fleet_compact:compact",
         "Copy many small files of a lake into few large ones.",
     ),
+    "repair": (
+        "kubeledger.cli.fleet_repair:repair",
+        "Make anew what is damaged in a lake.",
+    ),
     "report": (
         "kubeledger.cli.fleet_report:report",
         "Draw the whole fleet as one HTML page, worst nodes first.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Protocol
@@ -29,7 +29,14 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.node.records import NodeObserved
 
-__all__ = ["BundleContent", "Content", "chain_of_node", "content_of", "pods_of_ledger"]
+__all__ = [
+    "BundleContent",
+    "Content",
+    "chain_of_node",
+    "content_of",
+    "options_of",
+    "pods_of_ledger",
+]
 
 _MACHINE = re.compile(rb"\bMachineID:([0-9a-fA-F]{32})\b")
 _POD = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -88,6 +95,15 @@ def content_of(path: Path, scratch: Path, options: ImportOptions) -> Content:
     if path.is_file() and is_recording(path):
         return _LedgerContent(_ledger_of_recording(path, scratch / "recording"), str(path))
     return BundleContent(path, scratch / "unpacked", options)
+
+
+def options_of(told: Mapping[str, str], name: str | None) -> ImportOptions:
+    """How to read a source, by ``SourceSeen.options``; all of it is a node's, if one is named."""
+    return ImportOptions(
+        node=name,
+        kubelet_version=told.get("kubelet-version"),
+        year=int(told["year"]) if "year" in told else None,
+    )
 
 
 def chain_of_node(ledger: Ledger, name: str) -> str:

@@ -39,10 +39,7 @@ from kubeledger.verify.tally import VERDICTS, Tally
 
 __all__ = ["commit_generation", "fetch_ledger"]
 
-_RESTORE = (
-    "restore it from a copy, or remove the node's folders below claims/ and done/, and import its "
-    "sources again"
-)
+_RESTORE = "`kubeledger fleet repair` makes it anew"
 
 
 class _File(NamedTuple):
@@ -88,6 +85,7 @@ def commit_generation(
     sources: tuple[SourceSeen, ...],
     summary: NodeSummary,
     base: Head | None,
+    broken: frozenset[str] = frozenset(),
 ) -> Head:
     """Make the ledger in ``scratch / "ledger"`` the newest generation of its node.
 
@@ -99,6 +97,8 @@ def commit_generation(
         sources: (n,) of the ledger.
         summary: what is known of the node beside its ledger.
         base: the generation that it was built upon.
+        broken: paths of its files that are not what was written. Others take their place, under
+            an ID of their own: nothing is written over what a marker names.
 
     Raises:
         MovedOnError: another import was first.
@@ -112,7 +112,8 @@ def commit_generation(
     with NodeTables(scratch, summary.node) as tables:
         made_records = tables.records(ledger, summary.name)
         summary = msgspec.structs.replace(summary, pool=summary.pool or _pool(tables))
-        id_ = _id(sources, chain, rules, summary)
+        in_place = f" in place of {base.id}" if base is not None and broken else ""
+        id_ = _id(sources, chain, rules + in_place, summary)
         files = [
             _File(records_path(made.date, summary.node, id_), made.path, made.rows)
             for made in made_records
@@ -128,7 +129,9 @@ def commit_generation(
             _prove(lake, base, files)
             return base
         created: list[str] = []
-        stored = [_stored(lake, file, base, created) for file in files]
+        before = base.files if base is not None else ()
+        sound = [file for file in before if file.path not in broken]
+        stored = [_stored(lake, file, sound, created) for file in files]
         summary = msgspec.structs.replace(
             summary,
             **_counts(tables, tally),
@@ -140,7 +143,7 @@ def commit_generation(
             rules=rules,
         )
         row = _File(summary_path(summary.node, id_), tables.summary(summary), 1)
-    row_stored = _stored(lake, row, None, created)
+    row_stored = _stored(lake, row, (), created)
     head = Head(
         layout=LAYOUT,
         id=id_,
@@ -193,7 +196,7 @@ def _sealed(ledger: Ledger, scratch: Path) -> Path:
     return file
 
 
-def _stored(lake: Lake, made: _File, base: Head | None, created: list[str]) -> LakeFile:
+def _stored(lake: Lake, made: _File, before: Sequence[LakeFile], created: list[str]) -> LakeFile:
     """Put a file into the lake, unless it is there; what the marker is to say of it.
 
     A date to which nothing was added keeps its file of an earlier generation. And a file of this
@@ -203,11 +206,11 @@ def _stored(lake: Lake, made: _File, base: Head | None, created: list[str]) -> L
     Args:
         lake: where it goes.
         made: the file.
-        base: the generation before.
+        before: sound files of the generation before.
         created: gets its path if nothing was there.
     """
     ours = lake_file(made.path, made.file, made.rows)
-    for file in base.files if base is not None else ():
+    for file in before:
         if _slot(file.path) == _slot(made.path) and file.digest == ours.digest:
             return file
     if lake.store.create(made.path, made.file):

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -28,6 +27,15 @@ from kubeledger.fleet.layout import (
     done_of,
     done_path,
     failure_path,
+    node_of,
+)
+from kubeledger.fleet.small_files import (
+    CompactIndex,
+    Index,
+    LakeFormat,
+    Marked,
+    decoded,
+    encoded,
 )
 from kubeledger.fleet.store import (
     StorageError,
@@ -45,8 +53,6 @@ _READERS = 32
 
 _LOOKS = 20
 
-_T = TypeVar("_T")
-
 
 class MovedOnError(KubeledgerError):
     """Another import was first: the node has a newer generation than the one built upon."""
@@ -59,32 +65,6 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
 
     files: int
     size_bytes: int
-
-
-class _LakeFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of ``lake.json``."""
-
-    format: str = "kubeledger lake"
-    layout: int = LAYOUT
-
-
-class _Marked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a marker says, and the tag of the object in which it was read."""
-
-    tag: str
-    head: Head
-
-
-class _Index(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of ``index/ID.json``: markers by their paths, so that not each must be read."""
-
-    markers: dict[str, _Marked] = {}
-
-
-class _CompactIndex(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of ``compact/ID.json``: the compacted files that count."""
-
-    files: tuple[Compacted, ...]
 
 
 class Lake:
@@ -114,8 +94,8 @@ class Lake:
             raise BadQuestionError(
                 "there is no lake", advice="`kubeledger fleet import` makes one", file=place
             )
-        found = _decoded(content, _LakeFormat, store.address(LAKE))
-        if found.layout > LAYOUT or found.format != _LakeFormat().format:
+        found = decoded(content, LakeFormat, store.address(LAKE))
+        if found.layout > LAYOUT or found.format != LakeFormat().format:
             raise DamagedLedgerError(
                 f"the lake has layout {found.layout}, and this program knows {LAYOUT}",
                 advice="use the kubeledger that wrote it, or a newer one",
@@ -140,7 +120,7 @@ class Lake:
                     advice="name an empty place, or a lake",
                     file=store.url,
                 )
-            store.create(LAKE, msgspec.json.encode(_LakeFormat()))
+            store.create(LAKE, msgspec.json.encode(LakeFormat()))
         return cls.open(url)
 
     def heads(self) -> dict[str, Head]:
@@ -178,7 +158,7 @@ class Lake:
                 raise MovedOnError(f"another import of {head.node} was first")
             raise StorageError("it is gone", advice="import again", file=self.store.address(gone))
         claim = claim_path(head.node, head.generation)
-        while not self.store.create(claim, _encoded(head)):
+        while not self.store.create(claim, encoded(head)):
             claimed = self._complete(claim)
             if claimed is None:  # that one came to nothing, and its claim is gone
                 continue
@@ -192,6 +172,13 @@ class Lake:
         self._mark(head)
         self._tidy(head, base)
 
+    def complete_claims(self) -> None:
+        """Write the markers of those who died before they did."""
+        for node in {each.path.split("/")[1] for each in self.store.list(CLAIMS)}:
+            claims = self.store.list(f"{CLAIMS}{node}/")
+            if claims:
+                self._complete(claims[-1].path)
+
     def _complete(self, claim: str) -> Head | None:
         """Write the marker of a claim, which whoever made it may have died before.
 
@@ -201,7 +188,7 @@ class Lake:
         content = self.store.get(claim)
         if content is None:
             return None
-        head = _decoded(content, Head, self.store.address(claim))
+        head = decoded(content, Head, self.store.address(claim))
         there = self._marker(head)
         if (there is None or there.generation < head.generation) and self._gone(head) is not None:
             self.store.delete([claim])
@@ -212,17 +199,17 @@ class Lake:
     def _mark(self, head: Head) -> None:
         """Write a marker, in place of one that an earlier generation of the same ID left."""
         path = done_path(head.node, head.id)
-        if self.store.create(path, _encoded(head)):
+        if self.store.create(path, encoded(head)):
             return
         there = self._marker(head)
         if there is not None and there.generation < head.generation:
-            self.store.replace(path, _encoded(head))
+            self.store.replace(path, encoded(head))
 
     def _marker(self, head: Head) -> Head | None:
         """The marker of the same ID; None where there is none."""
         path = done_path(head.node, head.id)
         content = self.store.get(path)
-        return None if content is None else _decoded(content, Head, self.store.address(path))
+        return None if content is None else decoded(content, Head, self.store.address(path))
 
     def _gone(self, head: Head) -> str | None:
         """A file that a generation names and that is not there, or not in full."""
@@ -233,7 +220,10 @@ class Lake:
         return None
 
     def _tidy(self, head: Head, base: Head | None) -> None:
-        """Remove what the generation takes the place of."""
+        """Remove what the generation takes the place of, and what died imports left beside it.
+
+        A file that is older than the claim was written for a generation that cannot come any more.
+        """
         claim = claim_path(head.node, head.generation)
         claims = self.store.list(claims_of(head.node))
         kept = {file.path for file in head.files}
@@ -242,8 +232,12 @@ class Lake:
         self.store.delete(each.path for each in claims if each.path < claim)
         if base is not None:
             self.store.delete(file.path for file in base.files if file.path not in kept)
+        claimed_ns = max((each.modified_ns for each in claims if each.path == claim), default=0)
+        for folder in {path.rpartition("/")[0] for path in kept - _paths(base)}:
+            beside = (each for each in self.store.list(folder) if each.path not in kept)
+            self.store.delete(each.path for each in beside if each.modified_ns < claimed_ns)
 
-    def _markers(self, prefix: str, known: Mapping[str, _Marked]) -> dict[str, _Marked]:
+    def _markers(self, prefix: str, known: Mapping[str, Marked]) -> dict[str, Marked]:
         """Path -> marker, of all below a prefix.
 
         Args:
@@ -262,9 +256,7 @@ class Lake:
             with ThreadPoolExecutor(_READERS) as readers:
                 read = dict(zip(missing, readers.map(self.store.get, missing), strict=True))
             known |= {
-                path: _Marked(
-                    tag=tags[path], head=_decoded(content, Head, self.store.address(path))
-                )
+                path: Marked(tag=tags[path], head=decoded(content, Head, self.store.address(path)))
                 for path, content in read.items()
                 if content is not None
             }
@@ -275,12 +267,12 @@ class Lake:
             "markers change faster than they can be read", advice="try again", file=self.store.url
         )
 
-    def _index(self) -> dict[str, _Marked]:
+    def _index(self) -> dict[str, Marked]:
         newest = max(self.store.list(INDEX), key=_modified, default=None)
         content = None if newest is None else self.store.get(newest.path)
         if newest is None or content is None:
             return {}
-        return _decoded(content, _Index, self.store.address(newest.path)).markers
+        return decoded(content, Index, self.store.address(newest.path)).markers
 
     def write_index(self) -> int:
         """Put all markers into one file; returns how many.
@@ -289,7 +281,7 @@ class Lake:
         """
         before = [each.path for each in self.store.list(INDEX)]
         markers = self._markers(DONE, self._index())
-        path = self._put_digest(INDEX, _Index(markers=markers))
+        path = self._put_digest(INDEX, Index(markers=markers))
         self.store.delete(each for each in before if each != path)
         return len(markers)
 
@@ -300,7 +292,7 @@ class Lake:
         content = None if newest is None else self.store.get(newest[1])
         if newest is None or content is None:
             return ()
-        found = _decoded(content, _CompactIndex, self.store.address(newest[1])).files
+        found = decoded(content, CompactIndex, self.store.address(newest[1])).files
         there = {each.path for each in listed}
         return tuple(each for each in found if each.file.path in there)
 
@@ -310,12 +302,12 @@ class Lake:
         named = {each.file.path for each in kept}
         old = [each.file.path for each in self.compacted() if each.file.path not in named]
         indexes = [each.path for each in filter(_is_index, self.store.list(COMPACT))]
-        path = self._put_digest(COMPACT, _CompactIndex(files=kept))
+        path = self._put_digest(COMPACT, CompactIndex(files=kept))
         self.store.delete(each for each in (*indexes, *old) if each != path)
 
     def _put_digest(self, prefix: str, value: object) -> str:
         """Write an object that is called by its digest; returns its path."""
-        content = _encoded(value)
+        content = encoded(value)
         path = f"{prefix}{hashlib.blake2b(content, digest_size=16).hexdigest()}.json"
         self.store.replace(path, content)
         return path
@@ -326,7 +318,7 @@ class Lake:
         with ThreadPoolExecutor(_READERS) as readers:
             contents = list(readers.map(self.store.get, paths))
         found = [
-            _decoded(content, Failure, self.store.address(path))
+            decoded(content, Failure, self.store.address(path))
             for path, content in zip(paths, contents, strict=True)
             if content is not None
         ]
@@ -334,7 +326,7 @@ class Lake:
 
     def fail(self, failure: Failure) -> None:
         """Keep why a source is not in the lake, in place of what was kept of it before."""
-        self.store.replace(failure_path(failure.source), _encoded(failure))
+        self.store.replace(failure_path(failure.source), encoded(failure))
 
     def forget_failure(self, source: str) -> None:
         """The source is in the lake now."""
@@ -343,18 +335,22 @@ class Lake:
     def sweep(self, before_ns: int) -> Swept:
         """Remove what no head names and was written before an instant (storage's clock).
 
-        What is younger may belong to an import that goes on.
+        What is younger may belong to an import that goes on, unless it is older than its node's
+        claim.
         """
-        for node in {each.path.split("/")[1] for each in self.store.list(CLAIMS)}:
-            claims = self.store.list(f"{CLAIMS}{node}/")
-            self._complete(claims[-1].path)
+        self.complete_claims()
+        claimed_ns = {each.path.split("/")[1]: each.modified_ns for each in self.store.list(CLAIMS)}
         heads = self.heads().values()
         kept = {file.path for head in heads for file in head.files}
         kept |= {done_path(head.node, head.id) for head in heads}
         kept |= {each.file.path for each in self.compacted()}
         kept |= {each.path for each in filter(_is_index, self.store.list(COMPACT))}
         unnamed = (each for each in self._data() if each.path not in kept)
-        old = [each for each in unnamed if each.modified_ns < before_ns]
+        old = [
+            each
+            for each in unnamed
+            if each.modified_ns < max(before_ns, claimed_ns.get(node_of(each.path), before_ns))
+        ]
         self.store.delete(each.path for each in old)
         old += self.store.delete_parts(before_ns)
         return Swept(files=len(old), size_bytes=sum(each.size_bytes for each in old))
@@ -370,6 +366,10 @@ def lake_file(path: str, file: Path, rows: int | None = None) -> LakeFile:
     return LakeFile(path=path, size_bytes=size, digest=digest_of_file(file), rows=rows)
 
 
+def _paths(head: Head | None) -> set[str]:
+    return set() if head is None else {file.path for file in head.files}
+
+
 def _is_index(stored: StoredObject) -> bool:
     return stored.path.endswith(".json")
 
@@ -378,23 +378,8 @@ def _modified(stored: StoredObject) -> tuple[int, str]:
     return stored.modified_ns, stored.path
 
 
-def _newest(markers: Mapping[str, _Marked]) -> dict[str, Head]:
+def _newest(markers: Mapping[str, Marked]) -> dict[str, Head]:
     heads = [marked.head for marked in markers.values()]
     return {
         head.node: head for head in sorted(heads, key=lambda each: (each.node, each.generation))
     }
-
-
-def _encoded(value: object) -> bytes:
-    return msgspec.json.encode(value, order="deterministic")
-
-
-def _decoded(content: bytes, type_: type[_T], place: str) -> _T:
-    try:
-        return msgspec.json.decode(content, type=type_)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedLedgerError(
-            f"cannot be read: {error}",
-            advice="it was changed by something else; restore it, or remove it and import again",
-            file=place,
-        ) from error

@@ -24,6 +24,7 @@ __all__ = [
     "done_path",
     "failure_path",
     "ledger_path",
+    "node_of",
     "records_path",
     "run_id",
     "summary_path",
@@ -105,6 +106,11 @@ def claims_of(node: str) -> str:
 def claim_path(node: str, generation: int) -> str:
     """The claim of a generation; names sort by generation."""
     return f"{claims_of(node)}{generation:010d}.json"
+
+
+def node_of(path: str) -> str:
+    """The node of a file of one node, as directories call it."""
+    return path.split("/")[-2].removeprefix("node=")
 
 
 def failure_path(source: str) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "failure_of_loss",
     "parse_shard",
     "plan_import",
+    "plan_repair",
     "plan_verify",
     "run_plan",
     "whether_again",
@@ -193,6 +194,35 @@ def plan_verify(lake: Lake, settings: NodeSpec, *, all_: bool = False) -> Plan:
         unchanged=tuple(key for key in heads if key not in stale),
         elsewhere=0,
         heads=heads,
+        failed=_failed(lake),
+    )
+
+
+def plan_repair(
+    lake: Lake, settings: NodeSpec, nodes: Collection[str], *, partly: bool = False
+) -> Plan:
+    """Plan to look at all files of these nodes, or of all, and to make anew what is damaged.
+
+    Args:
+        lake: whose small files are sound (``repair.mend_small_files``).
+        settings: the spec of all of them, without the node.
+        nodes: keys; none: all.
+        partly: see ``NodeSpec.repair``.
+
+    Raises:
+        BadQuestionError: the lake knows no such node.
+        StorageError, DamagedLedgerError: the lake cannot be read.
+    """
+    heads = lake.heads()
+    for unknown in sorted(set(nodes) - heads.keys()):
+        raise BadQuestionError(f"the lake knows no node {unknown}", file=lake.store.url)
+    how = msgspec.structs.replace(settings, repair="partly" if partly else "wholly")
+    chosen = [key for key in heads if not nodes or key in nodes]
+    return Plan(
+        specs=tuple(msgspec.structs.replace(how, node=key) for key in chosen),
+        unchanged=(),
+        elsewhere=0,
+        heads={key: heads[key] for key in chosen},
         failed=_failed(lake),
     )
 

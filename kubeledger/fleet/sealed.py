@@ -98,7 +98,7 @@ def unseal_ledger(file: Path, directory: Path) -> None:
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
         raise DamagedLedgerError(
             f"the sealed ledger cannot be unpacked: {error}",
-            advice="restore the file from a copy, or remove the node and import its sources again",
+            advice="restore it from a copy; in a lake, `kubeledger fleet repair` makes it anew",
             file=str(file),
         ) from error
 

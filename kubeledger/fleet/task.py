@@ -23,12 +23,14 @@ from kubeledger.fleet.contents import (
     Content,
     chain_of_node,
     content_of,
+    options_of,
     pods_of_ledger,
 )
 from kubeledger.fleet.failing import failure_of, refuse_other_rules
 from kubeledger.fleet.generation import commit_generation, fetch_ledger
 from kubeledger.fleet.identity import identity_of
 from kubeledger.fleet.lake import Lake, MovedOnError
+from kubeledger.fleet.repair import repaired
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.sources import Fetched, fetch, refuse_changed
 from kubeledger.fleet.types import Head, NodeResult, NodeSpec, NodeSummary
@@ -74,7 +76,8 @@ def _done(spec: NodeSpec) -> _Heads:
         lake = Lake.open_or_create(spec.lake)
         if spec.source is not None:
             return _taken_in(spec, lake, scratch)
-        head, is_new = _in_turns(partial(_verified_again, spec, lake), scratch)
+        once = _verified_again if spec.repair is None else repaired
+        head, is_new = _in_turns(partial(once, spec, lake), scratch)
         return (head,), (head.node,) if is_new else ()
 
 
@@ -199,11 +202,7 @@ def _node_taken_in(work: _Work, scratch: Path) -> tuple[Head, bool]:
 
 def _options(spec: NodeSpec, told: Mapping[str, str]) -> ImportOptions:
     """How to read a source, by ``SourceSeen.options``."""
-    return ImportOptions(
-        node=spec.node_name,
-        kubelet_version=told.get("kubelet-version"),
-        year=int(told["year"]) if "year" in told else None,
-    )
+    return options_of(told, spec.node_name)
 
 
 # --- a node of the lake -------------------------------------------------------------------

@@ -160,7 +160,9 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Attributes:
         lake: its URL.
         source: URL of a bundle, archive, recording or ledger; None: verify ``node`` again.
-        node: key of the node to verify again; None for a source.
+        node: key of the node to verify again, or to repair; None for a source.
+        repair: make anew what is damaged of the node; ``partly``: also if not all of its sources
+            are as they were.
         rules: version of the rules; a worker of another version refuses.
         cluster, pool: what the caller knows of the node; None: not known.
         name: of the node all of the source is from, or, with the machine's digits, its key in the
@@ -174,6 +176,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     rules: str
     source: str | None = None
     node: str | None = None
+    repair: Literal["wholly", "partly"] | None = None
     cluster: str | None = None
     pool: str | None = None
     name: str | None = None

@@ -1,0 +1,102 @@
+"""``kubeledger fleet repair``: what is damaged in a lake, made anew."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack, closing
+from operator import attrgetter
+
+import click
+
+from kubeledger.cli.fleet_options import engine_options, lake_option, watched_results
+from kubeledger.cli.options import output_option, reports_errors
+
+__all__ = ["repair"]
+
+_FAILED = 1
+"""Exit code: something could not be repaired."""
+
+_COLUMNS = ("what", "outcome", "reason", "advice")
+
+
+@click.command(epilog="Example: kubeledger fleet repair --lake /data/lake")
+@click.argument("nodes", nargs=-1, metavar="[NODE...]")
+@lake_option
+@click.option("--partly", is_flag=True, help="Do without sources that are gone or changed by now.")
+@engine_options
+@output_option("table", "json", "jsonl", "csv")
+@reports_errors
+def repair(
+    nodes: tuple[str, ...],
+    lake: str,
+    partly: bool,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    attempts: int,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Read each file of a lake, or of some NODEs of it, and make anew what is damaged or gone.
+
+    Tables are made from the node's ledger, and a damaged ledger from the node's sources, which
+    must lie where they were. Imports may go on meanwhile. Exits with 1 where something cannot be
+    repaired.
+
+    Lists what was damaged.
+    """
+    from kubeledger.cli.fleet_summary import Tally, print_failures
+    from kubeledger.cli.output import counted, write_rows
+    from kubeledger.cli.screen import terminal_width
+    from kubeledger.fleet.engines.engine import engine_of
+    from kubeledger.fleet.lake import Lake
+    from kubeledger.fleet.layout import DONE
+    from kubeledger.fleet.repair import mend_small_files
+    from kubeledger.fleet.rules import rules_version
+    from kubeledger.fleet.run import plan_repair, run_plan
+    from kubeledger.fleet.store import absolute_url
+    from kubeledger.fleet.task import node_task
+    from kubeledger.fleet.types import NodeSpec
+
+    chosen = engine_of(engine, workers=workers, address=address)
+    mended = mend_small_files(absolute_url(lake))
+    place = Lake.open(lake)
+    lost = {path for path in mended if path.startswith(DONE) and place.store.get(path) is None}
+    with ExitStack() as stack:
+        settings = NodeSpec(
+            lake=place.store.url,
+            rules=rules_version(),
+            started_ns=time.time_ns(),
+            scratch=stack.enter_context(chosen.scratch()),
+        )
+        plan = plan_repair(place, settings, nodes, partly=partly)
+        tally = Tally(plan)
+        results = stack.enter_context(
+            closing(
+                run_plan(place, plan, chosen, node_task, attempts=attempts, timeout_s=timeout_s)
+            )
+        )
+        watched = watched_results(results, "repairing", len(plan.specs), attrgetter("failure"))
+        told = [result for result in tally.counting(watched) if result.failure or result.changed]
+    rows: list[tuple[str | None, ...]] = [
+        (path, "unknown", "no marker or claim of it can be read", "import the node's sources again")
+        if path in lost
+        else (path, "repaired", None, None)
+        for path in mended
+    ]
+    for each in told:
+        why = (each.failure.reason, each.failure.advice) if each.failure else (None, None)
+        rows.append((each.spec.subject, "failed" if each.failure else "repaired", *why))
+    if output != "table":
+        write_rows(_COLUMNS, rows, output, sys.stdout)
+    else:
+        listed = [row for row in rows if row[1] != "failed"]
+        if listed:
+            write_rows(_COLUMNS, listed, output, sys.stdout, width_max=terminal_width())
+        click.echo(
+            f"{counted(tally.done, 'node')} read, {len(told) - len(tally.failures)} repaired"
+        )
+        print_failures(tally.failures)
+    if tally.failures or lost:
+        sys.exit(_FAILED)

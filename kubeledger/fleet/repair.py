@@ -1,0 +1,152 @@
+"""What is damaged in a lake, made anew: of a node from its ledger, or else from its sources.
+
+A repaired node is its next generation, by the same protocol as an import's: nothing is written
+over what a marker names, and who dies on the way, or comes second, has changed nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from kubeledger.errors import BadInputError, BadQuestionError, DamagedLedgerError
+from kubeledger.fleet.contents import content_of, options_of
+from kubeledger.fleet.generation import commit_generation, fetch_ledger
+from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.layout import CLAIMS, COMPACT, DONE, FAILURES, INDEX, LAKE, LEDGERS
+from kubeledger.fleet.scratch import scratch_directory
+from kubeledger.fleet.small_files import CompactIndex, Index, LakeFormat, decoded, encoded
+from kubeledger.fleet.sources import fetch, refuse_changed
+from kubeledger.fleet.store import Store, digest_of_file
+from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSpec, SourceSeen
+
+__all__ = ["mend_small_files", "repaired"]
+
+_KINDS: dict[str, type] = {
+    CLAIMS: Head,
+    DONE: Head,
+    INDEX: Index,
+    COMPACT: CompactIndex,
+    FAILURES: Failure,
+}
+
+
+def mend_small_files(url: str) -> list[str]:
+    """Remove small files that cannot be read, and write again what others of them tell.
+
+    A marker's claim says the same as it does. Where both are gone the lake does not know the node
+    any more, until its sources are imported again; what is left of it is used then. Indexes and
+    compacted files are copies, and a failure is told again.
+
+    Returns:
+        paths of what was damaged.
+
+    Raises:
+        BadQuestionError: there is no lake.
+        StorageError: storage fails.
+    """
+    store = Store(url)
+    damaged = []
+    for room, kind in _KINDS.items():
+        for each in store.list(room):
+            if each.path.endswith(".json") and not _is_readable(store, each.path, kind):
+                store.delete([each.path])
+                damaged.append(each.path)
+    if not _is_readable(store, LAKE, LakeFormat) and store.list(DONE):
+        store.replace(LAKE, encoded(LakeFormat()))  # markers of a newer layout are not readable
+        damaged.append(LAKE)
+    lake = Lake.open(url)
+    lake.complete_claims()
+    compacted = lake.compacted()
+    with scratch_directory(None) as scratch:
+        broken = [each for each in compacted if not _is_sound(store, each.file, scratch / "copy")]
+    if broken:
+        lake.put_compacted(each for each in compacted if each not in broken)
+    return damaged + [each.file.path for each in broken]
+
+
+def _is_readable(store: Store, path: str, kind: type) -> bool:
+    content = store.get(path)
+    try:
+        return content is not None and decoded(content, kind, path) is not None
+    except DamagedLedgerError:
+        return False
+
+
+def _is_sound(store: Store, file: LakeFile, copy: Path) -> bool:
+    """Whether a file is there as it was written; ``copy`` is where it may stand for the while."""
+    found = store.stat(file.path)
+    if found is None or found.size_bytes != file.size_bytes:
+        return False
+    store.download(file.path, copy)
+    try:
+        return digest_of_file(copy) == file.digest
+    finally:
+        copy.unlink()
+
+
+def repaired(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bool]:
+    """Make anew what is damaged of a node; the head, and whether it is a new one.
+
+    Args:
+        spec: names the node.
+        lake: its lake.
+        scratch: an empty directory.
+
+    Raises:
+        BadQuestionError: the lake knows no such node.
+        BadInputError: its ledger is damaged, and a source that it was made from is not there.
+        MovedOnError: an import was first.
+        KubeledgerError, OSError: as of an import.
+    """
+    assert spec.node is not None
+    head = lake.head(spec.node)
+    if head is None:
+        raise BadQuestionError(f"the lake knows no node {spec.node}", file=spec.lake)
+    copy = scratch / "copy"
+    broken = frozenset(f.path for f in head.files if not _is_sound(lake.store, f, copy))
+    if not broken:
+        return head, False
+    sources = head.sources
+    if any(path.startswith(LEDGERS) for path in broken):
+        sources = _imported_again(head, scratch, partly=spec.repair == "partly")
+    else:
+        fetch_ledger(lake, head, scratch / "ledger")
+    return commit_generation(lake, scratch, sources, head.summary, head, broken), True
+
+
+def _imported_again(head: Head, scratch: Path, *, partly: bool) -> tuple[SourceSeen, ...]:
+    """Make a node's ledger from its sources, in their order; those that it is made from."""
+    name = head.summary.name
+    used: list[SourceSeen] = []
+    for number, known in enumerate(head.sources):
+        place, opened = scratch / f"source-{number}", scratch / f"opened-{number}"
+        place.mkdir()
+        opened.mkdir()
+        try:
+            path, now = fetch(known.url, place)
+            if now.digest != known.digest:
+                raise BadInputError("it is another one than was imported", file=known.url)
+        except BadInputError as error:
+            if partly:
+                continue
+            raise BadInputError(
+                f"the ledger is damaged, and cannot be made again from {known.url}: "
+                f"{error.message}",
+                advice="put it back, or do without: kubeledger fleet repair --partly",
+            ) from error
+        options = known.options or {}
+        content = content_of(path, opened, options_of(options, None))
+        if name not in content.names:  # it was told
+            (opened / "again").mkdir()
+            content = content_of(path, opened / "again", options_of(options, name))
+        content.add_to(name, scratch / "ledger")
+        refuse_changed(now)
+        used.append(msgspec.structs.replace(known, stamp=now.stamp))
+    if not used:
+        raise BadInputError(
+            "the ledger is damaged, and none of its sources is there as it was",
+            advice="put one back",
+        )
+    return tuple(used)

@@ -1,0 +1,62 @@
+"""The small files of a lake: what stands in them, and how."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from kubeledger.errors import DamagedLedgerError
+from kubeledger.fleet.layout import LAYOUT
+from kubeledger.fleet.types import Compacted, Head
+
+__all__ = ["CompactIndex", "Index", "LakeFormat", "Marked", "decoded", "encoded"]
+
+_T = TypeVar("_T")
+
+
+class LakeFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of ``lake.json``."""
+
+    format: str = "kubeledger lake"
+    layout: int = LAYOUT
+
+
+class Marked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a marker says, and the tag of the object in which it was read."""
+
+    tag: str
+    head: Head
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of ``index/ID.json``: markers by their paths, so that not each must be read."""
+
+    markers: dict[str, Marked] = {}
+
+
+class CompactIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of ``compact/ID.json``: the compacted files that count."""
+
+    files: tuple[Compacted, ...]
+
+
+def encoded(value: object) -> bytes:
+    """A value as JSON, the same bytes for the same value."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def decoded(content: bytes, type_: type[_T], place: str) -> _T:
+    """The value of a file.
+
+    Raises:
+        DamagedLedgerError: it holds none.
+    """
+    try:
+        return msgspec.json.decode(content, type=type_)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedLedgerError(
+            f"cannot be read: {error}",
+            advice="it was changed by something else: `kubeledger fleet repair` mends it",
+            file=place,
+        ) from error

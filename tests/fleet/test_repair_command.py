@@ -1,0 +1,161 @@
+"""Damaged lakes and one command: what it makes anew, from what, and what it leaves alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.layout import claim_path, done_path, records_path, verdicts_path
+from kubeledger.fleet.repair import mend_small_files, repaired
+from kubeledger.fleet.rules import rules_version
+from kubeledger.fleet.types import Head, NodeSpec
+from tests.fleet.places import DyingStore, Killed, head_of, log_lines, task, write_bundle
+from tests.fleet.test_repair import LATER_NS, files_of
+
+NODE = "node-a"
+
+
+def stored_files(lake: Lake) -> set[str]:
+    """All that belongs to nodes, named or not."""
+    rooms = ("records", "verdicts", "nodes", "ledgers")
+    return {each.path for room in rooms for each in lake.store.list(room)}
+
+
+def damage(lake: Lake, head: Head, room: str, *, is_there: bool = True) -> None:
+    """Write something else into the files of a room, or remove them."""
+    for path, file in files_of(lake, head).items():
+        if path.startswith(room):
+            file.write_bytes(file.read_bytes()[:-9] + b"something") if is_there else file.unlink()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with a node of two sources, which lie beside it."""
+    place = tmp_path_factory.mktemp("whole")
+    log = log_lines()
+    cut = log.index(b"\n", len(log) // 2) + 1
+    for number, part in enumerate((log[:cut], log[cut:])):
+        bundle = write_bundle(place / f"day-{number}" / NODE, log=part)
+        head_of(task(str(place / "lake"), str(bundle)))
+    return place
+
+
+@pytest.fixture
+def lake(whole: Path, tmp_path: Path) -> Lake:
+    """A copy of it."""
+    return Lake.open(str(shutil.copytree(whole / "lake", tmp_path / "lake")))
+
+
+def told(head: Head) -> tuple[object, ...]:
+    """What a repair must not change."""
+    row = head.summary
+    return (row.chain, row.records, row.decisions, row.match, row.impossible, row.rules)
+
+
+@pytest.mark.parametrize(
+    ("room", "is_there"), [("records", True), ("nodes", False), ("ledgers", True)]
+)
+def test_one_command_repairs_a_node(room: str, is_there: bool, lake: Lake) -> None:
+    """From its ledger, or from its sources; what was sound stays, and nothing is left over."""
+    before = lake.heads()[NODE]
+    sound = {file for file in before.files if not file.path.startswith((room, "nodes"))}
+    damage(lake, before, room, is_there=is_there)
+    result = task(lake.store.url, node=NODE, repair="wholly")
+    head = head_of(result)
+    assert (result.changed, told(head)) == ((NODE,), told(before))
+    assert (head.sources, head.generation) == (before.sources, before.generation + 1)
+    assert sound <= set(head.files)
+    assert stored_files(lake) == files_of(lake, head).keys()
+    again = task(lake.store.url, node=NODE, repair="wholly")
+    assert (head_of(again), again.changed) == (head, ())
+
+
+def test_a_repair_may_die_at_any_moment(lake: Lake, tmp_path: Path) -> None:
+    """Before each of its writes: no sound file is lost, and the next repair completes it."""
+    before = lake.heads()[NODE]
+    damage(lake, before, "verdicts")
+    sound = {file for file in before.files if not file.path.startswith(("verdicts", "nodes"))}
+    spec = NodeSpec(lake=lake.store.url, rules=rules_version(), node=NODE, repair="wholly")
+    died = 0
+    for writes in range(20):
+        store = DyingStore(lake.store.url)
+        store.writes_left = writes
+        scratch = tmp_path / f"scratch-{writes}"
+        scratch.mkdir()
+        try:
+            repaired(spec, Lake(store), scratch)
+            break
+        except Killed:
+            died += 1
+            now = lake.heads()[NODE]
+            assert told(now) == told(before)
+            assert sound <= set(now.files)
+    assert died >= 4
+    head = lake.head(NODE)
+    assert head is not None
+    assert head.generation == before.generation + 1
+    lake.sweep(LATER_NS)
+    assert stored_files(lake) == files_of(lake, head).keys()
+
+
+def test_a_ledger_is_not_made_of_other_sources(whole: Path, lake: Lake) -> None:
+    """Which source is missing is told; who does without it says so."""
+    before = lake.heads()[NODE]
+    damage(lake, before, "ledgers", is_there=False)
+    away = (whole / "day-1").rename(whole / "away")
+    try:
+        failure = task(lake.store.url, node=NODE, repair="wholly").failure
+        assert failure is not None
+        assert failure.kind == "input"
+        assert before.sources[1].url in failure.reason
+        assert "--partly" in failure.advice
+        assert lake.heads()[NODE] == before
+        head = head_of(task(lake.store.url, node=NODE, repair="partly"))
+    finally:
+        away.rename(whole / "day-1")
+    assert head.sources == before.sources[:1]
+    files_of(lake, head)
+
+
+def test_small_files_are_mended_by_what_others_tell(lake: Lake) -> None:
+    """A marker by its claim; where both are damaged, its sources have to be imported again."""
+    head = lake.heads()[NODE]
+    lake.write_index()
+    (index,) = lake.store.list("index")
+    marker, claim = done_path(NODE, head.id), claim_path(NODE, head.generation)
+    for damaged in ([marker], [index.path, "lake.json"]):
+        for path in damaged:
+            lake.store.replace(path, b"{")
+        assert sorted(mend_small_files(lake.store.url)) == sorted(damaged)
+        assert Lake.open(lake.store.url).heads() == {NODE: head}
+        assert mend_small_files(lake.store.url) == []
+    for path in (marker, claim):
+        lake.store.replace(path, b"{")
+    assert sorted(mend_small_files(lake.store.url)) == sorted([marker, claim])
+    assert lake.heads() == {}
+    for source in head.sources:
+        again = head_of(task(lake.store.url, source.url))
+    assert told(again) == told(head)
+    files_of(lake, again)
+
+
+def test_an_import_removes_what_died_ones_left(whole: Path, tmp_path: Path) -> None:
+    """Beside its own files, and older than its claim: what is younger may be somebody's work."""
+    lake = Lake.open_or_create(str(tmp_path / "lake"))
+    assert lake.store.directory is not None
+    date = "2026-11-21"
+    old, young = (records_path(date, NODE, name) for name in ("old", "young"))
+    other = verdicts_path(date, "node-y", "old")
+    for path in (old, young, other):
+        lake.store.create(path, b"of an import that died")
+    os.utime(lake.store.directory / young, ns=(LATER_NS, LATER_NS))
+    head = head_of(task(lake.store.url, str(whole / "day-0" / NODE)))
+    assert stored_files(lake) - files_of(lake, head).keys() == {young, other}
+    lake.store.create(old, b"of an import that died")
+    os.utime(lake.store.directory / old, ns=(1 << 40, 1 << 40))
+    assert lake.sweep(0).files == 1  # older than the claim of its node
+    assert stored_files(lake) - files_of(lake, head).keys() == {young, other}
