@@ -14,7 +14,16 @@ from kubeledger.errors import BadInputError, BadQuestionError, DamagedLedgerErro
 from kubeledger.fleet.contents import content_of, options_of
 from kubeledger.fleet.generation import commit_generation, fetch_ledger
 from kubeledger.fleet.lake import Lake
-from kubeledger.fleet.layout import CLAIMS, COMPACT, DONE, FAILURES, INDEX, LAKE, LEDGERS
+from kubeledger.fleet.layout import (
+    CLAIMS,
+    COMPACT,
+    DONE,
+    FAILURES,
+    INDEX,
+    LAKE,
+    LEDGERS,
+    done_path,
+)
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.small_files import CompactIndex, Index, LakeFormat, decoded, encoded
 from kubeledger.fleet.sources import fetch, refuse_changed
@@ -51,7 +60,11 @@ def mend_small_files(url: str) -> list[str]:
     for room, kind in _KINDS.items():
         for each in store.list(room):
             if each.path.endswith(".json") and not _is_readable(store, each.path, kind):
-                store.delete([each.path])
+                claimed = _claimed(store, each.path) if room == DONE else None
+                if claimed is None:
+                    store.delete([each.path])
+                else:
+                    store.replace(each.path, encoded(claimed))
                 damaged.append(each.path)
     if not _is_readable(store, LAKE, LakeFormat) and store.list(DONE):
         store.replace(LAKE, encoded(LakeFormat()))  # markers of a newer layout are not readable
@@ -64,6 +77,16 @@ def mend_small_files(url: str) -> list[str]:
     if broken:
         lake.put_compacted(each for each in compacted if each not in broken)
     return damaged + [each.file.path for each in broken]
+
+
+def _claimed(store: Store, marker: str) -> Head | None:
+    """What a marker said, by its claim; None where there is none. All claims are readable."""
+    for each in store.list(f"{CLAIMS}{marker.split('/')[1]}/"):
+        content = store.get(each.path)
+        head = None if content is None else decoded(content, Head, each.path)
+        if head is not None and done_path(head.node, head.id) == marker:
+            return head
+    return None
 
 
 def _is_readable(store: Store, path: str, kind: type) -> bool:

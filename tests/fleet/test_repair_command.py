@@ -127,6 +127,7 @@ def test_small_files_are_mended_by_what_others_tell(lake: Lake) -> None:
     lake.write_index()
     (index,) = lake.store.list("index")
     marker, claim = done_path(NODE, head.id), claim_path(NODE, head.generation)
+    damage(lake, head, "verdicts", is_there=False)  # a claim of such files would be a dead one's
     for damaged in ([marker], [index.path, "lake.json"]):
         for path in damaged:
             lake.store.replace(path, b"{")
