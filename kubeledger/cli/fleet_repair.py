@@ -6,11 +6,15 @@ import sys
 import time
 from contextlib import ExitStack, closing
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import click
 
 from kubeledger.cli.fleet_options import engine_options, lake_option, watched_results
 from kubeledger.cli.options import output_option, reports_errors
+
+if TYPE_CHECKING:
+    from kubeledger.fleet.types import NodeResult
 
 __all__ = ["repair"]
 
@@ -79,15 +83,7 @@ def repair(
         )
         watched = watched_results(results, "repairing", len(plan.specs), attrgetter("failure"))
         told = [result for result in tally.counting(watched) if result.failure or result.changed]
-    rows: list[tuple[str | None, ...]] = [
-        (path, "unknown", "no marker or claim of it can be read", "import the node's sources again")
-        if path in lost
-        else (path, "repaired", None, None)
-        for path in mended
-    ]
-    for each in told:
-        why = (each.failure.reason, each.failure.advice) if each.failure else (None, None)
-        rows.append((each.spec.subject, "failed" if each.failure else "repaired", *why))
+    rows = _rows(mended, lost, told)
     if output != "table":
         write_rows(_COLUMNS, rows, output, sys.stdout)
     else:
@@ -100,3 +96,19 @@ def repair(
         print_failures(tally.failures)
     if tally.failures or lost:
         sys.exit(_FAILED)
+
+
+def _rows(
+    mended: list[str], lost: set[str], results: list[NodeResult]
+) -> list[tuple[str | None, ...]]:
+    """A row for each small file and each node that was damaged."""
+    rows: list[tuple[str | None, ...]] = [
+        (path, "unknown", "no marker or claim of it can be read", "import the node's sources again")
+        if path in lost
+        else (path, "repaired", None, None)
+        for path in mended
+    ]
+    for each in results:
+        why = (each.failure.reason, each.failure.advice) if each.failure else (None, None)
+        rows.append((each.spec.subject, "failed" if each.failure else "repaired", *why))
+    return rows

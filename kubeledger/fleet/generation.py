@@ -97,8 +97,7 @@ def commit_generation(
         sources: (n,) of the ledger.
         summary: what is known of the node beside its ledger.
         base: the generation that it was built upon.
-        broken: paths of its files that are not what was written. Others take their place, under
-            an ID of their own: nothing is written over what a marker names.
+        broken: paths of its files that are not what was written: others take their place.
 
     Raises:
         MovedOnError: another import was first.
@@ -112,8 +111,7 @@ def commit_generation(
     with NodeTables(scratch, summary.node) as tables:
         made_records = tables.records(ledger, summary.name)
         summary = msgspec.structs.replace(summary, pool=summary.pool or _pool(tables))
-        in_place = f" in place of {base.id}" if base is not None and broken else ""
-        id_ = _id(sources, chain, rules + in_place, summary)
+        id_ = _id(sources, chain, rules + _in_place_of(base, broken), summary)
         files = [
             _File(records_path(made.date, summary.node, id_), made.path, made.rows)
             for made in made_records
@@ -129,8 +127,7 @@ def commit_generation(
             _prove(lake, base, files)
             return base
         created: list[str] = []
-        before = base.files if base is not None else ()
-        sound = [file for file in before if file.path not in broken]
+        sound = [each for each in _files_of(base) if each.path not in broken]
         stored = [_stored(lake, file, sound, created) for file in files]
         summary = msgspec.structs.replace(
             summary,
@@ -154,6 +151,15 @@ def commit_generation(
     )
     _commit(lake, head, base, created)
     return head
+
+
+def _files_of(head: Head | None) -> tuple[LakeFile, ...]:
+    return () if head is None else head.files
+
+
+def _in_place_of(base: Head | None, broken: frozenset[str]) -> str:
+    """What tells a repair's ID from others: nothing is written over what a marker names."""
+    return f" in place of {base.id}" if base is not None and broken else ""
 
 
 def _id(sources: Iterable[SourceSeen], chain: str, rules: str, summary: NodeSummary) -> str:
