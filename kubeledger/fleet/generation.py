@@ -124,8 +124,7 @@ def commit_generation(
         ]
         files.append(_File(ledger_path(summary.node, id_), _sealed(ledger, scratch), None))
         if base is not None and base.id == id_:
-            _prove(lake, base, files)
-            return base
+            return _proved(lake, base, files)
         created: list[str] = []
         sound = [each for each in _files_of(base) if each.path not in broken]
         stored = [_stored(lake, file, sound, created) for file in files]
@@ -149,8 +148,7 @@ def commit_generation(
         files=tuple(sorted([*stored, row_stored], key=lambda file: file.path)),
         summary=read_summary(row.file),
     )
-    _commit(lake, head, base, created)
-    return head
+    return _commit(lake, head, base, created)
 
 
 def _files_of(head: Head | None) -> tuple[LakeFile, ...]:
@@ -167,12 +165,13 @@ def _id(sources: Iterable[SourceSeen], chain: str, rules: str, summary: NodeSumm
     return run_id(read, chain, f"{rules} {WRITER}", summary.cluster, summary.pool)
 
 
-def _commit(lake: Lake, head: Head, base: Head | None, created: Sequence[str]) -> None:
+def _commit(lake: Lake, head: Head, base: Head | None, created: Sequence[str]) -> Head:
     try:
         lake.commit(head, {}, base)
     except MovedOnError:  # whoever reads the lake by its folders is not to meet them
         lake.store.delete(created)
         raise
+    return head
 
 
 class _Clock:
@@ -253,7 +252,7 @@ def _is_sound(left: Path, ours: LakeFile) -> bool:
     return True
 
 
-def _prove(lake: Lake, head: Head, files: Sequence[_File]) -> None:
+def _proved(lake: Lake, head: Head, files: Sequence[_File]) -> Head:
     """Compare a generation with the same one made anew, and its files with what was written.
 
     Raises:
@@ -273,6 +272,7 @@ def _prove(lake: Lake, head: Head, files: Sequence[_File]) -> None:
                 advice=_RESTORE,
                 file=lake.store.address(file.path),
             )
+    return head
 
 
 def _slot(path: str) -> str:
