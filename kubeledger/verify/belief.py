@@ -204,12 +204,15 @@ def all_of(judgements: Sequence[Judgement]) -> Judgement:
 def _difference(allowing: Sequence[Ruling], denying: Sequence[Ruling]) -> tuple[str, ...]:
     """What worlds that allow a decision and those that do not differ in.
 
-    That is what is not assumed in all of them alike.
+    That is what is assumed on one side only; or else what is not assumed in all alike.
     """
+    sides = [{phrase for r in side for phrase in r.assumes} for side in (allowing, denying)]
+    one_side = sides[0] ^ sides[1]
     every = [set(ruling.assumes) for ruling in (*allowing, *denying)]
     shared = set.intersection(*every)
     named = dict.fromkeys(phrase for ruling in (*allowing, *denying) for phrase in ruling.assumes)
-    return tuple(phrase for phrase in named if phrase not in shared)
+    differ = one_side or set(named) - shared
+    return tuple(phrase for phrase in named if phrase in differ)
 
 
 class Belief(Generic[S]):

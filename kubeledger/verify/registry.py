@@ -9,10 +9,10 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from kubeledger.verify.devices.verifier import DeviceVerifier
 from kubeledger.verify.evictions.verifier import EvictionVerifier
-from kubeledger.verify.images.verifier import ImagesVerifier
 from kubeledger.verify.lives.verifier import LivesVerifier
 from kubeledger.verify.oom_kills import OomVerifier
 from kubeledger.verify.rules.cpus import CpuRule
+from kubeledger.verify.rules.images.verifier import ImagesVerifier
 from kubeledger.verify.rules.memory import MemoryRule
 from kubeledger.verify.verifier import Verifier
 

@@ -21,7 +21,7 @@ from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.verify import run
 from kubeledger.verify.evictions.verifier import EvictionVerifier
-from kubeledger.verify.images.verifier import ImagesVerifier
+from kubeledger.verify.rules.images.verifier import ImagesVerifier
 from tests.verify.histories import scene
 
 __all__ = [

@@ -11,7 +11,16 @@ from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Body
 from kubeledger.node.records import KubeletStarted
 from tests.verify.histories import findings
-from tests.verify.image_scenes import alone, deleted, history, settings, signal, started
+from tests.verify.image_scenes import (
+    alone,
+    deleted,
+    detected,
+    disk,
+    history,
+    settings,
+    signal,
+    started,
+)
 
 __all__ = ["alone"]
 
@@ -83,7 +92,7 @@ def test_space_and_unused(steps: list[tuple[float, Body]], verdict: str, told: s
 )
 def test_age(at_s: int, steps: list[tuple[float, Body]], verdict: str, told: str) -> None:
     """Not before the kubelet has run that long, nor where a pass must have found it in use."""
-    steps = [*steps, (at_s, deleted("a", "age"))]
+    steps = [*steps, (at_s - 5, disk(50)), (at_s, deleted("a", "age"))]
     found = verdict_of(*steps, imageMaximumGCAge="10m")
     assert found[0] == verdict
     assert told in found[1]
@@ -102,3 +111,13 @@ def test_no_list_that_is_odd_is_believed() -> None:
         status = {**odd.status["containerStatuses"][0], **change}
         body = msgspec.structs.replace(odd, status={"containerStatuses": [status, 3]})
         assert verdict_of((61, deleted("a")), (90, body))[0] == "unverifiable"
+
+
+def test_lists_deny_what_detect_passes_allow() -> None:
+    """A pass tells that no container used the image, and a list that one ran on it all the time."""
+    passes = [(55.0, detected("ab", new="ab")), (185.0, detected("ab"))]
+    removal = [(190.0, disk(15)), (190.1, started()), (190.2, deleted("a"))]
+    assert verdict_of(*passes, *removal)[0] == "match"
+    found = verdict_of(*passes, *removal, (300, listed("a")))
+    assert found[0] == "impossible"
+    assert "ns/p/c ran on it" in found[1]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -15,14 +14,12 @@ from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["HIGH", "LOW", "POLICY_SETTINGS", "Policy", "read_policy"]
 
-HIGH = "imageGCHighThresholdPercent"
-LOW = "imageGCLowThresholdPercent"
-_MIN_AGE = "imageMinimumGCAge"
-_MAX_AGE = "imageMaximumGCAge"
+HIGH: Final = "imageGCHighThresholdPercent"
+LOW: Final = "imageGCLowThresholdPercent"
+_MIN_AGE: Final = "imageMinimumGCAge"
+_MAX_AGE: Final = "imageMaximumGCAge"
 
-POLICY_SETTINGS = frozenset({HIGH, LOW, _MIN_AGE, _MAX_AGE})
-
-T = TypeVar("T")
+POLICY_SETTINGS: Final = frozenset({HIGH, LOW, _MIN_AGE, _MAX_AGE})
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -32,7 +29,7 @@ class Policy(msgspec.Struct, frozen=True):
         high, low: whole percent; None when not known.
         min_age_ns, max_age_ns: None when not known; the maximum age is 0 for a version
             without one.
-        missing: (n,) what is not known.
+        missing: (n,) what is not known, of thresholds first.
         disabled: why the loop does not run; empty when it does.
     """
 
@@ -44,35 +41,38 @@ class Policy(msgspec.Struct, frozen=True):
     disabled: str
 
     @property
-    def whole(self) -> ImageGCPolicy | None:
-        """The policy; None when anything of it is not known."""
-        if self.high is None or self.low is None:
-            return None
-        if self.min_age_ns is None or self.max_age_ns is None:
-            return None
-        return ImageGCPolicy(
-            high_threshold_percent=self.high,
-            low_threshold_percent=self.low,
-            min_age_ns=self.min_age_ns,
-            max_age_ns=self.max_age_ns,
-        )
+    def missing_thresholds(self) -> tuple[str, ...]:
+        """Of ``missing`` what a start rests on."""
+        return tuple(each for each in self.missing if "Threshold" in each)
+
+    def whole(self, **known: int) -> ImageGCPolicy | None:
+        """The policy, with other values for those ``known``; None when any is not known."""
+        values = {
+            "high_threshold_percent": self.high,
+            "low_threshold_percent": self.low,
+            "min_age_ns": self.min_age_ns,
+            "max_age_ns": self.max_age_ns,
+            **known,
+        }
+        told = {name: value for name, value in values.items() if value is not None}
+        return ImageGCPolicy(**told) if len(told) == len(values) else None
 
 
 def read_policy(settings: Settings, facts: ImageFacts) -> Policy:
     """The policy of the settings as they are now."""
     missing: list[str] = []
 
-    def read(name: str, parse: Callable[[Any], T | None]) -> T | None:
+    def read(name: str) -> int | None:
         value = settings.get(name)
-        parsed = None if value is UNKNOWN else parse(value)
+        parsed = None if value is UNKNOWN else _number(name, value)
         if parsed is None:
             readable = "a readable value of " if value is not UNKNOWN else ""
             missing.append(f"{readable}the setting {name}")
         return parsed
 
-    high, low, min_age_ns = read(HIGH, _percent), read(LOW, _percent), read(_MIN_AGE, _duration)
+    high, low, min_age_ns = read(HIGH), read(LOW), read(_MIN_AGE)
     # What no kubelet of this version looks at is not missing.
-    configured = read(_MAX_AGE, _duration) if facts.maximum_age_gate_on else 0
+    configured = read(_MAX_AGE) if facts.maximum_age_gate_on else 0
     max_age_ns = None if configured is None else effective_max_age_ns(configured, facts)
     disabled = ""
     if high is not None and configured is not None:
@@ -80,14 +80,11 @@ def read_policy(settings: Settings, facts: ImageFacts) -> Policy:
     return Policy(high, low, min_age_ns, max_age_ns, tuple(missing), disabled)
 
 
-def _percent(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _duration(value: object) -> int | None:
-    if not isinstance(value, str):
-        return None
+def _number(name: str, value: object) -> int | None:
+    """Percent, or nanoseconds."""
+    if name in (HIGH, LOW):
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
     try:
-        return parse_go_duration(value)
+        return parse_go_duration(value) if isinstance(value, str) else None
     except ValueError:
         return None

@@ -1,10 +1,12 @@
-"""What the records tell of the kubelet's image records, and where they leave room.
+"""The kubelet's image records as detect passes tell of them, times between bounds.
 
 A detect pass is logged when it goes through its list. The time it gives to what it sees for
 the first time was read before it asked the runtime, so that time is known between bounds.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
@@ -15,14 +17,12 @@ from kubeledger.units import NS_PER_S
 
 __all__ = ["LISTING_NS", "DetectPass", "KnownImage", "Passes"]
 
-LISTING_NS = 5 * NS_PER_S
+LISTING_NS: Final = 5 * NS_PER_S
 """The runtime lists images and containers in less time than this."""
-
-_LOOP_NS = 330 * NS_PER_S
-"""The detect loop lets no more time pass between two passes."""
-
-_RECENT_MAX = 8
-_SEEN_MAX = 4096
+_OWN_NS: Final = 30 * NS_PER_S
+"""A collection's own pass comes no longer than this before what it leads to."""
+_RECENT_MAX: Final = 8
+_SEEN_MAX: Final = 4096
 
 
 class KnownImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Passes:
     Attributes:
         recent: the newest ones, oldest first.
         count: how many there were.
-        fresh: the first pass of the process knew no image: the records begin with the
+        begun: the first pass of the process knew no image, so the records begin with the
             process; None before the first pass.
         seen: images that any pass listed, the newest ones, and that were not removed.
     """
@@ -79,7 +79,7 @@ class Passes:
     def __init__(self) -> None:
         self.recent: list[DetectPass] = []
         self.count = 0
-        self.fresh: bool | None = None
+        self.begun: bool | None = None
         self.seen: dict[str, None] = {}
         self._known: dict[str, KnownImage] = {}
         self._loop_began = False
@@ -95,31 +95,39 @@ class Passes:
                 sees.
             of_loop: it can only be a pass of the detect loop.
         """
-        if self.fresh is None:
-            self.fresh = all(image.new for image in body.images)
+        if self.begun is None:
+            self.begun = all(image.new for image in body.images)
         infinite = zero_time and not self._loop_began
         self._loop_began = self._loop_began or of_loop
         lo_ns = ZERO_TIME_NS if infinite else record.ts_ns - LISTING_NS
         hi_ns = ZERO_TIME_NS if infinite and of_loop else record.ts_ns
         if not self.recent or record.ts_ns - self.recent[-1].record.ts_ns > LISTING_NS:
             self._order_ns = record.ts_ns
-        known: dict[str, KnownImage] = {}
-        for image in body.images:
-            old = self._known.get(image.image_id)
-            if image.new:
-                old = self._new(record, lo_ns, hi_ns)
-            elif old is None:
-                old = _known_before(record)
-            known[image.image_id] = _listed(old, image, record)
+        first = KnownImage(
+            first_lo_ns=lo_ns,
+            first_hi_ns=hi_ns,
+            order_ns=min(hi_ns, self._order_ns),
+            first_seq=record.seq,
+        )
+        before = KnownImage(
+            first_lo_ns=ZERO_TIME_NS, first_hi_ns=record.ts_ns, order_ns=ZERO_TIME_NS, before=True
+        )
+        known = {
+            image.image_id: _listed(
+                first if image.new else self._known.get(image.image_id, before), image, record
+            )
+            for image in body.images
+        }
         self._known = known
         self.seen.update(dict.fromkeys(known))
         while len(self.seen) > max(_SEEN_MAX, len(known)):
             del self.seen[next(iter(self.seen))]
         in_use = frozenset(image.image_id for image in body.images if image.in_use)
-        horizon_ns = record.ts_ns - _LOOP_NS
-        kept = [p for p in self.recent if p.record.ts_ns >= horizon_ns]
         self.count += 1
-        self.recent = [*kept[1 - _RECENT_MAX :], DetectPass(record, self.count, in_use, known)]
+        self.recent = [
+            *self.recent[1 - _RECENT_MAX :],
+            DetectPass(record, self.count, in_use, known),
+        ]
 
     def deleted(self, image_id: str) -> None:
         """The image manager removed an image, and its record with it."""
@@ -127,19 +135,16 @@ class Passes:
         if image_id in self._known:
             self._known = {k: known for k, known in self._known.items() if k != image_id}
 
-    def _new(self, record: Record, lo_ns: int, hi_ns: int) -> KnownImage:
-        return KnownImage(
-            first_lo_ns=lo_ns,
-            first_hi_ns=hi_ns,
-            order_ns=min(hi_ns, self._order_ns),
-            first_seq=record.seq,
+    def own(self, ts_ns: int, since: int, *, soon: bool) -> tuple[DetectPass, ...]:
+        """Passes of which one is a collection's own: behind number ``since``, before ``ts_ns``.
+
+        With ``soon`` only those shortly before.
+        """
+        return tuple(
+            each
+            for each in self.recent
+            if each.number > since and (not soon or each.record.ts_ns >= ts_ns - _OWN_NS)
         )
-
-
-def _known_before(record: Record) -> KnownImage:
-    return KnownImage(
-        first_lo_ns=ZERO_TIME_NS, first_hi_ns=record.ts_ns, order_ns=ZERO_TIME_NS, before=True
-    )
 
 
 def _listed(old: KnownImage, image: ListedImage, record: Record) -> KnownImage:

@@ -1,0 +1,1 @@
+"""Image GC: when it runs, what it removes in which order, and how it ends."""

@@ -1,0 +1,177 @@
+"""The image filesystem as a collection read it, of which no line tells.
+
+The log holds the percent and the amount to free. With a capacity, which some record of the
+ledger tells and which hardly ever changes, the amount says what was available: whole blocks of
+the filesystem, of the percent told, and not far from what was read just before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from itertools import product
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kubeledger.images.manager import ImageFsStats
+from kubeledger.images.policy import ImageGCPolicy
+from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
+from kubeledger.images.usage import DiskUsage, bytes_to_free, read_usage
+from kubeledger.machine import Record
+from kubeledger.units import NS_PER_S
+
+__all__ = ["Disk", "Sample", "sample_of"]
+
+_NEAR_NS: Final = 60 * NS_PER_S
+"""A sample this near in time tells of the disk as it was."""
+_FILLS_BYTES_PER_S: Final = 1 << 30
+_FILLS_AT_ONCE_BYTES: Final = 1 << 30
+_BLOCK_MAX: Final = 4096
+_BLOCK_MIN: Final = 512
+_ENOUGH_SAMPLES: Final = 8
+"""So many samples do not by chance all end in more zeros than the block size has."""
+_AROUND_NS: Final = 3600 * NS_PER_S
+_CAPACITIES_MAX: Final = 16
+_STEADY_MAX: Final = 2
+"""A disk of more sizes than that has others between them, too."""
+
+
+class Sample(NamedTuple):
+    """The filesystem as one record shows it."""
+
+    seq: int
+    ts_ns: int
+    usage: DiskUsage
+
+
+class _Size(msgspec.Struct):
+    """A capacity: when it was seen."""
+
+    seq: int
+    first_ns: int
+    last_ns: int
+
+
+class Disk:
+    """The last sample, and what all samples of the ledger have in common.
+
+    Attributes:
+        last: newest sample of the second reading; None before one.
+        lowest_percent: least usage of all samples of the ledger; None without any.
+    """
+
+    def __init__(self) -> None:
+        self.lowest_percent: int | None = None
+        self.last: Sample | None = None
+        self._sizes: dict[int, _Size] = {}
+        self._bits = 0
+        self._count = 0
+
+    def foresee(self, record: Record) -> None:
+        """First reading: learn the capacities and the block size."""
+        sample = sample_of(record)
+        if sample is None:
+            return
+        capacity, ts_ns = sample.usage.capacity_bytes, record.ts_ns
+        self._bits |= capacity | sample.usage.available_bytes
+        self._count += 1
+        lowest, percent = self.lowest_percent, sample.usage.percent
+        self.lowest_percent = percent if lowest is None else min(lowest, percent)
+        size = self._sizes.get(capacity)
+        if size is not None:
+            size.first_ns, size.last_ns = min(size.first_ns, ts_ns), max(size.last_ns, ts_ns)
+        elif len(self._sizes) < _CAPACITIES_MAX:
+            self._sizes[capacity] = _Size(record.seq, ts_ns, ts_ns)
+
+    def see(self, record: Record) -> None:
+        """Second reading: this is how the disk is now."""
+        self.last = sample_of(record) or self.last
+
+    def near(self, ts_ns: int) -> Sample | None:
+        """The last sample, if it is near enough."""
+        last = self.last
+        return last if last is not None and abs(ts_ns - last.ts_ns) <= _NEAR_NS else None
+
+    def is_steady(self, ts_ns: int) -> bool:
+        """Whether the disk had no size then but those that are told of times around it."""
+        near = any(
+            size.first_ns - _AROUND_NS <= ts_ns <= size.last_ns + _AROUND_NS
+            for size in self._sizes.values()
+        )
+        return near and len(self._sizes) <= _STEADY_MAX
+
+    @property
+    def block_bytes(self) -> int:
+        """Every amount of the filesystem is a multiple of it."""
+        most = _BLOCK_MAX if self._count >= _ENOUGH_SAMPLES else _BLOCK_MIN
+        return min(self._bits & -self._bits or 1, most)
+
+    def capacities(self, ts_ns: int) -> list[tuple[int, int]]:
+        """Capacity and a record that tells it, the nearest in time first."""
+
+        def distance(size: _Size) -> int:
+            return max(size.first_ns - ts_ns, ts_ns - size.last_ns, 0)
+
+        ordered = sorted(self._sizes.items(), key=lambda item: (distance(item[1]), item[1].seq))
+        sample = self.near(ts_ns)
+        told = {} if sample is None else {sample.usage.capacity_bytes: sample.seq}
+        return list({**told, **{c: size.seq for c, size in ordered if c not in told}}.items())
+
+    def implied(
+        self, ts_ns: int, amounts: Iterable[int], lows: Iterable[int], percents: Container[int]
+    ) -> tuple[DiskUsage, int] | None:
+        """The state of the disk that is told of, and the record that tells its capacity.
+
+        Args:
+            ts_ns: when it was read.
+            amounts: what is told to be freed, in bytes, the likeliest first.
+            lows: low thresholds with which that may have been computed.
+            percents: what is told of the usage.
+        """
+        for (capacity, seq), amount, low in product(self.capacities(ts_ns), amounts, lows):
+            usage = _implied(capacity, amount, low)
+            if usage is None or usage.available_bytes % self.block_bytes:
+                continue
+            if usage.percent in percents:
+                return usage, seq
+        return None
+
+    def jump(self, ts_ns: int, usage: DiskUsage) -> str:
+        """What besides images must have filled the disk since the last sample; empty: nothing."""
+        sample = self.near(ts_ns)
+        if sample is None:
+            return ""
+        after_ns = abs(ts_ns - sample.ts_ns)
+        filled = sample.usage.available_bytes - usage.available_bytes
+        if filled <= _FILLS_AT_ONCE_BYTES + _FILLS_BYTES_PER_S * after_ns // NS_PER_S:
+            return ""
+        return f"what filled the disk by {filled} bytes within {after_ns // NS_PER_S} s"
+
+
+def _implied(capacity_bytes: int, amount_bytes: int, low_percent: int) -> DiskUsage | None:
+    """The state of a disk in which so much is to be freed; None when there is none."""
+    whole = read_usage(ImageFsStats(capacity_bytes, 0))
+    if whole is None:
+        return None
+    policy = ImageGCPolicy(
+        high_threshold_percent=100, low_threshold_percent=low_percent, min_age_ns=0
+    )
+    available = bytes_to_free(whole, policy) - amount_bytes
+    if not 0 <= available <= capacity_bytes:
+        return None
+    return read_usage(ImageFsStats(capacity_bytes, available))
+
+
+def sample_of(record: Record) -> Sample | None:
+    """What a record shows of the image filesystem; None when it shows nothing of use."""
+    body = record.body
+    if isinstance(body, ImageFsObserved):
+        capacity, available = body.capacity_bytes, body.available_bytes
+    elif isinstance(body, EvictionSignalObserved) and body.signal == "imagefs.available":
+        capacity, available = body.capacity, body.available
+    else:
+        return None
+    if capacity is None or available is None or capacity <= 0 or not 0 <= available <= capacity:
+        return None
+    usage = read_usage(ImageFsStats(capacity, available))
+    return None if usage is None else Sample(record.seq, record.ts_ns, usage)

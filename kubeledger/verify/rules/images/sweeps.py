@@ -1,0 +1,61 @@
+"""Whether a disk was short, so that the eviction manager has all unused images deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, get_args
+
+from kubeledger.eviction.reclaim import ReclaimFunction, reclaim_functions
+from kubeledger.eviction.signals import DiskLayout
+from kubeledger.eviction.thresholds import is_short
+from kubeledger.images.state import SignalState
+from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.belief import Judgement, Ruling, judge, same
+from kubeledger.verify.evictions.config import configured
+from kubeledger.verify.evictions.rounds import Reading
+from kubeledger.verify.evictions.thresholds import threshold_says
+from kubeledger.verify.settings import Settings
+
+__all__ = ["judge_pressure"]
+
+_FRESH_NS: Final = 60 * NS_PER_S
+_LAYOUTS: Final[tuple[DiskLayout, ...]] = get_args(DiskLayout)
+
+
+def judge_pressure(
+    settings: Settings, profile: KubeletProfile, signals: Mapping[str, SignalState], ts_ns: int
+) -> Judgement:
+    """Whether a threshold was met for which images are deleted.
+
+    A threshold that was met counts until the least amount to be reclaimed is there on top.
+
+    Args:
+        settings: of the kubelet.
+        profile: of the kubelet.
+        signals: as last read; what is long past does not count.
+        ts_ns: when the first image went.
+    """
+    thresholds, missing = configured(settings, profile, None)
+    rulings = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in missing]
+    clear: list[str] = []
+    for threshold in thresholds:
+        functions = (
+            reclaim_functions(threshold.signal, layout, profile.eviction) for layout in _LAYOUTS
+        )
+        if not any(ReclaimFunction.IMAGES in each for each in functions):
+            continue
+        signal = signals.get(threshold.signal)
+        if signal is None or ts_ns - signal.read_ts_ns > _FRESH_NS:
+            phrase = (
+                f"the eviction signal {threshold.signal} at this time (logged from verbosity 3)"
+            )
+            rulings.append(Ruling(allowed=True, why="", assumes=(phrase,)))
+            continue
+        says = threshold_says(threshold, Reading(signal.available, signal.capacity, 0, 0))
+        if is_short(threshold, signal.available, signal.capacity, minimum=True):
+            return same(True, f"all unused images were to go, as {says}")
+        clear.append(says)
+    told = "; ".join(dict.fromkeys(clear)) or "no threshold is set"
+    why = f"no disk was short, so no unused images are deleted: {told}"
+    return judge([Ruling(allowed=False, why=why), *rulings])
