@@ -31,9 +31,10 @@ class ListedPod:
         seq: record that showed it first.
         ts_ns: its time.
         namespace, name, uid: identity; ``uid`` None when the list held none.
+        is_manifest: a static pod's manifest, in which nothing is defaulted.
     """
 
-    __slots__ = ("_raw", "_typed", "name", "namespace", "seq", "ts_ns", "uid")
+    __slots__ = ("_raw", "_typed", "is_manifest", "name", "namespace", "seq", "ts_ns", "uid")
 
     def __init__(
         self, seq: int, ts_ns: int, body: PodListed, raw: bytes, typed: dict[type, Any]
@@ -43,6 +44,7 @@ class ListedPod:
         self.namespace = body.namespace
         self.name = body.pod
         self.uid = body.pod_uid
+        self.is_manifest = body.listed_by == "manifest"
         self._raw = raw
         self._typed = typed
 

@@ -14,6 +14,7 @@ from kubeledger.verify.oom_kills import OomVerifier
 from kubeledger.verify.rules.cpus import CpuRule
 from kubeledger.verify.rules.images.verifier import ImagesVerifier
 from kubeledger.verify.rules.memory import MemoryRule
+from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.verifier import Verifier
 
 __all__ = ["VERIFIERS", "kinds_seen_for"]
@@ -28,6 +29,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     LivesVerifier,
     MemoryRule,
     OomVerifier,
+    RestartVerifier,
 )
 
 

@@ -191,7 +191,7 @@ def test_a_change_without_a_probe() -> None:
     [(None, "the pod's spec"), ({"containers": 7}, "a readable spec of the pod")],
 )
 def test_missing_specs(spec: dict[str, Any] | None, missing: str) -> None:
-    """All kinds of decisions name the spec."""
+    """All kinds of decisions name the spec; a back-off does without."""
     steps: list[Step] = [
         *BEGIN, *failing(10), (30, changed_to("failure", "success")), (31, killed()),
         (62, died("c1")), (63, started("c2")), (63, restarted("c2", "c1", reason=None)),
@@ -199,9 +199,10 @@ def test_missing_specs(spec: dict[str, Any] | None, missing: str) -> None:
     ]  # fmt: skip
     if spec is not None:
         steps.append((99, listed(**spec)))
-    found, _ = judged(*steps)
+    *found, back_off = judged(*steps)[0]
     assert {f.missing for f in found} == {(missing,)}
-    assert len(found) == 5
+    assert len(found) == 4
+    assert back_off.missing == ("the restarts of container app since the kubelet started",)
 
 
 def test_an_unknown_version() -> None:

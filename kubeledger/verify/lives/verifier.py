@@ -9,7 +9,6 @@ from kubeledger.lifecycle.disputes import LINES_DISAGREE, dispute_of
 from kubeledger.lifecycle.records import (
     ContainerDied,
     ContainerKilled,
-    ContainerRestarted,
     ContainerStarted,
     PodConfigChanged,
     PodEvicted,
@@ -17,7 +16,6 @@ from kubeledger.lifecycle.records import (
     PodTerminated,
     PodTerminating,
     ReasonReported,
-    RestartBackedOff,
 )
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import ClockStepped, KubeletStarted
@@ -37,7 +35,6 @@ from kubeledger.verify.lives.folded import Folded, ticks_of
 from kubeledger.verify.lives.kills import KillJudge
 from kubeledger.verify.lives.life import Lives
 from kubeledger.verify.lives.reasons import KillReasons
-from kubeledger.verify.lives.restarts import RestartJudge
 from kubeledger.verify.lives.specs import SpecBook
 from kubeledger.verify.lives.steps import counts_as
 from kubeledger.verify.lives.told_events import ToldEvents
@@ -58,7 +55,7 @@ _GAP_NS = 300 * NS_PER_S
 class LivesVerifier(Verifier):
     """What the probes of containers said, and the kills and restarts that followed."""
 
-    decides = (ProbeTransitioned, ContainerKilled, ContainerRestarted, RestartBackedOff)
+    decides = (ProbeTransitioned, ContainerKilled)
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
@@ -76,7 +73,6 @@ class LivesVerifier(Verifier):
         self._kills = KillJudge(
             bench, self._book, self._workers, self._lives, self._causes, self._reasons
         )
-        self._restarts = RestartJudge(bench, self._book, self._lives, self._causes)
         self._events = ToldEvents(bench, self._book)
         self._workers.on_gap(self._lose)
         self._began = False
@@ -112,8 +108,6 @@ class LivesVerifier(Verifier):
             ReasonReported: self._reported,
             ProbeTransitioned: self._transitioned,
             ContainerKilled: self._killed,
-            ContainerRestarted: self._restarted,
-            RestartBackedOff: self._backed_off,
         }
 
     def settle(self, state: NodeState) -> None:
@@ -187,7 +181,6 @@ class LivesVerifier(Verifier):
             self._events.gone(key)
         elif not body.gone:
             self._events.listed(record, body, key)
-            self._restarts.listed(record, body, key)
 
     def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
         self._pass_time(record)
@@ -271,7 +264,6 @@ class LivesVerifier(Verifier):
         else:
             self._events.reported(record, body, key_for(state, body))
             self._kills.reported(record, body, key_for(state, body))
-            self._restarts.reported(record, body, key_for(state, body))
 
     # -- decisions ---------------------------------------------------------------------------
 
@@ -289,13 +281,4 @@ class LivesVerifier(Verifier):
         believed, reasons = self._kills.killed(record, body, state)
         key = key_for(state, believed)
         self._workers.killed(key, believed.container, reasons[0] if reasons else None)
-        self._restarts.killed(record, believed, key, reasons)
         self._causes.note(record.seq, believed, but=_OTHER_ID)
-
-    def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:
-        self._pass_time(record)
-        self._restarts.restarted(record, body, state)
-
-    def _backed_off(self, record: Record, body: RestartBackedOff, state: NodeState) -> None:
-        self._pass_time(record)
-        self._restarts.backed_off(record, body, state)

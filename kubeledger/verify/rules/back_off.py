@@ -1,0 +1,249 @@
+"""The entry of a container in the kubelet's back-off map: all that it may hold.
+
+Each start that follows an exited instance raises it, by the kubelet's own step. What is not
+known of it is worlds: starts that no record tells of, starts of which it is open whether the
+runtime still listed an exited instance, and an entry that may or may not have been forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from kubeledger.kuberuntime.backoff import (
+    EXPIRES_AFTER_NS,
+    BackOffPolicy,
+    back_off_policy,
+    next_back_off,
+    series,
+)
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.belief import Belief, Ruling, World
+from kubeledger.verify.bench import Bench
+
+__all__ = ["BackOff", "Entry", "policy_of"]
+
+_FORGOTTEN_PERHAPS_NS: Final = EXPIRES_AFTER_NS - 10 * NS_PER_S
+_FORGOTTEN_SURELY_NS: Final = EXPIRES_AFTER_NS + 120 * NS_PER_S
+"""Housekeeping drops old entries every two seconds, unless something holds it up."""
+_MARGIN_NS: Final = NS_PER_S // 2
+
+
+class Entry(NamedTuple):
+    """An entry: nanoseconds (0: there is none) and when it was raised; None: not known."""
+
+    value_ns: int
+    raised_ns: int | None = None
+
+    def at(self, now_ns: int) -> tuple[Entry, ...]:
+        """What it may be then: an old one is forgotten."""
+        age_ns = 0 if self.raised_ns is None else now_ns - self.raised_ns
+        if not self.value_ns or age_ns <= _FORGOTTEN_PERHAPS_NS:
+            return (self,)
+        return (_NONE,) if age_ns > _FORGOTTEN_SURELY_NS else (_NONE, self)
+
+
+_NONE: Final = Entry(0)
+
+
+def policy_of(bench: Bench) -> BackOffPolicy | str:
+    """The kubelet's first and greatest back-off, or what is missing to know them."""
+    if bench.profile is None:
+        return bench.missing_profile
+    facts = bench.profile.kuberuntime
+    gates = bench.settings.get("featureGates")
+    if not isinstance(gates, dict):
+        if facts.restart_max_gate:
+            return "the feature gates"
+        gates = {}
+    setting = bench.settings.get("crashLoopBackOff")
+    configured = setting.get("maxContainerRestartPeriod") if isinstance(setting, dict) else None
+    try:
+        found = back_off_policy(facts, gates, configured if isinstance(configured, str) else None)
+    except ValueError:
+        found = None
+    return found or "crashLoopBackOff.maxContainerRestartPeriod"
+
+
+class BackOff:
+    """What is believed of one container's entry.
+
+    Attributes:
+        belief: over entries.
+        may_count_unseen: the entry was told, and may count a start already that no record has
+            shown yet.
+        failed_start: a start may have failed since the last one that did not.
+        held_back: a start was held back since the newest instance ended.
+        early: for the newest start, what each world says of whether its back-off was over.
+    """
+
+    def __init__(self, container: str) -> None:
+        """Nothing is known of the entry."""
+        self._name = container
+        self.may_count_unseen = self.failed_start = self.held_back = False
+        self.early: tuple[Ruling, ...] = ()
+        self._denied: tuple[Entry, int] | None = None
+        self._starts: list[int] | None = None
+        self.belief: Belief[Entry] = Belief([World(_NONE)])
+        self.is_unknown = True
+
+    @property
+    def unknown(self) -> str:
+        """What is missing where nothing is known."""
+        return f"the restarts of container {self._name} since the kubelet started"
+
+    @property
+    def failures(self) -> str:
+        """What is missing where starts may have failed without a line."""
+        return f"events about starts of container {self._name} that failed"
+
+    @property
+    def _which(self) -> str:
+        return f"which restarts of container {self._name} raised its back-off"
+
+    def lose(self) -> None:
+        """Starts may be missing: any entry is possible."""
+        self.is_unknown, self._starts, self._denied = True, None, None
+
+    def reset(self) -> None:
+        """There is no entry."""
+        self.belief = Belief([World(_NONE)])
+        self.is_unknown = self.may_count_unseen = False
+        self._starts, self._denied = [], None
+
+    def is_none(self) -> bool:
+        """Whether there surely is none."""
+        return not self.is_unknown and all(not w.state.value_ns for w in self.belief.worlds)
+
+    def may_be_new(self) -> None:
+        """The container's definition may be another one, of which there is no entry."""
+        self.belief.widen(
+            lambda _: (_NONE,), f"whether an update changed the definition of {self._name}"
+        )
+        self._starts = None
+
+    def may_have_risen(self, policy: BackOffPolicy, assumes: str) -> None:
+        """Starts that no record tells of may have raised it, nobody knows how often."""
+        self._starts = None
+        self.belief.widen(
+            lambda entry: (
+                Entry(value_ns) for value_ns in series(policy) if value_ns > entry.value_ns
+            ),
+            assumes,
+        )
+
+    def pass_time(self, now_ns: int) -> None:
+        """Old entries are forgotten."""
+        if not self.is_unknown:
+            self.belief.step(lambda entry: entry.at(now_ns)[-1:])
+            self.belief.widen(lambda entry: entry.at(now_ns)[:-1], self._which)
+            if self.is_none() and self._starts:
+                self._starts = []
+
+    def start(self, policy: BackOffPolicy | str, now_ns: int, *, raises: bool | None) -> None:
+        """A start: whether it followed an exited instance, and so raised the entry.
+
+        Args:
+            policy: first and greatest back-off, or what is missing.
+            now_ns: when it was, at the latest.
+            raises: None where that is open.
+        """
+        if isinstance(policy, str):
+            self.lose()
+        elif not self.is_unknown and raises is not False:
+            known = policy
+            if raises is None or self.may_count_unseen:
+                self._starts = None
+                self.belief.widen(lambda entry: (_raised(known, entry, now_ns),), self._which)
+            else:
+                self.belief.step(lambda entry: (_raised(known, entry, now_ns),))
+                if self._starts is not None:
+                    self._starts.append(now_ns)
+            if self._denied is not None:
+                entry, seq = self._denied
+                self._denied = _raised(known, entry, now_ns), seq
+        self.may_count_unseen = self.failed_start = self.held_back = False
+
+    def too_early(self, start_ns: int, ended_ns: int | None) -> tuple[Ruling, ...]:
+        """What each world says of a start at a time; none where nothing is known.
+
+        Args:
+            start_ns: when it was, at the latest.
+            ended_ns: the exited instance that the kubelet looks at ended no earlier.
+        """
+        if self.is_unknown or ended_ns is None:
+            return ()
+        passed_ns = start_ns + _MARGIN_NS - ended_ns
+        rulings = tuple(
+            Ruling(
+                allowed=passed_ns >= world.state.value_ns,
+                why="" if passed_ns >= world.state.value_ns else
+                f"the instance that counts had not ended before {format_ts(ended_ns)}, so only "
+                f"{passed_ns / NS_PER_S:.1f} s of a back-off of "
+                f"{world.state.value_ns / NS_PER_S:.1f} s had passed",
+                assumes=world.assumes,
+            )
+            for world in self.belief.worlds
+        )  # fmt: skip
+        self.belief.keep(lambda entry: passed_ns >= entry.value_ns)
+        return rulings
+
+    def holds_back(self, value_ns: int, seq: int, known: tuple[int, ...]) -> tuple[Ruling, ...]:
+        """What each world says of a start that is held back for so long; the belief narrows.
+
+        A value that no world allows may have been wrong, or the belief was: a later one that
+        follows from it is open.
+
+        Args:
+            value_ns: the back-off that the record tells.
+            seq: the record.
+            known: (n,) all values that an entry can have.
+        """
+        self.belief.keep(lambda entry: entry.value_ns > 0)
+        worlds = self.belief.worlds
+        allowed = sorted({world.state.value_ns for world in worlds})
+        said = " or ".join(f"{value // NS_PER_S} s" for value in allowed)
+        why = f"{self._history()} its back-off was {said}"
+        denied = f"{why}, not {value_ns // NS_PER_S} s"
+        expected = None if len(allowed) != 1 else {"back_off_s": allowed[0] // NS_PER_S}
+        rulings = tuple(
+            Ruling(
+                allowed=world.state.value_ns == value_ns,
+                why=why if world.state.value_ns == value_ns else denied,
+                expected=expected,
+                assumes=world.assumes,
+            )
+            for world in worlds
+        )
+        told = Entry(value_ns, worlds[0].state.raised_ns)
+        if any(ruling.allowed for ruling in rulings):
+            self._denied = None
+        elif self._denied is not None and self._denied[0].value_ns == value_ns:
+            assumes = f"the starts before record {self._denied[1]} that no record tells of"
+            rulings = (*rulings, Ruling(allowed=True, why="", assumes=(assumes,)))
+            self._starts, self._denied = None, None
+        else:
+            # Starts that are missing can only have raised it.
+            self._denied = (told, seq) if value_ns in known and value_ns > allowed[-1] else None
+            return rulings
+        self.belief = Belief([World(told)])
+        return rulings
+
+    def tell(self, value_ns: int, raised_ns: int | None) -> None:
+        """A record says what the entry is, and nothing how it came to be."""
+        self.belief = Belief([World(Entry(value_ns, raised_ns))])
+        self.is_unknown, self.may_count_unseen = False, True
+        self._starts, self._denied = None, None
+
+    def _history(self) -> str:
+        """How the entry came to be, up to "its back-off was"."""
+        name, starts = f"container {self._name}", self._starts
+        if not starts:
+            return f"{name} had been started again so often that"
+        if len(starts) == 1:
+            return f"{name} had been started again once, at {format_ts(starts[0])}, so"
+        first, last = format_ts(starts[0]), format_ts(starts[-1])
+        return f"{name} had been started again {len(starts)} times from {first} to {last}, so"
+
+
+def _raised(policy: BackOffPolicy, entry: Entry, now_ns: int) -> Entry:
+    return Entry(next_back_off(policy, entry.value_ns), now_ns)

@@ -1,0 +1,147 @@
+"""What a pod's spec says of how its containers end and are started again.
+
+None of it can change while a pod lives. Where lists of a pod disagree, each version may be the
+true one: a rule judges in all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kubeledger.kube.restartpolicy import ALWAYS, RestartRule
+from kubeledger.prober.records import ProbeType
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.pods import ListedPod
+
+__all__ = ["ContainerSpec", "PodSpec", "ProbeGrace", "specs_of"]
+
+_MANIFEST_GRACE_S = 30
+"""What the kubelet fills in where a manifest gives no grace period."""
+
+
+class ProbeGrace(msgspec.Struct, rename="camel", frozen=True):
+    """A probe; only what a kill needs of it."""
+
+    termination_grace_period_seconds: int | None = None
+
+
+class _Lifecycle(msgspec.Struct, rename="camel", frozen=True):
+    post_start: dict[str, Any] | None = None
+    pre_stop: dict[str, Any] | None = None
+
+
+class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
+    """A container, init container or ephemeral container."""
+
+    name: str
+    restart_policy: str | None = None
+    restart_policy_rules: list[RestartRule] | None = None
+    liveness_probe: ProbeGrace | None = None
+    readiness_probe: ProbeGrace | None = None
+    startup_probe: ProbeGrace | None = None
+    lifecycle: _Lifecycle | None = None
+
+    def probe(self, probe_type: ProbeType) -> ProbeGrace | None:
+        """Its probe of that type."""
+        probe: ProbeGrace | None = getattr(self, f"{probe_type}_probe")
+        return probe
+
+    @property
+    def has_post_start(self) -> bool:
+        """Whether a hook runs when it has started."""
+        return self.lifecycle is not None and self.lifecycle.post_start is not None
+
+    @property
+    def has_pre_stop(self) -> bool:
+        """Whether a hook takes time off its grace period."""
+        return self.lifecycle is not None and self.lifecycle.pre_stop is not None
+
+
+class _Spec(msgspec.Struct, rename="camel", frozen=True):
+    containers: list[ContainerSpec] = []
+    init_containers: list[ContainerSpec] | None = None
+    ephemeral_containers: list[ContainerSpec] | None = None
+    restart_policy: str | None = None
+    termination_grace_period_seconds: int | None = None
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] = {}
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+    metadata: _Metadata = _Metadata()
+
+
+class PodSpec(msgspec.Struct, frozen=True):
+    """One version of a pod's spec.
+
+    Attributes:
+        seq: of the list that shows it first.
+        grace_s: seconds; None where the spec gives none.
+        is_static: it came from a file or URL, so nobody deletes it with a grace period.
+    """
+
+    seq: int
+    spec: _Spec
+    grace_s: int | None
+    is_static: bool
+
+    @property
+    def restart_policy(self) -> str:
+        """Of the pod."""
+        return self.spec.restart_policy or ALWAYS
+
+    def container(self, name: str) -> ContainerSpec | None:
+        """The container of that name, of whatever sort."""
+        spec = self.spec
+        lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
+        return next((c for group in lists for c in group or () if c.name == name), None)
+
+    def is_app(self, name: str) -> bool:
+        """Whether it stands among the containers proper."""
+        return any(c.name == name for c in self.spec.containers)
+
+    @property
+    def sidecars(self) -> frozenset[str]:
+        """Init containers that stay, and end last."""
+        inits = self.spec.init_containers or ()
+        return frozenset(c.name for c in inits if c.restart_policy == ALWAYS)
+
+
+def specs_of(
+    bench: Bench, ts_ns: int, uid: str | None, namespace: str, name: str
+) -> tuple[PodSpec, ...] | str:
+    """All versions of a pod's spec, the one that its lists showed at a time first.
+
+    Returns:
+        what is missing, where no list shows the pod, or not one that can be read.
+    """
+    listed = bench.pods.at(ts_ns, uid, namespace, name)
+    if listed is None:
+        return "the pod's spec"
+    found: dict[tuple[bytes, bool], PodSpec] = {}
+    now: PodSpec | None = None
+    for version in bench.pods.versions(listed):
+        try:
+            spec = _spec_of(version)
+        except msgspec.ValidationError:
+            continue
+        spec = found.setdefault((msgspec.json.encode(spec.spec), spec.is_static), spec)
+        now = spec if version is listed or now is None else now
+    if now is None:
+        return "a readable spec of the pod"
+    return (now, *(spec for spec in found.values() if spec is not now))
+
+
+def _spec_of(listed: ListedPod) -> PodSpec:
+    pod = listed.as_(_Pod)
+    grace_s = pod.spec.termination_grace_period_seconds
+    source = pod.metadata.annotations.get("kubernetes.io/config.source")
+    if grace_s is None and listed.is_manifest:
+        grace_s = _MANIFEST_GRACE_S
+    is_static = listed.is_manifest or source in ("file", "http")
+    return PodSpec(listed.seq, pod.spec, grace_s, is_static)
