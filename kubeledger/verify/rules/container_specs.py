@@ -6,6 +6,7 @@ true one: a rule judges in all of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -104,6 +105,10 @@ class PodSpec(msgspec.Struct, frozen=True):
     def is_app(self, name: str) -> bool:
         """Whether it stands among the containers proper."""
         return any(c.name == name for c in self.spec.containers)
+
+    def assumes(self, specs: Sequence[PodSpec]) -> tuple[str, ...]:
+        """What a world with this version assumes, where there are several."""
+        return () if len(specs) < 2 else (f"which of the pod's lists is right (record {self.seq})",)
 
     @property
     def sidecars(self) -> frozenset[str]:
