@@ -8,18 +8,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from kubeledger.units import format_ts
 from kubeledger.verify import Contradiction, Outcome
 from tests.verify.properties.bundles import BUNDLES
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.measure import (
     CONTRADICTION,
+    CRASH,
     Answer,
     Case,
     Judged,
     answers,
     judged,
+    kind_of,
     owed,
 )
+from tests.verify.properties.shrinking import least_loss
 from tests.verify.properties.truths import RECORDED, golden_names, named, truths
 
 _LEVELS = ("whole", "drop1", "drop10", "drop30")
@@ -37,9 +41,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--show", type=int, default=0, help="of each kind so many wrong cases")
     parser.add_argument("--missed", type=int, default=0, help="of each field so many missed lies")
     parser.add_argument("--case", help="print all that is wrong with one case, TRUTH:HOW:SEED")
+    parser.add_argument("--shrink", action="store_true", help="the least loss of that case")
     given = parser.parse_args(arguments)
     if given.case:
-        return _one(Case.parse(given.case))
+        case = Case.parse(given.case)
+        return _least(case) if given.shrink else _one(case)
     kinds = tuple(given.kinds.split(","))
     wrong = _truths(given, kinds)
     if given.lies:
@@ -54,6 +60,15 @@ def _one(case: Case) -> int:
     print(f"{case}: {found.decisions.total()} decisions, {found.decided.total()} decided,"
           f" {len(found.wrong)} wrong")  # fmt: skip
     return 1 if found.wrong else 0
+
+
+def _least(case: Case) -> int:
+    lost, left = least_loss(case)
+    for record in lost:
+        print(f"lost: record {record.seq} {format_ts(record.ts_ns)} {record.body}")
+    for outcome in judged(left).wrong if left else ():
+        print(*_told(outcome), sep="\n    ")
+    return 1 if lost else _one(case)
 
 
 def _told(outcome: Outcome) -> Iterator[str]:
@@ -89,9 +104,11 @@ def _truths(given: argparse.Namespace, kinds: tuple[str, ...]) -> int:
         found = judged(case.records())
         total += _count(counts, case, found, kinds)
         for outcome in found.wrong:
-            kind = CONTRADICTION if isinstance(outcome, Contradiction) else outcome.kind
+            kind = kind_of(outcome)
             shown[kind, case.how] += 1
-            if shown[kind, case.how] <= given.show and kind.startswith((*kinds, CONTRADICTION)):
+            if shown[kind, case.how] <= given.show and kind.startswith(
+                (*kinds, CONTRADICTION, CRASH)
+            ):
                 print(f"--case {case}", *_told(outcome), sep="\n    ", flush=True)
     _print_truths(counts)
     print(f"{total} wrong (impossible, or a contradiction) of degraded truths")
@@ -102,13 +119,11 @@ def _count(
     counts: dict[tuple[str, str], list[int]], case: Case, found: Judged, kinds: tuple[str, ...]
 ) -> int:
     """Decisions, decided, and wrong, of each kind and way; returns what is wrong."""
-    wrong = Counter(
-        CONTRADICTION if isinstance(each, Contradiction) else each.kind for each in found.wrong
-    )
+    wrong = Counter(kind_of(each) for each in found.wrong)
     total = 0
     level = ("files " if case.truth.startswith("files/") else "") + case.how
     for kind in {*found.decisions, *wrong}:
-        if not kind.startswith((*kinds, CONTRADICTION)):
+        if not kind.startswith((*kinds, CONTRADICTION, CRASH)):
             continue
         row = counts.setdefault((kind, level), [0, 0, 0])
         row[0] += found.decisions[kind]

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from random import Random
 
+import yaml
+
 from kubeledger.importers.histories import open_histories
 from kubeledger.machine import Record
 from tests.recordings import extract
+from tests.verify.properties.verbosity import LOGGED_AT
 
-__all__ = ["BUNDLES", "degraded_bundle"]
+__all__ = ["BUNDLES", "NODES", "degraded_bundle"]
+
+NODES = ("node-a", "node-b", "node-e-evictions", "node-e-oom")
+"""Recordings whose files are degraded."""
+
+_SNAPSHOT = "%Y%m%dT%H%M%SZ"
 
 Lines = list[bytes]
 Change = Callable[[Path, Random], None]
@@ -36,8 +47,10 @@ def degraded_bundle(node: str, how: str, random: Random) -> list[Record]:
         copy = Path(scratch) / original.name
         shutil.copytree(original, copy, copy_function=os.link)
         BUNDLES[how](copy, random)
-        with open_histories([str(copy)]) as histories:
-            return list(histories[0].read(None)) if histories else []
+        with open_histories([scratch]) as histories:
+            name = original.name.rpartition("-v")[0]
+            mine = [history for history in histories if name.startswith(history.node)] or histories
+            return list(mine[0].read(None)) if mine else []
 
 
 def _log(change: Callable[[Lines, Random], Lines]) -> Change:
@@ -75,6 +88,94 @@ def _window(lines: Lines, random: Random) -> Lines:
 def _hole(lines: Lines, random: Random) -> Lines:
     first = random.randrange(len(lines) // 8, len(lines) * 3 // 4)
     return lines[:first] + lines[first + random.randrange(1, len(lines) // 4) :]
+
+
+_PID = re.compile(rb"[IWEF]\d{4} [\d:.]{15} +(\d+) ")
+
+
+def _starts(lines: Lines) -> list[int]:
+    """Numbers of the lines with which kubelet processes begin, the first one among them."""
+    found: list[int] = []
+    last = b""
+    for i, line in enumerate(lines):
+        pid = _PID.match(line)
+        if pid is not None and pid[1] != last:
+            last = pid[1]
+            found.append(i)
+    return found
+
+
+def _start(lines: Lines, random: Random) -> Lines:
+    return lines[random.choice(_starts(lines)) :]
+
+
+_OTHER_SETTINGS = {
+    "podPidsLimit": 4321,
+    "topologyManagerScope": "pod",
+    "topologyManagerPolicy": "restricted",
+    "imageGCHighThresholdPercent": 99,
+    "evictionHard": {"memory.available": "1Mi"},
+    "maxPods": 7,
+}
+
+
+def _other_settings(bundle: Path, random: Random) -> None:
+    """The log begins little behind a start; the first snapshot is of a process before that one."""
+    skipped = random.randrange(600)
+    _log(lambda lines, random: _start(lines, random)[skipped:])(bundle, random)
+    first = min(path.name for path in (bundle / "snapshots").iterdir())
+    taken = datetime.strptime(first, _SNAPSHOT) - timedelta(minutes=2)
+    snapshot = bundle / "snapshots" / taken.strftime(_SNAPSHOT)
+    snapshot.mkdir()
+    file = _unpacked("node-b") / "kubelet-config.yaml"
+    own = bundle / file.name
+    config = yaml.safe_load((own if own.exists() else file).read_bytes()) | _OTHER_SETTINGS
+    (snapshot / "configz.json").write_text(json.dumps({"kubeletconfig": config}))
+
+
+def _quiet(level: int) -> Change:
+    """The kubelet ran with ``-v=level``."""
+
+    def changed(bundle: Path, random: Random) -> None:
+        logged = LOGGED_AT.get(bundle.name.rpartition("-v")[0])
+        if logged is None:
+            return
+        there = frozenset().union(
+            *(calls for verbosity, calls in logged.items() if verbosity <= level)
+        )
+        _log(lambda lines, _: [line for line in lines if _is_logged(line, there)])(bundle, random)
+
+    return changed
+
+
+_CALL = re.compile(rb"I\d{4} [\d:.]{15} +\d+ ([\w.-]+\.go:\d+)\]")
+
+
+def _is_logged(line: bytes, calls: frozenset[bytes]) -> bool:
+    call = _CALL.match(line)
+    return call is None or call[1] in calls
+
+
+def _late(lines: Lines, random: Random) -> Lines:
+    """A goroutine takes the time of its line, and writes it up to a millisecond later."""
+    done = list(lines)
+    for i in range(len(done) - 1):
+        if random.random() > 0.02:
+            continue
+        own, at = _micros(done[i]), i
+        while own is not None and at + 1 < len(done):
+            other = _micros(done[at + 1])
+            if other is None or not 0 <= other - own < 1000:
+                break
+            done[at], done[at + 1] = done[at + 1], done[at]
+            at += 1
+    return done
+
+
+def _stranger(bundle: Path, random: Random) -> None:
+    """The directory of another node was put beside it."""
+    other = random.choice([node for node in NODES if not bundle.name.startswith(node)])
+    shutil.copytree(_unpacked(other), bundle.parent / _unpacked(other).name, copy_function=os.link)
 
 
 def _double(lines: Lines, random: Random) -> Lines:
@@ -157,6 +258,12 @@ BUNDLES: dict[str, Change] = {
     "tail": _log(_tail),
     "window": _log(_window),
     "hole": _log(_hole),
+    "start": _log(_start),
+    "other-settings": _other_settings,
+    "late": _log(_late),
+    "stranger": _stranger,
+    "v2": _quiet(2),
+    "v3": _quiet(3),
     "double": _log(_double),
     "twice": _log(_twice),
     "swapped": _log(_swapped),
@@ -175,4 +282,15 @@ BUNDLES: dict[str, Change] = {
     "no-metrics": _without("metrics-probes.txt"),
     "no-log": _without("kubelet.log"),
 }
+_SINGLE = tuple(BUNDLES)
+
+
+def _mixed(bundle: Path, random: Random) -> None:
+    """Several things are lost in turn."""
+    for how in random.sample(_SINGLE, random.randint(2, 3)):
+        if (bundle / "kubelet.log").exists() and (bundle / "snapshots").exists():
+            BUNDLES[how](bundle, random)
+
+
+BUNDLES["mixed"] = _mixed
 """Name of a way to lose evidence -> what it does to a copy of a node's files."""

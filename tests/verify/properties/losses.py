@@ -11,6 +11,7 @@ from random import Random
 
 import msgspec
 
+from kubeledger.lifecycle.records import ContainerRestarted
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, SettingsObserved
 from tests.verify.properties.log_beats import thinned
@@ -20,11 +21,13 @@ from tests.verify.properties.truths import Source, Truth, source_of
 __all__ = ["LOSSES", "Degrade"]
 
 Degrade = Callable[[Truth, Random], list[Record]]
+_WITHOUT_LINE = (ContainerRestarted, KubeletStarted)
 _LINES: tuple[Source, ...] = ("log", "events")
 
 
 def _is_line(record: Record) -> bool:
-    return source_of(record) in _LINES and not isinstance(record.body, KubeletStarted)
+    """A restart has no line: it is told by the start of a container (``retold``)."""
+    return source_of(record) in _LINES and not isinstance(record.body, _WITHOUT_LINE)
 
 
 def _finish(truth: Truth, left: Iterable[Record]) -> list[Record]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -16,10 +17,25 @@ from tests.verify.properties.lies import Lie, lies_about, lying, untold
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.truths import Truth, named
 
-__all__ = ["CONTRADICTION", "Answer", "Case", "Judged", "answer_to", "answers", "judged", "owed"]
+__all__ = [
+    "CONTRADICTION",
+    "CRASH",
+    "Answer",
+    "Case",
+    "Judged",
+    "answer_to",
+    "answers",
+    "judged",
+    "kind_of",
+    "owed",
+]
 
 CONTRADICTION = "contradiction"
 """Stands for a kind where two sources disagree."""
+
+
+CRASH = "crash"
+"""Stands for the subject where verification did not come to its end."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -70,12 +86,26 @@ class Judged(msgspec.Struct, frozen=True):
     wrong: tuple[Outcome, ...]
 
 
+def kind_of(outcome: Outcome) -> str:
+    """The kind of a decision, or what stands for one."""
+    if isinstance(outcome, Contradiction):
+        return CRASH if outcome.subject == CRASH else CONTRADICTION
+    return outcome.kind
+
+
 def judged(records: Sequence[Record]) -> Judged:
     """Verify a degraded truth."""
     decisions: Counter[str] = Counter()
     decided: Counter[str] = Counter()
     wrong: list[Outcome] = []
-    for outcome in outcomes(records):
+    try:
+        found = outcomes(records)
+    except Exception:
+        crash = traceback.format_exc(limit=-3)
+        return Judged(
+            decisions, decided, (Contradiction(ts_ns=0, subject=CRASH, why=crash, sides=()),)
+        )
+    for outcome in found:
         if isinstance(outcome, Contradiction):
             wrong.append(outcome)
             continue

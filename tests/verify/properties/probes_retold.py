@@ -59,11 +59,16 @@ class _Teller:
         self._workers: dict[_Key, ProbeWorker] = {}
         self._running: dict[tuple[str | None, str | None], str] = {}
         self._told: list[Record] = []
-        self._waiting: dict[int, Record] = {}
+        self._seqs: set[int] = set()
         self._old = self._new = False
         self._epoch_whole = True
         self._since_before: set[str] = set()
         self._touched: set[tuple[str | None, str | None]] = set()
+        self._untold = {
+            record.cause
+            for record in whole
+            if isinstance(record.body, ProbeTransitioned) and record.seq not in kept
+        }
         self._specs = {
             record.body.pod_uid: record.body.spec
             for record in whole
@@ -73,7 +78,8 @@ class _Teller:
     def tell(self) -> list[Record]:
         for record in self._whole:
             body = record.body
-            if isinstance(body, _TOUCHING) and record.seq not in self._kept:
+            is_lost = record.seq not in self._kept or record.seq in self._untold
+            if isinstance(body, _TOUCHING) and is_lost:
                 self._touched.add((body.pod_uid, body.container))
             if isinstance(body, ProbeTransitioned):
                 self._change(record, body)
@@ -144,7 +150,8 @@ class _Teller:
     def _change(self, record: Record, body: ProbeTransitioned) -> None:
         """The line of a change, if it has one: it says what no tick told."""
         has_line = body.to_result == "failure" if body.probe_type == "liveness" else not self._old
-        if record.seq not in self._kept or not (has_line or self._is_untouched(body)):
+        is_told = record.seq in self._kept and record.seq not in self._seqs
+        if not is_told or not (has_line or self._is_untouched(body)):
             return
         worker = self._worker(body)
         self._notice(worker, body.container_id)
@@ -169,6 +176,8 @@ class _Teller:
         before: Any = next((r for r in self._whole if r.cause == record.seq), None)
         is_same = before is not None and isinstance(before.body, ProbeTransitioned)
         is_same = is_same and before.body.to_result == change.after
+        seq = before.seq if is_same else 0
+        self._seqs.add(seq)
         told = ProbeTransitioned(
             namespace=body.namespace,
             pod=body.pod,
@@ -185,7 +194,7 @@ class _Teller:
         self._told.append(
             msgspec.structs.replace(
                 record,
-                seq=before.seq if is_same else 0,
+                seq=seq,
                 role=told.role,
                 kind=told.kind,
                 v=told.v,
