@@ -20,6 +20,7 @@ history says something else (``lies``), or the decision is not there at all.
     python -m tests.verify.properties --kinds prober.,lifecycle. --seed 7 --cases 60 --files 3
     python -m tests.verify.properties --how head,drop10 --lies 0
     python -m tests.verify.properties --case random/5:drop10:0    all that is wrong with one case
+    python -m tests.verify.properties --case random/1045:pod:1 --shrink    the least loss that is
 
 The first table tells for each kind of decision the share that is decided (match, admissible), of
 how many, and behind ``!`` how many are called impossible though they are true. The second tells
@@ -28,4 +29,8 @@ record, or a contradiction about it), ``elsewhere`` (something else became impos
 (unverifiable), or the kind verdict that the lie got. ``--show N`` prints N wrong cases of each kind
 and way, with the argument that brings each back; ``--missed N`` prints N lies of each field that
 were not caught.
+
+``test_invariant`` and ``test_lies`` run some of it daily, much of it nightly. ``WRONG`` names the
+cases that fail yet, each a strict xfail: who mends one takes its row out. ``CAUGHT`` holds the
+least share of lies that are caught of each kind; it may only grow.
 """

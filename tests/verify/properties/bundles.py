@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from kubeledger.machine import Record
 from tests.recordings import extract
 from tests.verify.properties.verbosity import LOGGED_AT
 
-__all__ = ["BUNDLES", "NODES", "degraded_bundle"]
+__all__ = ["BUNDLES", "NODES", "degraded_bundle", "imported"]
 
 NODES = ("node-a", "node-b", "node-e-evictions", "node-e-oom")
 """Recordings whose files are degraded."""
@@ -47,10 +47,14 @@ def degraded_bundle(node: str, how: str, random: Random) -> list[Record]:
         copy = Path(scratch) / original.name
         shutil.copytree(original, copy, copy_function=os.link)
         BUNDLES[how](copy, random)
-        with open_histories([scratch]) as histories:
-            name = original.name.rpartition("-v")[0]
-            mine = [history for history in histories if name.startswith(history.node)] or histories
-            return list(mine[0].read(None)) if mine else []
+        return imported([Path(scratch)], original.name)
+
+
+def imported(paths: Sequence[Path], name: str = "") -> list[Record]:
+    """Records that an import of files gives; of the node of that name where there are several."""
+    with open_histories([str(path) for path in paths]) as histories:
+        mine = [history for history in histories if name.startswith(history.node)] or histories
+        return list(mine[0].read(None)) if mine else []
 
 
 def _log(change: Callable[[Lines, Random], Lines]) -> Change:

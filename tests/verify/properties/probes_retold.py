@@ -177,6 +177,8 @@ class _Teller:
         is_same = before is not None and isinstance(before.body, ProbeTransitioned)
         is_same = is_same and before.body.to_result == change.after
         seq = before.seq if is_same else 0
+        runs = (change.run, before.body.run if is_same else None)
+        run = min((each for each in runs if each is not None), default=None)
         self._seqs.add(seq)
         told = ProbeTransitioned(
             namespace=body.namespace,
@@ -187,7 +189,7 @@ class _Teller:
             probe_type=body.probe_type,
             from_result=change.before,
             to_result=change.after,
-            run=change.run,
+            run=run,
             threshold=change.threshold,
             inferred=not is_same or before.seq not in self._kept or before.body.inferred,
         )

@@ -115,11 +115,13 @@ def _collection(record: Record, kept: set[int], whole: Sequence[Record]) -> Body
     begin = (
         start if start is not None and isinstance(start.body, GarbageCollectionStarted) else None
     )
+    ended = (r.seq for r in whole if isinstance(r.body, GarbageCollected) and r.seq < record.seq)
+    first = begin.seq if begin is not None else max(ended, default=0)
     removed = [
         other
         for other in whole
         if isinstance(other.body, ImageDeleted)
-        and (begin.seq if begin else 0) < other.seq < record.seq
+        and first < other.seq < record.seq
         and other.body.pass_ != "all"
         and (begin is None or other.cause == begin.seq)
     ]

@@ -1,0 +1,183 @@
+"""Degraded truth is never impossible, and no two of its sources contradict each other.
+
+A case that fails is shown with ``python -m tests.verify.properties --case CASE [--shrink]``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.recordings import RECORDINGS
+from tests.verify.properties.bundles import BUNDLES, NODES, imported
+from tests.verify.properties.losses import LOSSES
+from tests.verify.properties.measure import CONTRADICTION, Case, judged, kind_of
+from tests.verify.properties.probes_retold import probes_retold
+from tests.verify.properties.truths import SCENARIOS, named, truths
+
+DAILY = 5
+"""Simulated histories for each way to lose evidence."""
+
+_SILENT = "all lines of one container or pod are lost, and nothing shows it"
+_GATES = "no settings were collected, and feature gates are taken for the defaults"
+_BEFORE = "settings of a snapshot before the log begins count for the process it begins with"
+
+WRONG: tuple[tuple[str, str, str], ...] = (
+    ("random/1009:container:1", "lifecycle.RestartBackedOff", _SILENT),
+    ("random/1053:container:1", "cgroups.QOSCgroupsUpdated", _SILENT),
+    ("scenario/node-b/1008:container:1", CONTRADICTION, _SILENT),
+    ("random/1045:pod:1", "cgroups.CgroupUpdated", _SILENT),
+    ("random/2011:pod:2", "cgroups.QOSCgroupsUpdated", _SILENT),
+    ("random/2017:pod:2", "lifecycle.PodRejected", _SILENT),
+    ("random/2041:drop30:2", CONTRADICTION, "a start whose line is known to be lost"),
+    ("scenario/updates/2022:head:2", "lifecycle.ContainerRestarted", "its spec changed before"),
+    ("random/1037:head:1", "lifecycle.PodAdmitted", _GATES),
+    ("random/2043:head:2", "prober.ProbeTransitioned", "the container before is not named"),
+    ("random/1023:no-settings:1", "lifecycle.PodAdmitted", _GATES),
+    ("random/1023:no-settings:1", "lifecycle.PodRejected", _GATES),
+    ("random/1057:no-settings:1", "preemption.PodPreempted", _GATES),
+    ("random/1023:no-settings:1", "preemption.PreemptionFailed", _GATES),
+    ("random/1057:sources:1", "lifecycle.PodAdmitted", _GATES),
+    ("random/1057:sources:1", "lifecycle.PodRejected", _GATES),
+    ("random/1057:sources:1", "preemption.PodPreempted", _GATES),
+    ("random/1057:sources:1", "preemption.PreemptionFailed", _GATES),
+)
+"""(case, kind, why): cases that no rule is right about yet. What mends one takes its row out, and
+then the way to lose evidence may not make any decision of that kind impossible."""
+
+_NOT_YET = {(Case.parse(case).how, kind) for case, kind, _ in WRONG}
+
+
+def wrong(case: Case) -> list[str]:
+    """What is impossible or contradicts, but for what is known to lack a rule."""
+    files = case.truth.startswith("files/")
+    return [
+        f"{case}: {kind_of(outcome)} {outcome.subject}: {outcome.why}"
+        for outcome in judged(case.records()).wrong
+        if files or (case.how, kind_of(outcome)) not in _NOT_YET
+    ]
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_lost_records(how: str) -> None:
+    """Simulated nodes, of which evidence is lost."""
+    cases = [Case(truth.name, how, 1) for truth in truths(1, DAILY)]
+    assert [text for case in cases for text in wrong(case)] == []
+
+
+names = st.one_of(
+    st.integers(0, 400).map(lambda number: f"random/{number}"),
+    st.builds(lambda name, seed: f"scenario/{name}/{seed}", st.sampled_from(SCENARIOS),
+              st.integers(0, 20)),
+)  # fmt: skip
+cases = st.builds(Case, names, st.sampled_from(sorted(LOSSES)), st.integers(0, 1000))
+drawn = settings(
+    derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@settings(drawn, max_examples=50)
+@given(case=cases)
+def test_any_loss_of_records(case: Case) -> None:
+    """Drawn, so that a case that fails is one of the simplest."""
+    assert wrong(case) == []
+
+
+@pytest.mark.nightly
+@settings(drawn, max_examples=2500)
+@given(case=cases)
+def test_many_losses_of_records(case: Case) -> None:
+    """Many more."""
+    assert wrong(case) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [
+        pytest.param(case, kind, marks=pytest.mark.xfail(reason=why), id=f"{case} {kind}")
+        for case, kind, why in WRONG
+    ],
+)
+def test_what_is_wrong_yet(case: str, kind: str) -> None:
+    """Nothing may be."""
+    kinds = [kind_of(outcome) for outcome in judged(Case.parse(case).records()).wrong]
+    assert kind not in kinds
+
+
+_FILES_WRONG = {
+    ("node-e-oom", "other-settings"): _BEFORE,
+    ("node-b", "other-settings"): _BEFORE,
+}
+_RESTART = "an instance that failed to start is between two that lists show"
+
+
+def _files(nodes: tuple[str, ...], ways: tuple[str, ...], seed: int) -> list[object]:
+    return [
+        pytest.param(
+            Case(f"files/{node}", way, seed),
+            marks=[pytest.mark.xfail(reason=why)] if why else [],
+            id=f"{node} {way}",
+        )
+        for node in nodes
+        for way in ways
+        for why in (_FILES_WRONG.get((node, way)),)
+    ]
+
+
+_DECIDED = {
+    ("node-a", "drop1"): 93,
+    ("node-a", "drop10"): 82,
+    ("node-a", "torn"): 85,
+    ("node-b", "drop1"): 88,
+    ("node-b", "drop10"): 75,
+    ("node-b", "torn"): 77,
+    ("node-e-oom", "whole"): 42,
+    ("node-e-oom", "cut200"): 38,
+    ("node-e-oom", "torn"): 32,
+}
+"""(recording, way) -> percentage of its decisions that is decided, at least."""
+
+_ALL = tuple(sorted(BUNDLES))
+_SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings")
+
+
+@pytest.mark.parametrize(
+    "case", [*_files(("node-e-oom",), _ALL, 0), *_files(("node-a", "node-b"), _SOME, 1)]
+)
+def test_lost_files_and_lines(case: Case) -> None:
+    """Recorded nodes whose files were degraded before the import; much is decided yet."""
+    found = judged(case.records())
+    assert [f"{case}: {kind_of(outcome)}: {outcome.why}" for outcome in found.wrong] == []
+    least = _DECIDED.get((case.truth.partition("/")[2], case.how), 0)
+    assert found.decided.total() * 100 >= least * found.decisions.total()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(2, 8))
+@pytest.mark.parametrize("how", [how for how in _ALL if how != "other-settings"])
+@pytest.mark.parametrize("node", [node for node in NODES if node != "node-e-evictions"])
+def test_many_lost_files_and_lines(node: str, how: str, seed: int) -> None:
+    """All ways, on all nodes."""
+    assert wrong(Case(f"files/{node}", how, seed)) == []
+
+
+@pytest.mark.xfail(reason=_RESTART)
+@pytest.mark.parametrize(
+    "names", [("node-e-evictions",), ("node-e-evictions", "node-e-oom")], ids="+".join
+)
+def test_recordings_together(names: tuple[str, ...], tmp_path: Path) -> None:
+    """Two excerpts of one node's log, imported at once; and the one that is wrong alone."""
+    found = judged(imported([RECORDINGS / f"{name}.tar.zst" for name in names]))
+    assert found.decisions.total() > 500
+    assert [outcome.why for outcome in found.wrong] == []
+
+
+def test_where_nothing_is_lost_probes_are_told_as_they_are() -> None:
+    """The worker that tells them anew, where lines are lost, gives what the simulator gave."""
+    for number in range(1, 40, 2):
+        records = list(named(f"random/{number}").records)
+        seqs = {record.seq for record in records}
+        assert probes_retold(records, seqs) == records
