@@ -8,12 +8,12 @@ from kubeledger.verify.admission.verifier import AdmissionVerifier
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from kubeledger.verify.devices.verifier import DeviceVerifier
-from kubeledger.verify.evictions.verifier import EvictionVerifier
 from kubeledger.verify.lives.verifier import LivesVerifier
-from kubeledger.verify.oom_kills import OomVerifier
 from kubeledger.verify.rules.cpus import CpuRule
+from kubeledger.verify.rules.evictions.verifier import EvictionVerifier
 from kubeledger.verify.rules.images.verifier import ImagesVerifier
 from kubeledger.verify.rules.memory import MemoryRule
+from kubeledger.verify.rules.oom.kills import OomVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.verifier import Verifier
 

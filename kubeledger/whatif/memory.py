@@ -11,7 +11,7 @@ from kubeledger.node.records import KubeletStarted, SettingsObserved
 from kubeledger.units import NS_PER_S
 from kubeledger.verify import Reader, Variant
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.evictions.config import configured
+from kubeledger.verify.rules.evictions.config import configured
 
 __all__ = ["SpareMemory"]
 

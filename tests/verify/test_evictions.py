@@ -549,3 +549,21 @@ def test_under_other_thresholds_other_pods_go_or_none() -> None:
     assert one.expected["threshold"] == 2 * GI
     told = found(quiet, NodeConditionsChanged, evictionHard={"memory.available": "2Gi"})
     assert told.expected == {"conditions": ["MemoryPressure"]}
+
+
+@pytest.mark.parametrize(
+    ("available", "gap_s", "reclaims", "absent"),
+    [(100, 10, 0, 1), (900, 10, 0, 0), (100, 40, 0, 0), (100, 10, 1, 0)],
+    ids=["owed", "near the threshold", "rounds are missing", "something was done"],
+)
+def test_a_reclaim_that_was_owed(available: int, gap_s: int, reclaims: int, absent: int) -> None:
+    """Far under a hard threshold in every round, and nothing was done."""
+    steps: list[tuple[float, Body]] = [
+        (200.0 + at, memory(available)) for at in range(0, 250, gap_s)
+    ]
+    steps += [(300.5, reclaim("big", observed=available * MI))] * reclaims
+    steps.sort(key=lambda step: step[0])
+    found = [f for f in findings(story(*steps)) if f.recorded is None]
+    found = [f for f in found if f.kind == ReclaimAttempted.kind]
+    assert [f.verdict for f in found] == ["impossible"] * absent
+    assert all("less than half of it in every round since" in f.why for f in found)

@@ -31,8 +31,8 @@ from kubeledger.oom.badness import NEVER_KILLED, own_pages, race_pages, totals_f
 from kubeledger.oom.records import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.belief import Judgement, RuleVerifier, Ruling, all_of, judge, open_to
-from kubeledger.verify.oom_specs import decisions, memory_limit
-from kubeledger.verify.oom_variants import OomVariant, World
+from kubeledger.verify.rules.oom.specs import decisions, memory_limit
+from kubeledger.verify.rules.oom.variants import OomVariant, World
 from kubeledger.verify.variant import RECORDED
 from kubeledger.verify.verifier import Foresee, See
 

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from kubeledger.eviction.ranking import Candidate, rank_key
-from kubeledger.eviction.records import NodeConditionsChanged
+from kubeledger.eviction.records import NodeConditionsChanged, ReclaimAttempted
 from kubeledger.eviction.signals import RESOURCE_OF
 from kubeledger.eviction.thresholds import Threshold, threshold_quantity
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.machine import Record
-from kubeledger.verify.evictions.manager import Manager
-from kubeledger.verify.evictions.places import Place
-from kubeledger.verify.evictions.pods import PodUsages
-from kubeledger.verify.evictions.rounds import Rounds
-from kubeledger.verify.evictions.thresholds import threshold_says
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.rules.evictions.manager import Manager
+from kubeledger.verify.rules.evictions.places import Place
+from kubeledger.verify.rules.evictions.pods import PodUsages
+from kubeledger.verify.rules.evictions.rounds import Reading, Round, Rounds
+from kubeledger.verify.rules.evictions.thresholds import threshold_says
 
 __all__ = ["Unrecorded", "names_of"]
+
+_OWED_NS: Final = 180 * NS_PER_S
+"""So long a row of rounds that do nothing is none."""
+_SILENCE_NS: Final = 25 * NS_PER_S
+"""Rounds are 10 s apart."""
 
 
 class Unrecorded:
     """Looks at every round for evictions and conditions that had to come of it, and did not.
 
-    As recorded nothing is said: what an old ledger does not hold was not recorded then. Under a
-    variant it is what would have been, where the recorded settings explain what is recorded.
+    As recorded only what a whole row of rounds owed is said, as lines of one may be lost. Under
+    a variant it is what would have been, where the recorded settings explain what is recorded.
 
     Attributes:
         reported: conditions that the node is recorded to report.
@@ -37,13 +43,17 @@ class Unrecorded:
         self._usages = usages
         self._rule = rule
         self._due: Threshold | None = None
+        self._owed: tuple[Threshold, Reading] | None = None
         self._would_report: frozenset[str] | None = None
         self.reported: frozenset[str] = frozenset()
 
     def look(self) -> None:
         """Look at the last round, once all that came of it was read."""
         rounds, base = self._manager.rounds, self._manager.base
-        if not self._manager.loose or rounds.last is None:
+        if rounds.last is None:
+            return
+        if not self._manager.loose:
+            self._look_for_owed(rounds, rounds.last)
             return
         told = self._conditions_differ(rounds, base)
         due = next(
@@ -66,6 +76,45 @@ class Unrecorded:
             return
         self._due = due
         self._would_evict(rounds, due)
+
+    def _look_for_owed(self, rounds: Rounds, last: Round) -> None:
+        """Say that a reclaim had to come, where each of a row of rounds had to begin with one.
+
+        A round may do nothing as the statistics are those of the one before, so a row counts.
+        """
+        due = next(
+            (
+                threshold
+                for threshold, belief in rounds.thresholds.items()
+                if (reading := last.readings.get(threshold.signal)) is not None
+                and all(world.state and world.state.satisfied for world in belief.worlds)
+                and 2 * reading.available
+                < threshold_quantity(threshold.value, reading.capacity).value()
+            ),
+            None,
+        )
+        before = rounds.before
+        silent = before is None or last.ts_ns - before.ts_ns > _SILENCE_NS
+        if due is None or self._manager.acted:
+            self._owed = None
+            return
+        reading = last.readings[due.signal]
+        if self._owed is None or self._owed[0] != due or silent:
+            self._owed = due, reading
+        first = self._owed[1]
+        if not 0 <= last.ts_ns - first.ts_ns - _OWED_NS < _SILENCE_NS:
+            return
+        self._owed = due, first._replace(ts_ns=0)
+        self._bench.absent(
+            _observation(reading.seq, reading.ts_ns),
+            ReclaimAttempted.kind,
+            subject="node",
+            expected={"resource": RESOURCE_OF[due.signal]},
+            why=f"something had to be reclaimed: {threshold_says(due, reading)}, and was less "
+            f"than half of it in every round since {format_ts(first.ts_ns)}",
+            rule=self._rule,
+            inputs=(first.seq, reading.seq),
+        )
 
     def _conditions_differ(self, rounds: Rounds, base: Rounds) -> bool:
         """Say which conditions would be reported, once for each change."""

@@ -15,7 +15,7 @@ from kubeledger.eviction.thresholds import Threshold, is_short, threshold_quanti
 from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, same
-from kubeledger.verify.evictions.rounds import Met, Reading, Rounds
+from kubeledger.verify.rules.evictions.rounds import Met, Reading, Rounds
 
 __all__ = ["Claim", "best_of", "judge_met", "threshold_says"]
 

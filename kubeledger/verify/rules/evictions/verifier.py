@@ -24,11 +24,11 @@ from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.evictions.config import transition_period_ns
-from kubeledger.verify.evictions.manager import Manager
-from kubeledger.verify.evictions.places import Place, judge_first, judge_order, standing
-from kubeledger.verify.evictions.pods import PodUsages, key_of, unsure
-from kubeledger.verify.evictions.said import (
+from kubeledger.verify.rules.evictions.config import transition_period_ns
+from kubeledger.verify.rules.evictions.manager import Manager
+from kubeledger.verify.rules.evictions.places import Place, judge_first, judge_order, standing
+from kubeledger.verify.rules.evictions.pods import PodUsages, key_of, unsure
+from kubeledger.verify.rules.evictions.said import (
     is_for_own_use,
     judge_grace,
     judge_limit,
@@ -36,8 +36,8 @@ from kubeledger.verify.evictions.said import (
     tells_otherwise,
     used_by_containers,
 )
-from kubeledger.verify.evictions.thresholds import Claim, best_of, judge_met, threshold_says
-from kubeledger.verify.evictions.unrecorded import Unrecorded, names_of
+from kubeledger.verify.rules.evictions.thresholds import Claim, best_of, judge_met, threshold_says
+from kubeledger.verify.rules.evictions.unrecorded import Unrecorded, names_of
 from kubeledger.verify.verifier import See
 
 __all__ = ["EvictionVerifier"]

@@ -11,8 +11,8 @@ from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.evictions.config import configured, transition_period_ns
-from kubeledger.verify.evictions.rounds import Rounds, layout_of
+from kubeledger.verify.rules.evictions.config import configured, transition_period_ns
+from kubeledger.verify.rules.evictions.rounds import Rounds, layout_of
 
 __all__ = ["Manager"]
 

@@ -33,8 +33,8 @@ from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.evictions.places import Place
-from kubeledger.verify.evictions.usage import Bounds, Sample, usage_at
+from kubeledger.verify.rules.evictions.places import Place
+from kubeledger.verify.rules.evictions.usage import Bounds, Sample, usage_at
 
 __all__ = ["PodUsages", "key_of", "unsure"]
 

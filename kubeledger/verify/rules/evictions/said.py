@@ -33,7 +33,7 @@ from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.units import format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge, open_to, same
-from kubeledger.verify.evictions.rounds import Reading
+from kubeledger.verify.rules.evictions.rounds import Reading
 from kubeledger.verify.settings import Settings
 
 __all__ = [

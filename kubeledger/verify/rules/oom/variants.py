@@ -29,7 +29,7 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.settings import read_settings
 from kubeledger.verify.cgroups.values import is_unified
 from kubeledger.verify.finding import Finding
-from kubeledger.verify.oom_specs import decide, memory_limit, recorded_pod
+from kubeledger.verify.rules.oom.specs import decide, memory_limit, recorded_pod
 from kubeledger.verify.settings import Settings
 
 __all__ = ["OomVariant", "World"]

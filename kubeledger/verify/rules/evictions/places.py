@@ -18,7 +18,7 @@ from kubeledger.kube.pod import Pod
 from kubeledger.kube.quantity import Quantity
 from kubeledger.units import format_ts
 from kubeledger.verify.belief import Judgement, open_to, same
-from kubeledger.verify.evictions.usage import Bounds
+from kubeledger.verify.rules.evictions.usage import Bounds
 
 __all__ = ["Place", "judge_first", "judge_order", "order_is_possible", "standing"]
 
