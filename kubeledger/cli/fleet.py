@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from kubeledger.cli.fleet_waits import telling_of_waits
 from kubeledger.cli.lazy import LazyGroup
 
 __all__ = ["SUBCOMMANDS", "fleet"]
@@ -46,10 +47,12 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     table=SUBCOMMANDS,
     epilog="Example: kubeledger fleet import '/data/bundles/*' --lake /data/lake",
 )
-def fleet() -> None:
+@click.pass_context
+def fleet(context: click.Context) -> None:
     """Do for a thousand nodes what the other commands do for one.
 
     Each source is a node's bundle, archive, recording or ledger, on this machine or in object
     storage (s3://, gs://, az://). All that is told of them lies in a lake, which is a directory
     or a place in object storage, too.
     """
+    context.with_resource(telling_of_waits())

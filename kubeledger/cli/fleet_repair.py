@@ -14,7 +14,7 @@ from kubeledger.cli.fleet_options import engine_options, lake_option, watched_re
 from kubeledger.cli.options import output_option, reports_errors
 
 if TYPE_CHECKING:
-    from kubeledger.fleet.types import NodeResult
+    from kubeledger.fleet.types import Failure, NodeResult
 
 __all__ = ["repair"]
 
@@ -55,8 +55,7 @@ def repair(
     from kubeledger.cli.screen import terminal_width
     from kubeledger.fleet.engines.engine import engine_of
     from kubeledger.fleet.lake import Lake
-    from kubeledger.fleet.layout import DONE
-    from kubeledger.fleet.repair import mend_small_files
+    from kubeledger.fleet.repair import lost_nodes, mend_small_files
     from kubeledger.fleet.rules import rules_version
     from kubeledger.fleet.run import plan_repair, run_plan
     from kubeledger.fleet.store import absolute_url
@@ -66,7 +65,7 @@ def repair(
     chosen = engine_of(engine, workers=workers, address=address)
     mended = mend_small_files(absolute_url(lake))
     place = Lake.open(lake)
-    lost = {path for path in mended if path.startswith(DONE) and place.store.get(path) is None}
+    lost = lost_nodes(place, mended, time.time_ns())
     with ExitStack() as stack:
         settings = NodeSpec(
             lake=place.store.url,
@@ -83,7 +82,7 @@ def repair(
         )
         watched = watched_results(results, "repairing", len(plan.specs), attrgetter("failure"))
         told = [result for result in tally.counting(watched) if result.failure or result.changed]
-    rows = _rows(mended, lost, told)
+    rows = _rows(mended, told, lost)
     if output != "table":
         write_rows(_COLUMNS, rows, output, sys.stdout)
     else:
@@ -93,22 +92,17 @@ def repair(
         click.echo(
             f"{counted(tally.done, 'node')} read, {len(told) - len(tally.failures)} repaired"
         )
-        print_failures(tally.failures)
+        print_failures([*tally.failures, *lost])
     if tally.failures or lost:
         sys.exit(_FAILED)
 
 
 def _rows(
-    mended: list[str], lost: set[str], results: list[NodeResult]
+    mended: list[str], results: list[NodeResult], lost: list[Failure]
 ) -> list[tuple[str | None, ...]]:
-    """A row for each small file and each node that was damaged."""
-    rows: list[tuple[str | None, ...]] = [
-        (path, "unknown", "no marker or claim of it can be read", "import the node's sources again")
-        if path in lost
-        else (path, "repaired", None, None)
-        for path in mended
-    ]
-    for each in results:
-        why = (each.failure.reason, each.failure.advice) if each.failure else (None, None)
-        rows.append((each.spec.subject, "failed" if each.failure else "repaired", *why))
+    """A row for each small file and each node that was damaged, and each that is lost."""
+    rows: list[tuple[str | None, ...]] = [(path, "repaired", None, None) for path in mended]
+    failures = [each.failure for each in results if each.failure]
+    rows += [(each.spec.subject, "repaired", None, None) for each in results if not each.failure]
+    rows += [(each.source, "failed", each.reason, each.advice) for each in (*failures, *lost)]
     return rows

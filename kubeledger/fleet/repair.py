@@ -6,6 +6,7 @@ over what a marker names, and who dies on the way, or comes second, has changed 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -23,14 +24,16 @@ from kubeledger.fleet.layout import (
     LAKE,
     LEDGERS,
     done_path,
+    node_of,
 )
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.small_files import CompactIndex, Index, LakeFormat, decoded, encoded
 from kubeledger.fleet.sources import fetch, refuse_changed
 from kubeledger.fleet.store import Store, digest_of_file
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSpec, SourceSeen
+from kubeledger.ledger.names import node_name
 
-__all__ = ["mend_small_files", "repaired"]
+__all__ = ["lost_nodes", "mend_small_files", "repaired"]
 
 _KINDS: dict[str, type] = {
     CLAIMS: Head,
@@ -45,8 +48,8 @@ def mend_small_files(url: str) -> list[str]:
     """Remove small files that cannot be read, and write again what others of them tell.
 
     A marker's claim says the same as it does. Where both are gone the lake does not know the node
-    any more, until its sources are imported again; what is left of it is used then. Indexes and
-    compacted files are copies, and a failure is told again.
+    any more (``lost_nodes``), until its sources are imported again; what is left of it is used
+    then. Indexes and compacted files are copies, and a failure is told again.
 
     Returns:
         paths of what was damaged.
@@ -77,6 +80,37 @@ def mend_small_files(url: str) -> list[str]:
     if broken:
         lake.put_compacted(each for each in compacted if each not in broken)
     return damaged + [each.file.path for each in broken]
+
+
+def lost_nodes(lake: Lake, mended: Iterable[str], now_ns: int) -> list[Failure]:
+    """Nodes that the lake does not know any more, as failures that it keeps until they are back.
+
+    Args:
+        lake: mended.
+        mended: paths of small files that were damaged.
+        now_ns: the time, for those that are told of for the first time.
+
+    Returns:
+        a failure for each, sorted by node; also those of repairs before.
+
+    Raises:
+        StorageError, DamagedLedgerError: storage fails.
+    """
+    known = {f"node {key}" for key in lake.heads()}
+    lost = {each.source: each for each in lake.failures() if each.source.startswith("node ")}
+    for path in mended:
+        directory = node_of(path) if path.startswith(DONE) else ""
+        subject = f"node {node_name(directory) or directory}"
+        if directory and subject not in known | lost.keys():
+            lost[subject] = Failure(
+                source=subject,
+                kind="storage",
+                reason="neither its marker nor a claim can be read: the lake lost it",
+                advice="import its sources again",
+                ts_ns=now_ns,
+            )
+            lake.fail(lost[subject])
+    return [lost[subject] for subject in sorted(lost.keys() - known)]
 
 
 def _claimed(store: Store, marker: str) -> Head | None:

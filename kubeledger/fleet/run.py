@@ -20,7 +20,6 @@ from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import done_of
 from kubeledger.fleet.store import StorageError
 from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSpec, SourceSeen
-from kubeledger.ledger.names import node_directory
 
 __all__ = [
     "Plan",
@@ -172,11 +171,10 @@ def _refuse_another_node(found: Sequence[tuple[Head, SourceSeen]], settings: Nod
         if is_in and (known.options is None or settings.node_name in (None, row.name)):
             return
     for head, known in found[:1]:
-        folder = node_directory(head.node)
         raise BadQuestionError(
             f"the lake has it already, as node {head.node}",
-            advice=f"without --node and --cluster it stays so; else remove done/{folder} and "
-            f"claims/{folder} from the lake before",
+            advice=f"leave --node and --cluster out, or say --node {head.node}; what is imported "
+            "for another node belongs into another lake",
             file=known.url,
         )
 
@@ -269,7 +267,8 @@ def run_plan(
             if not engine.one_machine and lake.store.directory is not None:
                 _need_shared(lake, result)
             if result.failure is None:
-                _forget(lake, plan.failed.intersection([ended.spec.subject]))
+                nodes = (f"node {head.node}" for head in result.heads)
+                _forget(lake, plan.failed.intersection([ended.spec.subject, *nodes]))
             else:
                 try:
                     lake.fail(result.failure)

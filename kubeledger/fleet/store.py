@@ -6,6 +6,7 @@ import builtins
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -20,14 +21,25 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ObjectStore, RetryConfig
 
-__all__ = ["SCHEMES", "StorageError", "Store", "StoredObject", "absolute_url", "digest_of_file"]
+__all__ = [
+    "RETRY_S",
+    "SCHEMES",
+    "StorageError",
+    "Store",
+    "StoredObject",
+    "absolute_url",
+    "calls_in_flight",
+    "digest_of_file",
+]
 
 SCHEMES = ("s3", "gs", "az")
 """Of object storage; whatever has none is a local path."""
 
-_RETRY_S = 60.0
+RETRY_S = 60.0
+"""Storage that answers 503 or nothing is asked again for so long."""
+
 _PAUSES_S = (0.1, 15.0)
-"""Storage that answers 503 or nothing is asked again for so long, with pauses that grow so."""
+"""With pauses that grow so."""
 
 _RETRIES_MAX = 1 << 20
 """The time decides, and not how often."""
@@ -44,9 +56,13 @@ _NO_DIRECTORY = (EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, ER
 
 _T = TypeVar("_T")
 
+_in_flight: dict[object, tuple[float, str]] = {}
 
 _PART = re.compile(r"#\d+$")
 """End of the name under which obstore writes a local file before it gets its own."""
+
+_LIMITS = re.compile(r", max_retries: \d+, retry_timeout: [\w.]+")
+"""Of the client's messages: that they were not reached, or which it was, tells nobody anything."""
 
 _USER = re.compile(r"(://)[^/\s?#]*@")
 _QUERY = re.compile(r"(://[^\s?'\"]*)\?[^\s'\"]*")
@@ -232,6 +248,15 @@ class Store:
         return f"{self.url}/{path}"
 
 
+def calls_in_flight() -> dict[object, tuple[float, str]]:
+    """Calls to storage that have not ended yet.
+
+    Returns:
+        call -> when it began, s by the monotonic clock, and the URL or path that it is about.
+    """
+    return _in_flight.copy()
+
+
 def absolute_url(url: str) -> str:
     """A URL as it is known by: local paths absolute, no slash at the end.
 
@@ -286,7 +311,7 @@ def _opened(url: str, *, make: bool) -> ObjectStore:
     first_s, longest_s = _PAUSES_S
     limits: RetryConfig = {
         "max_retries": _RETRIES_MAX,
-        "retry_timeout": timedelta(seconds=_RETRY_S),
+        "retry_timeout": timedelta(seconds=RETRY_S),
         "backoff": {
             "init_backoff": timedelta(seconds=first_s),
             "max_backoff": timedelta(seconds=longest_s),
@@ -331,6 +356,8 @@ def _errors(url: str, path: str) -> Iterator[None]:
     import obstore
 
     place = f"{url}/{path}" if path else url
+    call = object()
+    _in_flight[call] = (time.monotonic(), place)
     try:
         yield
     except FileNotFoundError as error:
@@ -347,7 +374,7 @@ def _errors(url: str, path: str) -> Iterator[None]:
             file=place,
         ) from error
     except (obstore.exceptions.BaseError, OSError) as error:
-        words = _without_secrets(str(error).partition("\n\nDebug source")[0])
+        words = _LIMITS.sub("", _without_secrets(str(error).partition("\n\nDebug source")[0]))
         raise StorageError(
             f"storage failed: {' '.join(words.split())[:300]}",
             advice="look at the network, and at the endpoint and region in the environment"
@@ -355,6 +382,8 @@ def _errors(url: str, path: str) -> Iterator[None]:
             else "",
             file=place,
         ) from error
+    finally:
+        del _in_flight[call]
 
 
 def _without_secrets(text: str) -> str:

@@ -123,11 +123,11 @@ def task(lake: str, source: str | None = None, **options: object) -> NodeResult:
 
 
 def task_elsewhere(
-    environment: dict[str, str], lake: str, source: str, scratch: str | None = None
+    environment: dict[str, str], lake: str, source: str | None = None, **options: object
 ) -> None:
     """Run a task in a process that may not have this environment."""
     os.environ.update(environment)
-    head_of(task(lake, source, scratch=scratch))
+    head_of(task(lake, source, **options))
 
 
 def head_of(result: NodeResult) -> Head:

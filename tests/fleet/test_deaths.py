@@ -7,6 +7,7 @@ import http.server
 import multiprocessing
 import os
 import random
+import socket
 import threading
 import time
 from collections import Counter
@@ -14,8 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kubeledger.cli.main import cli
 from kubeledger.fleet.lake import Lake
+from kubeledger.fleet.layout import done_path
 from kubeledger.fleet.store import StorageError, Store, digest_of_file
 from kubeledger.fleet.types import Head
 from tests.fleet.places import Place, head_of, log_lines, task, task_elsewhere, write_bundle
@@ -57,7 +61,9 @@ def test_a_task_may_be_killed_at_any_moment(place: Place, tmp_path: Path) -> Non
     for number, length in enumerate(lengths[1:], 1):
         url = place.put("in/node-a", write_bundle(tmp_path / f"{number}", log=log[:length]))
         scratch = str(tmp_path / "scratch")
-        process = SPAWN.Process(target=task_elsewhere, args=(ours(), lake, url, scratch))
+        process = SPAWN.Process(
+            target=task_elsewhere, args=(ours(), lake, url), kwargs={"scratch": scratch}
+        )
         process.start()
         process.join(draw.uniform(0.2, 1.2) * usual_s)
         process.kill()
@@ -109,6 +115,40 @@ def test_tasks_of_one_node_at_once_all_count(place: Place, tmp_path: Path) -> No
     for url in urls:
         again = task(lake, url)
         assert (head_of(again), again.changed) == (head, ())
+
+
+def test_a_repair_and_an_import_at_once_both_count(place: Place, tmp_path: Path) -> None:
+    """Whichever is first: what was damaged is sound, what is new is there, nothing is left over."""
+    lake = Lake.open_or_create(f"{place.url}/lake")
+    log = log_lines()
+    cut = log.index(b"\n", len(log) // 2) + 1
+    first, second = (
+        place.put(f"in-{number}/node-a", write_bundle(tmp_path / f"{number}", log=part))
+        for number, part in enumerate((log[:cut], log[cut:]))
+    )
+    before = head_of(task(lake.store.url, first))
+    for file in before.files:
+        if file.path.startswith(("records", "verdicts")):
+            lake.store.replace(file.path, b"x" * file.size_bytes)
+    processes = [
+        SPAWN.Process(target=task_elsewhere, args=(ours(), lake.store.url), kwargs=what)
+        for what in ({"node": "node-a", "repair": "wholly"}, {"source": second})
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+        assert process.exitcode == 0
+    head = check_whole(lake.store.url, tmp_path)
+    assert head is not None
+    assert [each.url for each in head.sources] == [first, second]
+    undisturbed = str(tmp_path / "undisturbed")
+    for url in (first, second):
+        alone = head_of(task(undisturbed, url))
+    assert (head.summary.chain, head.summary.match) == (alone.summary.chain, alone.summary.match)
+    rooms = ("records", "verdicts", "nodes", "ledgers", "done")
+    left = {each.path for room in rooms for each in lake.store.list(room)}
+    assert left == {file.path for file in head.files} | {done_path("node-a", head.id)}
 
 
 class _Moody(http.server.BaseHTTPRequestHandler):
@@ -202,7 +242,7 @@ def test_not_how_often_but_how_long_storage_fails_decides(
     store.replace("x", b"content")
     assert store.get("x") == b"content"
     assert moody.seen == {f"PUT /{bucket.url[5:]}/x": 21, f"GET /{bucket.url[5:]}/x": 22}
-    monkeypatch.setattr("kubeledger.fleet.store._RETRY_S", 0.3)
+    monkeypatch.setattr("kubeledger.fleet.store.RETRY_S", 0.3)
     moody.seen.clear()
     moody.always = True
     with pytest.raises(StorageError, match="503"):
@@ -215,10 +255,35 @@ def test_storage_that_does_not_answer_is_told(
 ) -> None:
     """The source is not to blame: another attempt may have it."""
     url = bucket.put("in/node-a", write_bundle(tmp_path / "node-a"))
-    monkeypatch.setattr("kubeledger.fleet.store._RETRY_S", 0.3)
+    monkeypatch.setattr("kubeledger.fleet.store.RETRY_S", 0.3)
     moody.always = True
     failure = task(f"{bucket.url}/lake", url).failure
     assert failure is not None
     assert failure.kind == "storage"
     assert "503" in failure.reason
     assert "Signature" not in failure.reason
+
+
+def test_storage_that_takes_long_is_told_of_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits knows for what, and for how long; the end is told without the client's limits."""
+    with socket.socket() as nobody:  # bound, and not listening: nobody else does
+        nobody.bind(("127.0.0.1", 0))
+        for name, value in {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{nobody.getsockname()[1]}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "hidden",
+        }.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr("kubeledger.fleet.store.RETRY_S", 1.0)
+        monkeypatch.setattr("kubeledger.cli.fleet_waits._AFTER_S", 0.2)
+        monkeypatch.setattr("kubeledger.cli.fleet_waits._LOOK_S", 0.05)
+        words = ["fleet", "sql", "--lake", "s3://bucket/lake", "SELECT 1"]
+        result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 4
+    told = result.stderr.splitlines()
+    assert [line for line in told if line.startswith("waiting")] == [told[0]]
+    assert told[0].endswith("s3://bucket/lake/lake.json; what fails is asked again for 1 s")
+    assert "max_retries" not in result.stderr
+    assert result.stdout == ""

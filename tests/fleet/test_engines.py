@@ -112,7 +112,9 @@ def _told(ended: Ended[Order, Any]) -> object:
     return len(ended.result) if isinstance(ended.result, bytes) else ended.result
 
 
-def test_misdeeds_cost_their_own_task_only(engine: Engine, tmp_path: Path) -> None:
+def test_misdeeds_cost_their_own_task_only(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Both engines tell the same of them; and workers leave the screen and its keys alone."""
     deeds = {3: "exit", 5: "raise", 7: "killed once", 9: "large", 13: "hang"}
     orders = [
@@ -128,6 +130,7 @@ def test_misdeeds_cost_their_own_task_only(engine: Engine, tmp_path: Path) -> No
     reason = found[5].lost.reason
     assert reason.startswith("LookupError: no 5 and more (tests.fleet.tasks:")
     assert found[13].lost == Lost(kind="timeout", reason="it took longer than 3 s")
+    assert capsys.readouterr().out == "", "that is for data"
 
 
 def test_an_error_that_concerns_all_ends_the_run(engine: Engine) -> None:

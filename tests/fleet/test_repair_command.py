@@ -6,11 +6,14 @@ import os
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
+from click.testing import CliRunner, Result
 
+from kubeledger.cli.main import cli
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import claim_path, done_path, records_path, verdicts_path
-from kubeledger.fleet.repair import mend_small_files, repaired
+from kubeledger.fleet.repair import lost_nodes, mend_small_files, repaired
 from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.types import Head, NodeSpec
 from tests.fleet.places import DyingStore, Killed, head_of, log_lines, task, write_bundle
@@ -142,6 +145,26 @@ def test_small_files_are_mended_by_what_others_tell(lake: Lake) -> None:
         again = head_of(task(lake.store.url, source.url))
     assert told(again) == told(head)
     files_of(lake, again)
+
+
+def test_a_node_that_the_lake_lost_is_told_until_it_is_back(lake: Lake) -> None:
+    """Not only by the repair that found it: a second one finds nothing damaged."""
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(cli, ["fleet", *words, "--lake", lake.store.url, "-o", "json"])
+
+    head = lake.heads()[NODE]
+    for path in (done_path(NODE, head.id), claim_path(NODE, head.generation)):
+        lake.store.replace(path, b"{")
+    for mended in (2, 0):
+        result = run("repair")
+        *rows, lost = msgspec.json.decode(result.stdout)
+        assert (result.exit_code, len(rows)) == (1, mended)
+        assert (lost["what"], lost["outcome"]) == (f"node {NODE}", "failed")
+        assert lost["advice"] == "import its sources again"
+    assert [failure.source for failure in lake.failures()] == [f"node {NODE}"]
+    assert run("import", *(each.url for each in head.sources), "--year", "2026").exit_code == 0
+    assert lost_nodes(lake, [], 0) == lake.failures() == []
 
 
 def test_an_import_removes_what_died_ones_left(whole: Path, tmp_path: Path) -> None:

@@ -93,7 +93,10 @@ class RayEngine(Engine):
 
     def _connect(self) -> None:
         import ray
+        from ray._private import worker
 
+        # Ray prints on standard output, between our rows, that a worker died. There is no setting.
+        worker._worker_logs_enabled = False
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
             if self._address not in (None, "local"):
