@@ -16,7 +16,7 @@ from kubeledger.verify.evidence.podlife import PodHistory, PodLife
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.restarting import Restarting
 from kubeledger.verify.evidence.signs import POD_ENDS, Sign
-from kubeledger.verify.evidence.turns import Turns
+from kubeledger.verify.evidence.turns import SETTLING_NS, Turns
 from kubeledger.verify.pods import PodRegister
 
 __all__ = ["LifeBuilder", "Surroundings"]
@@ -66,6 +66,7 @@ class LifeBuilder:
             (s.ts_ns for s in signs if s.shown is not None and s.shown.final), default=None
         )
         self._restarting: Restarting | None = None
+        self._last: dict[str, Sign | None] = {}
 
     def lives(self) -> list[PodLife]:
         """All stays of the pod, in order."""
@@ -107,7 +108,8 @@ class LifeBuilder:
         self._lives.append(life)
         self._life = life
         if sign.what == "add":
-            life.add_seq, life.source = sign.seq, sign.word or None
+            life.add_seq, life.add_line = sign.seq, sign.number
+            life.source = sign.word or None
             life.sure_ns = self._around.turns.over_by(sign.ts_ns)
             if before is None and last is not None:
                 self._return(life, last, sign)
@@ -146,7 +148,8 @@ class LifeBuilder:
         if life is None or life.removed_ns is not None or life.ended_ns is not None:
             self._begin(sign, process)
         elif life.add_seq is None:
-            life.add_seq, life.source, life.vague = sign.seq, sign.word or None, False
+            life.add_seq, life.add_line, life.vague = sign.seq, sign.number, False
+            life.source = sign.word or None
 
     def _current(self, sign: Sign, process: Process | None) -> PodLife:
         return self._begin(sign, process) if self._life is None else self._life
@@ -192,10 +195,20 @@ class LifeBuilder:
         """The kubelet decided to kill it."""
         life = self._current(sign, process)
         self._doom(life, sign.ts_ns)
-        if sign.what == "preempted" and sign.word == "gone":
+        survives = sign.what == "ending_event" or sign.word == "survived"
+        if self._while_terminating(process) is False and not survives:
+            self._over(life, sign.ts_ns + _NOTICED_NS)  # its phase is final at once
+        elif sign.what == "preempted" and sign.word == "gone":
+            # Its kill was waited for, before the loop went on.
             over_ns = self._around.turns.over_by(sign.ts_ns)
             if over_ns is not None:
                 self._over(life, over_ns)
+
+    def aligned(self, sign: Sign, process: Process | None) -> None:
+        """The topology manager is asked about it, as its admission does."""
+        life = self._life
+        if life is not None and life.aligned_seq is None:
+            life.aligned_seq = sign.seq
 
     def killed(self, sign: Sign, process: Process | None) -> None:
         """The kubelet kills a container, perhaps for the end of its pod."""
@@ -231,6 +244,7 @@ class LifeBuilder:
             self._running[sign.container_id] = sign.container
         if sign.container is None or sign.sandbox:
             return
+        self._last[sign.container] = None
         self._is_there(life, sign)
         if life.ended_ns is None and life.doomed_ns is None:
             life.ending_ns = None
@@ -241,6 +255,8 @@ class LifeBuilder:
         self._running.pop(sign.container_id or "", None)
         if sign.sandbox:
             return  # a sandbox may outlive its pod
+        if sign.container is not None:
+            self._last[sign.container] = sign
         if life.ending_ns is not None or not self._always(sign.ts_ns):
             self._begin_end(life, self._around.turns.earliest(sign.ts_ns))
         life.seen_ns = max(life.seen_ns, sign.ts_ns - _NOTICED_NS)
@@ -295,16 +311,55 @@ class LifeBuilder:
         self._begin_end(life, by_ns)
         life.ended_ns = by_ns if life.ended_ns is None else min(life.ended_ns, by_ns)
 
-    def _always(self, ts_ns: int) -> bool:
-        """Whether its containers are always started again; false where no list tells."""
+    def _while_terminating(self, process: Process | None) -> bool | None:
+        return None if process is None else self._around.counts_while_terminating(process)
+
+    def _policy(self, ts_ns: int) -> Restarting:
+        """Whether its containers are started again, as lists tell of its spec."""
         if self._restarting is None:
             pod = self._history
             listed = self._around.specs.at(ts_ns, pod.uid, pod.namespace, pod.name)
             self._restarting = Restarting(listed)
-        return self._restarting.always
+        return self._restarting
+
+    def _always(self, ts_ns: int) -> bool:
+        """Whether its containers are always started again; false where no list tells."""
+        return self._policy(ts_ns).always
+
+    # By itself ---------------------------------------------------------------------------
 
     def _finish_by_itself(self) -> None:
-        """A pod whose containers are not started again has ended with the last of them."""
+        """A pod has ended with the last of its containers, if none of them is started again.
+
+        Only where no line about it can be lost: one that nobody saw start may still run.
+        """
+        life = self._life
+        if life is None or life.ended_ns is not None or self._running or not self._last:
+            return
+        ends = {name: sign for name, sign in self._last.items() if sign is not None}
+        last_ns = max((sign.ts_ns for sign in ends.values()), default=life.since_ns)
+        if len(ends) < len(self._last) or self._is_lost(life, last_ns):
+            return
+        if life.deleted_ns is not None:
+            self._over(life, max(life.deleted_ns, last_ns) + _NOTICED_NS)
+        elif self._ran_out(ends):
+            began_ns = max(last_ns, life.since_ns + SETTLING_NS if life.returned else 0)
+            self._over(life, began_ns + _NOTICED_NS)
+
+    def _is_lost(self, life: PodLife, last_ns: int) -> bool:
+        return self._around.coverage.missing(max(life.since_ns, 0), last_ns) is not None
+
+    def _ran_out(self, ends: Mapping[str, Sign]) -> bool:
+        """Whether none of its containers is started again."""
+        policy = self._policy(max(sign.ts_ns for sign in ends.values()))
+        if policy.always or policy.has_sidecars:
+            return False
+        failed = [n for n, s in ends.items() if policy.is_init(n) and s.number not in (0, None)]
+        if any(policy.fails(name) is True for name in failed):
+            return True
+        own = {name: sign for name, sign in ends.items() if not policy.is_init(name)}
+        whole = policy.names is not None and own.keys() == set(policy.names)
+        return whole and all(policy.again(n, sign.number) is False for n, sign in own.items())
 
 
 Handler = Callable[[LifeBuilder, Sign, Process | None], None]
@@ -325,4 +380,5 @@ _HANDLERS: Mapping[str, Handler] = {
     "died": LifeBuilder.died,
     "killed": LifeBuilder.killed,
     "listed": LifeBuilder.listed,
+    "aligned": LifeBuilder.aligned,
 }

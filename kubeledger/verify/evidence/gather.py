@@ -40,11 +40,13 @@ class Gathered(msgspec.Struct):
         pods: key -> pod.
         configured: process -> its first config line.
         listed: (n,) times of the kubelet's lists.
+        preempted_for: pod -> when the last victim was killed for it, as far as records tell.
     """
 
     pods: dict[str, PodHistory] = {}
     configured: dict[int, int] = {}
     listed: list[int] = []
+    preempted_for: dict[str, int] = {}
 
     def all_seen_since(self, process: Process, ts_ns: int) -> int | None:
         """From when on every pod that counts is known; None when that is never certain by then.
@@ -82,11 +84,11 @@ def gather(
     """
     found = Gathered(listed=lists["kubelet"])
     told: dict[str, tuple[str, str | None, list[Sign]]] = {}
-    for name, of_name in signs.items():
-        for key, uid, own in _by_pod(name, of_name):
+    for full_name, of_name in signs.items():
+        for key, pod_uid, own in _by_pod(full_name, of_name):
             known = told.get(key)
             if known is None:
-                told[key] = (name, uid, own)
+                told[key] = (full_name, pod_uid, own)
             else:
                 known[2].extend(own)
     for _, _, own in told.values():
@@ -96,10 +98,15 @@ def gather(
             if sign.what in ("add", "update", "delete", "remove") and process is not None:
                 first = found.configured.get(process.number, sign.ts_ns)
                 found.configured[process.number] = min(first, sign.ts_ns)
+            if sign.other is not None:
+                uid, namespace, pod = sign.other
+                key = uid or name_key(namespace, pod)
+                last = found.preempted_for.get(key, 0)
+                found.preempted_for[key] = max(last, sign.ts_ns)
     around = Surroundings(processes, turns, coverage, specs, found.configured)
-    for key, (name, uid, own) in told.items():
-        namespace, _, pod = name.partition("/")
-        history = PodHistory(key=key, uid=uid, namespace=namespace, name=pod)
+    for key, (full_name, pod_uid, own) in told.items():
+        namespace, _, name = full_name.partition("/")
+        history = PodHistory(key=key, uid=pod_uid, namespace=namespace, name=name)
         history.created_ns = _created_ns(own)
         history.runs = _runs(own)
         history.shown_ns = _shown(own, lists)

@@ -58,6 +58,11 @@ class Restarting:
         """Whether it is one of the initialization, a sidecar among them."""
         return name in self._inits
 
+    @property
+    def has_sidecars(self) -> bool:
+        """Whether containers of it end after all others."""
+        return any(each.restart_policy == ALWAYS for each in self._inits.values())
+
     def is_sidecar(self, name: str) -> bool:
         """Whether it starts again, and ends with the pod."""
         return name in self._inits and self._inits[name].restart_policy == ALWAYS

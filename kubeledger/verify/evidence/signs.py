@@ -23,12 +23,13 @@ from kubeledger.lifecycle.records import (
 from kubeledger.lifecycle.state import TERMINAL_PHASES
 from kubeledger.machine import Body, Record
 from kubeledger.preemption.records import PodPreempted
+from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
 
 __all__ = ["POD_ENDS", "SIGNS", "Shown", "Sign", "What", "sign_of"]
 
 What = Literal[
     "add", "update", "delete", "remove", "admitted", "rejected", "evicted", "preempted",
-    "terminating", "terminated", "started", "died", "killed", "ending_event", "listed",
+    "terminating", "terminated", "started", "died", "killed", "ending_event", "listed", "aligned",
 ]  # fmt: skip
 
 POD_ENDS: Final = frozenset(
@@ -74,8 +75,10 @@ class Sign(msgspec.Struct, frozen=True):
         container: its name; None where none is named.
         container_id: bare ID; None as above.
         sandbox: the container is the pod's sandbox; None when not known.
-        number: exit code, or grace period in seconds; None when not told.
+        number: exit code, grace period in seconds, or line of the log that a config line is;
+            None when not told.
         shown: of a list.
+        other: the pod for which it is preempted; None as above.
     """
 
     ts_ns: int
@@ -88,6 +91,7 @@ class Sign(msgspec.Struct, frozen=True):
     sandbox: bool | None = None
     number: int | None = None
     shown: Shown | None = None
+    other: Who | None = None
 
 
 Who = tuple[str | None, str, str]
@@ -106,7 +110,12 @@ _CONFIG: Final[Mapping[str, What]] = {
 def sign_of(record: Record) -> tuple[Who, Sign] | None:
     """What a record tells of a pod's life, and of which pod; None where it tells nothing."""
     read = SIGNS.get(type(record.body))
-    return None if read is None else read(record.ts_ns, record.seq, record.body)
+    if read is None:
+        return None
+    told = read(record.ts_ns, record.seq, record.body)
+    if told is not None and told[1].what == "add" and record.evidence:
+        return told[0], msgspec.structs.replace(told[1], number=record.evidence[0].line)
+    return told
 
 
 def _who(body: Any) -> Who:  # noqa: ANN401  (any body about a pod)
@@ -133,7 +142,10 @@ def _evicted(ts_ns: int, seq: int, body: PodEvicted) -> tuple[Who, Sign]:
 def _preempted(ts_ns: int, seq: int, body: PodPreempted) -> tuple[Who, Sign]:
     word = "" if body.evicted is None else "gone" if body.evicted else "survived"
     who = body.victim_uid, body.victim_namespace, body.victim_pod
-    return who, Sign(ts_ns, seq, "preempted", word=word)
+    other: Who | None = None
+    if body.preemptor_pod is not None:
+        other = body.preemptor_uid, body.preemptor_namespace or "", body.preemptor_pod
+    return who, Sign(ts_ns, seq, "preempted", word=word, other=other)
 
 
 def _terminating(ts_ns: int, seq: int, body: PodTerminating) -> tuple[Who, Sign]:
@@ -186,6 +198,14 @@ def _reported(ts_ns: int, seq: int, body: ReasonReported) -> tuple[Who, Sign] | 
     return _who(body), Sign(ts_ns, seq, "ending_event", word=body.reason)
 
 
+def _aligned(
+    ts_ns: int, seq: int, body: AffinityDecided | HintsGenerated
+) -> tuple[Who, Sign] | None:
+    if not body.namespace or not body.pod:
+        return None
+    return _who(body), Sign(ts_ns, seq, "aligned")
+
+
 def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, Sign] | None:
     if body.listed_by == "manifest":
         return None
@@ -213,9 +233,11 @@ def _running(status: dict[str, Any]) -> list[str]:
 
 
 SIGNS: Final[Mapping[type[Body], Callable[[int, int, Any], tuple[Who, Sign] | None]]] = {
+    AffinityDecided: _aligned,
     ContainerDied: _died,
     ContainerKilled: _killed,
     ContainerStarted: _started,
+    HintsGenerated: _aligned,
     PodAdmitted: _admitted,
     PodConfigChanged: _config,
     PodEvicted: _evicted,

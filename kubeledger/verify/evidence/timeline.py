@@ -14,8 +14,8 @@ cannot be in ``may``: then :attr:`Active.loss` says what is missing.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -162,10 +162,51 @@ class Timeline:
         for life in self._around(start_ns, end_ns):
             may[life.key] = life
             # The lines of its end may be lost where nothing shows it alive later.
-            unlost = whole_from_ns <= max(life.seen_ns, start_ns) or life.seen_ns >= end_ns
-            if unlost and life.must_count(start_ns, end_ns):
+            if life.must_count(start_ns, end_ns) and (
+                life.seen_ns >= end_ns or whole_from_ns <= max(life.seen_ns, life.sure_ns or 0)
+            ):
                 must[life.key] = life
         return Active(must, may, self.unknown_pods(end_ns))
+
+    def admission(self, life: PodLife) -> Active:
+        """The pods that counted when a pod was admitted, without itself.
+
+        The loop takes the pods of one config line one after the other, the older first; those of
+        the same age, and static pods, in an order that only the topology manager's records show.
+        """
+        start_ns, end_ns = self.admission_span(life)
+        found = self.active(start_ns, end_ns)
+        must, may = {}, {}
+        for key, other in found.may.items():
+            earlier = _comes_before(other, life, self.pods)
+            if earlier is False or other.admitted is False:
+                continue
+            may[key] = other
+            if earlier and key in found.must:
+                must[key] = other
+        return Active(must, may, found.loss)
+
+    def admission_span(self, life: PodLife) -> tuple[int, int]:
+        """When a pod that a config line brought was admitted or rejected: earliest and latest.
+
+        What was killed for a pod before it in the same turn was killed before.
+        """
+        start_ns = life.since_ns
+        for other in self._turn(life):
+            if _comes_before(other, life, self.pods):
+                start_ns = max(start_ns, self._gathered.preempted_for.get(other.key, 0))
+        over_ns = self.turns.over_by(life.since_ns)
+        ends = [ts_ns for ts_ns in (over_ns, life.decided_ns) if ts_ns is not None]
+        return start_ns, max(start_ns, min(ends, default=start_ns))
+
+    def _turn(self, life: PodLife) -> Iterator[PodLife]:
+        """Other pods that the same line brought."""
+        lives, starts = self._lives[life.process], self._starts[life.process]
+        for index in range(bisect_left(starts, life.since_ns), len(lives)):
+            if starts[index] != life.since_ns:
+                return
+            if lives[index] is not life:
+                yield lives[index]
 
     def unknown_pods(self, ts_ns: int) -> Loss | None:
         """Why pods may have counted at a time of which no record tells; None when none can."""
@@ -173,7 +214,7 @@ class Timeline:
         if process is None:
             return self.coverage.missing(ts_ns, ts_ns)
         seen_all_ns = self._gathered.all_seen_since(process, ts_ns)
-        if seen_all_ns is None:
+        if seen_all_ns is None or seen_all_ns > ts_ns:
             return Loss(
                 from_ts_ns=None,
                 to_ts_ns=None,
@@ -206,6 +247,22 @@ class Timeline:
         for life in window:
             if life.may_count(start_ns, end_ns):
                 yield life
+
+
+def _comes_before(other: PodLife, life: PodLife, pods: Mapping[str, PodHistory]) -> bool | None:
+    """Whether ``other`` is admitted before; None when that is random, or no line tells."""
+    if other is life:
+        return False
+    if other.add_seq is None or life.add_seq is None:
+        return None
+    if (other.since_ns, other.add_line) != (life.since_ns, life.add_line):
+        return other.add_seq < life.add_seq
+    if other.aligned_seq is not None and life.aligned_seq is not None:
+        return other.aligned_seq < life.aligned_seq
+    made, own = pods[other.key].created_ns, pods[life.key].created_ns
+    if other.is_static or life.is_static or made is None or own is None or made == own:
+        return None
+    return made < own
 
 
 def _first_ns(pod: PodHistory) -> int:

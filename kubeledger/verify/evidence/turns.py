@@ -23,7 +23,7 @@ from kubeledger.machine import Body, Record
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
 
-__all__ = ["Turns"]
+__all__ = ["SETTLING_NS", "Turns"]
 
 SETTLING_NS: Final = 30 * NS_PER_S
 """After this long the kubelet has come to every pod that a config source brought."""
