@@ -59,6 +59,7 @@ class LifeBuilder:
         self._around = around
         self._lives: list[PodLife] = []
         self._life: PodLife | None = None
+        self._settled_ns: int | None = None
         self._running: dict[str, str | None] = {}
         self._static = any(sign.word in ("file", "http") for sign in signs if sign.what == "add")
         self._mirrored = any(sign.shown is not None and sign.shown.mirror for sign in signs)
@@ -107,10 +108,12 @@ class LifeBuilder:
         )
         self._lives.append(life)
         self._life = life
+        self._settled_ns = None
         if sign.what == "add":
             life.add_seq, life.add_line = sign.seq, sign.number
             life.source = sign.word or None
-            life.sure_ns = self._around.turns.over_by(sign.ts_ns)
+            # It counts by the end of the turn, if it turns out not to have ended long before.
+            self._settled_ns = self._around.turns.over_by(sign.ts_ns)
             if before is None and last is not None:
                 self._return(life, last, sign)
             elif last is None and self._final_ns is not None and self._final_ns <= sign.ts_ns:
@@ -155,9 +158,8 @@ class LifeBuilder:
         return self._begin(sign, process) if self._life is None else self._life
 
     def update(self, sign: Sign, process: Process | None) -> None:
-        """A config source changes it."""
-        life = self._current(sign, process)
-        self._is_there(life, sign)
+        """A config source changes it, perhaps the status of one that has ended."""
+        self._current(sign, process)
 
     def delete(self, sign: Sign, process: Process | None) -> None:
         """The API server wants it gone."""
@@ -276,8 +278,7 @@ class LifeBuilder:
         life = self._life
         assert life is not None
         if shown.by == "kubelet":
-            sure_ns = sign.ts_ns + READ_NS
-            life.sure_ns = sure_ns if life.sure_ns is None else min(life.sure_ns, sure_ns)
+            self._is_sure(life, sign.ts_ns + READ_NS)
             life.vague = False
         if shown.running and life.ended_ns is None:
             life.seen_ns = max(life.seen_ns, sign.ts_ns)
@@ -296,8 +297,11 @@ class LifeBuilder:
 
     def _is_there(self, life: PodLife, sign: Sign) -> None:
         life.seen_ns = max(life.seen_ns, sign.ts_ns)
-        if life.sure_ns is None or life.sure_ns > sign.ts_ns:
-            life.sure_ns = sign.ts_ns
+        self._is_sure(life, sign.ts_ns)
+
+    def _is_sure(self, life: PodLife, by_ns: int) -> None:
+        times = [ts_ns for ts_ns in (by_ns, self._settled_ns, life.sure_ns) if ts_ns is not None]
+        life.sure_ns = min(times)
 
     def _doom(self, life: PodLife, ts_ns: int) -> None:
         life.doomed_ns = ts_ns if life.doomed_ns is None else min(life.doomed_ns, ts_ns)

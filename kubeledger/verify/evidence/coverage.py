@@ -36,7 +36,6 @@ from kubeledger.lifecycle.records import (
     ContainerStarted,
     PodConfigChanged,
     PodEvicted,
-    PodListed,
 )
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, LogThinned
@@ -59,6 +58,8 @@ _STAMP_AROUND_NS: Final = 60 * NS_PER_S
 _FEW: Final = 3
 """Fewer missing beats than that do not tell where the loss began and ended."""
 _HOLES_MAX: Final = 4096
+_LINES: Final = (ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged)
+"""What stands on a line stands on one of the kubelet's log."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
 _HOLE: Final = "the lines of the log's hole"
@@ -135,7 +136,7 @@ class Coverage:
             self._beat(ts_ns)
             return
         self._untold.note(record)
-        if not isinstance(body, PodListed) and all(e.line is not None for e in record.evidence):
+        if isinstance(body, _LINES) and all(e.line is not None for e in record.evidence):
             self._line(ts_ns)
         match body:
             case LogThinned():
@@ -144,7 +145,6 @@ class Coverage:
                 self._drops.append((record.seq, body))
             case KubeletStarted():
                 self._starts.append((ts_ns, record.seq, body.from_start))
-                self._line(ts_ns)
             case FindingReported():
                 self._note_stamp(record.seq, body)
             case PodEvicted():

@@ -154,19 +154,27 @@ class Timeline:
 
         ``must <= truth <= may``: ``must`` counted all the time, ``may`` at some instant. These
         are the pods that admission, cgroup sums, eviction rankings and the device manager
-        reckon with (``GetActivePods``).
+        reckon with (``GetActivePods``). Where another process starts within the span, none counts
+        all the time.
         """
         must: dict[str, PodLife] = {}
         may: dict[str, PodLife] = {}
         whole_from_ns = self.coverage.complete_from(end_ns)
-        for life in self._around(start_ns, end_ns):
+        first, last = self._number(start_ns), self._number(end_ns)
+        for life in (
+            each for n in range(first, last + 1) for each in self._around(n, start_ns, end_ns)
+        ):
             may[life.key] = life
             # The lines of its end may be lost where nothing shows it alive later.
-            if life.must_count(start_ns, end_ns) and (
-                life.seen_ns >= end_ns or whole_from_ns <= max(life.seen_ns, life.sure_ns or 0)
+            if (
+                first == last
+                and life.must_count(start_ns, end_ns)
+                and (
+                    life.seen_ns >= end_ns or whole_from_ns <= max(life.seen_ns, life.sure_ns or 0)
+                )
             ):
                 must[life.key] = life
-        return Active(must, may, self.unknown_pods(end_ns))
+        return Active(must, may, self.unknown_pods(start_ns) or self.unknown_pods(end_ns))
 
     def admission(self, life: PodLife) -> Active:
         """The pods that counted when a pod was admitted, without itself.
@@ -223,16 +231,16 @@ class Timeline:
             )
         return self.coverage.missing(seen_all_ns, ts_ns)
 
-    def _around(self, start_ns: int, end_ns: int) -> Iterator[PodLife]:
-        """Lives that may count in a span, of the process that runs then.
+    def _number(self, ts_ns: int) -> int:
+        process = self.process(ts_ns)
+        return 0 if process is None else process.number
+
+    def _around(self, number: int, start_ns: int, end_ns: int) -> Iterator[PodLife]:
+        """Lives of a process that may count in a span.
 
         Times mostly go on from one question to the next, so those that ended long before are
         not looked at again.
         """
-        process = self.process(start_ns)
-        number = 0 if process is None else process.number
-        if number >= len(self._lives):
-            return
         past_ns, index, window = self._window.get(number, (0, 0, []))
         if start_ns < past_ns:
             past_ns, index, window = 0, 0, []
