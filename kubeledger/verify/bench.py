@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeledger.errors import BadQuestionError
-from kubeledger.machine import Evidence, Record
-from kubeledger.node.records import KubeletStarted, SettingsObserved
+from kubeledger.images.records import ImageFsObserved
+from kubeledger.lifecycle.records import PodListed
+from kubeledger.machine import Body, Evidence, Record
+from kubeledger.node.records import NodeObserved, SettingsObserved
 from kubeledger.profile.gates import with_gates
 from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.verify.cached_results import CachedResults
 from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.evidence.coverage import Coverage
+from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
 from kubeledger.verify.pods import PodRegister
@@ -37,7 +40,7 @@ class Bench:
         profile: rules of the kubelet that runs now, with its feature gates; None when its
             version is not known, or is one outside of the known range.
         kubelet_seq: record of the kubelet's start; None before one.
-        settings: the effective settings now.
+        settings: the effective settings now; ``former_settings`` those of the process before.
         pods: every pod that a list shows, ever.
         recorded_pods: those that the variant changes, as they are recorded.
         coverage: what the records lack, or may. ``losses`` is an older name of it.
@@ -57,6 +60,7 @@ class Bench:
         self.variant = variant
         self.on_question = on_question
         self.settings = Settings(variant)
+        self.former_settings = Settings(variant)
         self.pods = PodRegister()
         self.recorded_pods = PodRegister()
         self.coverage = self.losses = Coverage()
@@ -65,31 +69,61 @@ class Bench:
         self.cached_results = CachedResults()
         self.docket = Docket()
         self.kubelet_seq: int | None = None
-        self._pid: int | None = None
+        self._process: Process | None = None
         self.profile: KubeletProfile | None = None
         self.version_text: str | None = None
         self._recorded_version: str | None = None
         self._use_version(None)
 
+    KINDS: tuple[type[Body], ...] = (ImageFsObserved, NodeObserved, *Timeline.KINDS)
+    """Kinds of the records that this needs in the first reading."""
+
+    def foresee(self, told: Record) -> Record:
+        """Take in a record of the first reading; they come in any order.
+
+        Returns:
+            The record as it is under the variant.
+        """
+        record = self.variant.of(told)
+        if record is not told and isinstance(told.body, PodListed):
+            self.recorded_pods.note(told.seq, told.ts_ns, told.body)
+        if isinstance(record.body, PodListed):
+            self.pods.note(record.seq, record.ts_ns, record.body)
+        self.coverage.note(record)
+        self.timeline.note(record)
+        self.capacities.note(record)
+        return record
+
+    def settle(self) -> None:
+        """The first reading is over."""
+        self.pods.settle()
+        self.recorded_pods.settle()
+        self.coverage.settle()
+        self.timeline.settle()
+        self.capacities.settle()
+
     def observe(self, record: Record) -> None:
-        """Take in what concerns all: a kubelet's start and its settings."""
+        """Take in what concerns all: which kubelet process runs, and with what settings."""
         body = record.body
         dispute = self.capacities.dispute(record.seq)
         if dispute is not None:
             self.docket.add(dispute)
-        if isinstance(body, KubeletStarted):
-            if None not in (self._pid, body.pid) and body.pid != self._pid:
-                self.settings.another_process()
-            self._pid = body.pid
-            self.kubelet_seq = record.seq
-            self._use_version(body.kubelet_version)
-        elif isinstance(body, SettingsObserved):
-            self.settings.observe(record.seq, body)
-            self._use_version(self._recorded_version)
+        process, last = self.timeline.process(record.ts_ns), self._process
+        is_next = process is not None and (last is None or last.number < process.number)
+        if process is not None and is_next and process.has_begun(record):
+            self._use(process)
+        if isinstance(body, SettingsObserved):
             for conflict in body.conflicts:
                 name, _, said = conflict.partition(": ")
                 sides = [(record.seq, side) for side in (said or conflict).split(", ", 1)]
                 self.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
+
+    def _use(self, process: Process) -> None:
+        self.former_settings = Settings(self.variant, self._process)
+        self._process = process
+        self.kubelet_seq = process.seq or None
+        self.settings.use(process)
+        self._use_version(process.version)
 
     def _use_version(self, recorded: str | None) -> None:
         self._recorded_version = recorded

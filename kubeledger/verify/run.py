@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 
-from kubeledger.images.records import ImageFsObserved
-from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import NodeObserved, SettingsObserved
 from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
 from kubeledger.verify.admission.question import Question
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Outcome
 from kubeledger.verify.registry import VERIFIERS
 from kubeledger.verify.variant import RECORDED, Variant
@@ -101,27 +97,8 @@ def verify(
 
 def _foresee(read: Reader, bench: Bench, foresees: dict[type[Body], list[Foresee]]) -> None:
     """The first reading: what later records tell of earlier times."""
-    always: tuple[type[Body], ...] = (
-        ImageFsObserved,
-        NodeObserved,
-        *Timeline.KINDS,
-    )
-    kinds = {kind.kind for kind in (*foresees, *always)}
-    for told in read(kinds):
-        record = bench.variant.of(told)
-        if record is not told and isinstance(told.body, PodListed):
-            bench.recorded_pods.note(told.seq, told.ts_ns, told.body)
-        if isinstance(record.body, PodListed):
-            bench.pods.note(record.seq, record.ts_ns, record.body)
-        if isinstance(record.body, SettingsObserved):
-            bench.settings.note(record.body)
-        bench.coverage.note(record)
-        bench.timeline.note(record)
-        bench.capacities.note(record)
+    for told in read({kind.kind for kind in (*foresees, *Bench.KINDS)}):
+        record = bench.foresee(told)
         for foresee in foresees.get(type(record.body), ()):
             foresee(record)
-    bench.pods.settle()
-    bench.recorded_pods.settle()
-    bench.coverage.settle()
-    bench.timeline.settle()
-    bench.capacities.settle()
+    bench.settle()

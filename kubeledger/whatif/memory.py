@@ -11,6 +11,7 @@ from kubeledger.node.records import KubeletStarted, SettingsObserved
 from kubeledger.units import NS_PER_S
 from kubeledger.verify import Reader, Variant
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.processes import Processes
 from kubeledger.verify.rules.evictions.config import configured
 
 __all__ = ["SpareMemory"]
@@ -27,9 +28,9 @@ class SpareMemory:
         bench = Bench(variant)
         self._known = True
         thresholds: set[Threshold] = set()
-        for record in read({SettingsObserved.kind}):
-            assert isinstance(record.body, SettingsObserved)
-            bench.settings.note(record.body)
+        for record in read({kind.kind for kind in Processes.KINDS}):
+            bench.foresee(record)
+        bench.settle()
         told = sorted(read({KubeletStarted.kind, SettingsObserved.kind}), key=lambda r: r.seq)
         for record in told:
             bench.observe(record)

@@ -18,7 +18,6 @@ from kubeledger.lifecycle.records import (
     ContainerRestarted,
     ContainerStarted,
     PodConfigChanged,
-    PodListed,
     PodTerminated,
     RestartBackedOff,
 )
@@ -114,10 +113,10 @@ class Probes:
         self._bench = Bench(variant)
         self._successes_logged = False
         if self._changes:
-            for record in read({PodListed.kind, SettingsObserved.kind}):
-                if isinstance(record.body, SettingsObserved):
-                    self._bench.settings.note(record.body)
+            for record in read({kind.kind for kind in Bench.KINDS}):
+                self._bench.foresee(record)
                 self._book.foresee(record)
+            self._bench.settle()
             self._read_all(read)
 
     def _read_all(self, read: Reader) -> None:

@@ -81,8 +81,10 @@ def test_one_finding_each() -> None:
 def test_an_unknown_version_gives_no_profile() -> None:
     """Nothing is decided by the rules of another version."""
     bench = Bench()
-    bench.observe(
-        scene((0, KubeletStarted(pid=1, kubelet_version="1.99.0", version_source="log")))[0]
-    )
+    body = KubeletStarted(pid=1, kubelet_version="1.99.0", version_source="log")
+    record = scene((0, body))[0]
+    bench.foresee(record)
+    bench.settle()
+    bench.observe(record)
     assert bench.profile is None
     assert bench.missing_profile == "the rules of kubelet 1.99.0"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from kubeledger.machine import Body, Evidence, Record
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
+from kubeledger.node.snapshot_time import time_in_name
 from kubeledger.verify import Contradiction, Finding, Variant, Verdict
 from kubeledger.verify.admission.nodes import count_cpus
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.settings import UNKNOWN, Settings
 from kubeledger.verify.tally import Tally
+from kubeledger.verify.variant import RECORDED
 from tests.verify.histories import scene
 
 
@@ -24,22 +27,44 @@ def observed(**values: object) -> SettingsObserved:
     )
 
 
+def started(pid: int, *, from_start: bool = True) -> KubeletStarted:
+    """A kubelet process."""
+    return KubeletStarted(
+        pid=pid, kubelet_version="1.30.1", version_source="log", from_start=from_start
+    )
+
+
+def bench_of(*bodies: tuple[int, Body], variant: Variant = RECORDED) -> tuple[Bench, list[Record]]:
+    """A bench after the first reading of records, and these."""
+    bench, records = Bench(variant), scene(*bodies)
+    for record in records:
+        bench.foresee(record)
+    bench.settle()
+    return bench, records
+
+
+def of_process(variant: Variant = RECORDED, **values: object) -> Settings:
+    """The settings of a process that tells them."""
+    bench, records = bench_of((0, started(1)), (1, observed(**values)), variant=variant)
+    bench.observe(records[0])
+    return bench.settings
+
+
 def test_what_no_source_tells_is_unknown() -> None:
-    """No default is assumed; null is a value."""
+    """No default is assumed; null is a value. What is told later held from the start on."""
     settings = Settings(Variant())
     assert settings.get("maxPods") is UNKNOWN
     assert settings.seq is None
-    settings.observe(7, observed(maxPods=5, evictionHard=None))
+    settings = of_process(maxPods=5, evictionHard=None)
     assert [settings.get("maxPods"), settings.get("evictionHard")] == [5, None]
-    assert [settings.seq] == [7]
+    assert [settings.seq] == [2]
     assert settings.get("podsPerCore") is UNKNOWN
     assert repr(UNKNOWN) == "UNKNOWN"
 
 
 def test_a_number_that_no_setting_can_have_is_none() -> None:
     """It stays a text, so that nobody reckons with it; a wide one that fits is a number."""
-    settings = Settings(Variant())
-    settings.observe(1, observed(maxPods=2**63, podPidsLimit=-(2**63), podsPerCore=2**63 - 1))
+    settings = of_process(maxPods=2**63, podPidsLimit=-(2**63), podsPerCore=2**63 - 1)
     assert settings.get("maxPods") == "9223372036854775808"
     assert settings.get("podPidsLimit") == str(-(2**63))
     assert settings.get("podsPerCore") == 2**63 - 1
@@ -67,9 +92,9 @@ def test_sets_of_cpus(cpus: object, count: int) -> None:
 
 def test_a_variant_goes_over_what_is_recorded() -> None:
     """From the first record on, and through every restart; it can take a setting away."""
-    settings = Settings(Variant(settings={"maxPods": 9, "podsPerCore": UNKNOWN}))
-    assert settings.get("maxPods") == 9
-    settings.observe(1, observed(maxPods=5, podsPerCore=2, v=5))
+    variant = Variant(settings={"maxPods": 9, "podsPerCore": UNKNOWN})
+    assert Settings(variant).get("maxPods") == 9
+    settings = of_process(variant, maxPods=5, podsPerCore=2, v=5)
     assert settings.get("maxPods") == 9
     assert settings.get("podsPerCore") is UNKNOWN
     assert settings.get("v") == 5
@@ -77,11 +102,41 @@ def test_a_variant_goes_over_what_is_recorded() -> None:
 
 def test_another_process_has_its_own() -> None:
     """Nothing of the process before stays."""
-    settings = Settings(Variant())
-    settings.observe(1, observed(maxPods=5, v=5))
-    settings.observe(2, observed(maxPods=6))
-    assert settings.get("maxPods") == 6
-    assert settings.get("v") is UNKNOWN
+    bench, records = bench_of(
+        (0, started(1)), (1, observed(maxPods=5, v=5)), (8, started(2)), (9, observed(maxPods=6))
+    )
+    for record in records:
+        bench.observe(record)
+    assert bench.settings.get("maxPods") == 6
+    assert bench.settings.get("v") is UNKNOWN
+    assert bench.former_settings.get("maxPods") == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "from_start", "value"),
+    [
+        ("snapshots/20260101T000001Z/configz.json", False, UNKNOWN),
+        ("snapshots/20260101T000001Z/configz.json", True, UNKNOWN),
+        ("configz.json", False, 5),
+        ("snapshots/20260101T000011Z/configz.json", False, 5),
+    ],
+)
+def test_a_snapshot_counts_for_the_process_that_ran(
+    name: str, from_start: bool, value: object
+) -> None:
+    """One from before the log is perhaps of a process that the log does not show."""
+    bench = Bench()
+    at_ns = time_in_name("20260101T000010Z")
+    assert at_ns is not None
+    start, told = scene((0, started(1, from_start=from_start)), (0, observed(maxPods=5)))
+    start = msgspec.structs.replace(start, ts_ns=at_ns)
+    taken_ns = time_in_name(name) or at_ns
+    told = msgspec.structs.replace(told, ts_ns=taken_ns, evidence=(Evidence(file=name),))
+    for record in (start, told):
+        bench.foresee(record)
+    bench.settle()
+    bench.observe(start)
+    assert bench.settings.get("maxPods") == value
 
 
 def test_a_variant_version_goes_over_what_is_recorded() -> None:
@@ -89,7 +144,10 @@ def test_a_variant_version_goes_over_what_is_recorded() -> None:
     for recorded in ("1.20.2", None):
         bench = Bench(Variant(kubelet_version="1.36.2"))
         body = KubeletStarted(pid=1, kubelet_version=recorded, version_source=None)
-        bench.observe(scene((0, body))[0])
+        record = scene((0, body))[0]
+        bench.foresee(record)
+        bench.settle()
+        bench.observe(record)
         assert bench.profile is not None
         assert bench.profile.version.minor == 36
 
@@ -132,22 +190,13 @@ def test_the_tally() -> None:
 
 def test_a_process_that_tells_nothing_inherits_only_what_all_tell() -> None:
     """Each reads its files anew; a report about the same process changes nothing."""
-
-    def started(pid: int) -> KubeletStarted:
-        return KubeletStarted(pid=pid, kubelet_version="1.30.1", version_source="log")
-
     told = observed(maxPods=5, podPidsLimit=9), observed(maxPods=7, podPidsLimit=9)
-    records = scene(
-        (0, started(1)), (1, told[0]), (2, started(1)), (3, started(2)), (4, told[1]),
-        (5, started(3)),
+    bench, records = bench_of(
+        (0, started(1)), (1, told[0]), (2, started(1)), (13, started(2)), (14, told[1]),
+        (25, started(3)),
     )  # fmt: skip
-    bench = Bench()
-    for body in told:
-        bench.settings.note(body)
     seen = []
     for record in records:
         bench.observe(record)
         seen.append((bench.settings.get("maxPods"), bench.settings.get("podPidsLimit")))
-    assert seen == [
-        (UNKNOWN, UNKNOWN), (5, 9), (5, 9), (UNKNOWN, 9), (7, 9), (UNKNOWN, 9),
-    ]  # fmt: skip
+    assert seen == [(5, 9), (5, 9), (5, 9), (7, 9), (7, 9), (UNKNOWN, 9)]

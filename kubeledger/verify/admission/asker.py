@@ -84,8 +84,9 @@ class Asker:
     def kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         """Another process: what the one before had goes on to count as the API's node object."""
         self._before = self.shutdown = None
-        if body.restart and self.bench.settings.seq is not None and self.bench.profile is not None:
-            self._before = self._allocatable(record.ts_ns, self.bench.profile, state)
+        former, profile = self.bench.former_settings, self.bench.profile
+        if body.restart and former.seq is not None and profile is not None:
+            self._before = self.nodes.allocatable(record.ts_ns, former, profile, state)
         self.whole = body.from_start
         self._alive_ns = None
         self.restored.kubelet_started(record.ts_ns)

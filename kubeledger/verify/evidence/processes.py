@@ -57,6 +57,10 @@ class Process(msgspec.Struct):
     settings_seq: int | None = None
     disputed: frozenset[str] = frozenset()
 
+    def has_begun(self, record: Record) -> bool:
+        """Whether its log begins before a record, or with it, in the order of replay."""
+        return record.ts_ns >= self.started_ns and record.seq >= self.seq
+
     @property
     def known_from_ns(self) -> int:
         """From when on it can have run: 0 where its start is not in the log."""
@@ -105,12 +109,15 @@ class Processes:
     def settle(self) -> None:
         """The first reading is over."""
         self._noted.sort(key=lambda start: start[:2])
-        for number, (ts_ns, seq, body) in enumerate(self._noted):
-            if self.all:
-                self.all[-1].ended_ns = ts_ns
-            self.all.append(
-                Process(number, body.pid, body.kubelet_version, seq, ts_ns, body.from_start)
-            )
+        for ts_ns, seq, body in self._noted:
+            last = self.all[-1] if self.all else None
+            if last is not None and _goes_on(last, body):
+                last.version = last.version or body.kubelet_version
+                continue
+            if last is not None:
+                last.ended_ns = ts_ns
+            number, version = len(self.all), body.kubelet_version
+            self.all.append(Process(number, body.pid, version, seq, ts_ns, body.from_start))
         self._accounts.sort(key=lambda account: (account.ts_ns, account.seq))
         if not self.all and self._accounts:
             # No line tells of the process that these are of.
@@ -177,6 +184,12 @@ class Processes:
         before = [a.seq for a in self._accounts if a.ts_ns <= process.started_ns]
         seq = before[-1] if before else first.seq
         return MappingProxyType({n: s.decoded() for n, s in alike.items()}), seq
+
+
+def _goes_on(process: Process, body: KubeletStarted) -> bool:
+    """Whether a start is only that of another piece of the same process's log."""
+    again = body.pid is not None and body.pid == process.pid
+    return again and not (body.restart and body.from_start)
 
 
 def _taken_ns(record: Record) -> int | None:
