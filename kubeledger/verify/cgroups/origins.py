@@ -103,20 +103,10 @@ class Origins:
         """Another process runs, or the log begins within one."""
         self._processes = self._known[: len(self._processes) + 1]
 
-    def use(self, rules: Rules, told_ns: int | None) -> None:
-        """The rules of a process, of which the settings were told at a time, if they were.
-
-        Others behind the end of the log are those of a process of which no log tells.
-        """
-        index = len(self._processes) - 1 if told_ns is None else max(self._last(told_ns), 0)
-        if not 0 <= index < len(self._known):
-            return
-        known = self._known[index]
-        if told_ns is None or known.rules in (None, rules) or not self._is_dark(told_ns):
-            known.rules = rules
-            return
-        self._known.append(_Process(told_ns, from_start=False, alive_ns=told_ns, rules=rules))
-        self._processes = list(self._known)
+    def use(self, rules: Rules) -> None:
+        """The rules of the process that runs."""
+        if self._processes:
+            self._processes[-1].rules = rules
 
     def _is_dark(self, ts_ns: int) -> bool:
         """Behind the end of the log another process may have begun."""

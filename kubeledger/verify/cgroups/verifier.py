@@ -88,7 +88,6 @@ class CgroupVerifier(Verifier):
         self._pod_cgroups: dict[str, int] = {}
         self._current: Rules | None = None
         self._begun_ns: int | None = None
-        self._settings_ns: int | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """The machine's capacity, and of which times the log tells."""
@@ -176,7 +175,7 @@ class CgroupVerifier(Verifier):
             return None
         if current is None or current.profile is not profile:
             current = self._current = Rules(profile, read_settings(self.bench.settings))
-            self.origins.use(current, self._settings_ns)
+            self.origins.use(current)
         return current
 
     # Decisions --------------------------------------------------------------------------
@@ -228,7 +227,6 @@ class CgroupVerifier(Verifier):
         self.origins.kubelet_started()
 
     def _settings_observed(self, record: Record, body: SettingsObserved, state: NodeState) -> None:
-        self._current, self._settings_ns = None, record.ts_ns
         self._rules()
         # Only a process that is seen from its start on tells its flags.
         told = any(setting.source in ("flag", "default") for setting in body.settings.values())

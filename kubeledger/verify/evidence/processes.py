@@ -19,6 +19,7 @@ from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletExited, KubeletStarted, SettingsObserved
 from kubeledger.node.snapshot_time import time_in_name
 from kubeledger.units import NS_PER_S
+from kubeledger.verify.evidence.coverage import Coverage
 
 __all__ = ["Process", "Processes"]
 
@@ -106,8 +107,8 @@ class Processes:
             case KubeletExited():
                 self._exits.append(record.ts_ns)
 
-    def settle(self) -> None:
-        """The first reading is over."""
+    def settle(self, coverage: Coverage) -> None:
+        """The first reading is over; ``coverage`` is settled."""
         self._noted.sort(key=lambda start: start[:2])
         for ts_ns, seq, body in self._noted:
             last = self.all[-1] if self.all else None
@@ -124,7 +125,7 @@ class Processes:
             self.all.append(Process(0, None, None, 0, self._accounts[0].ts_ns, from_start=False))
         self._starts = [process.started_ns for process in self.all]
         self._exits.sort()
-        self._give_settings()
+        self._give_settings(coverage)
 
     def at(self, ts_ns: int) -> Process | None:
         """The process that runs at a time, or ran last; the first one before its start.
@@ -145,10 +146,10 @@ class Processes:
 
     # Settings ----------------------------------------------------------------------------
 
-    def _give_settings(self) -> None:
+    def _give_settings(self, coverage: Coverage) -> None:
         own: dict[int, _Account] = {}
         for account in self._accounts:
-            process = self._told_by(account)
+            process = self._told_by(account, coverage)
             if process is not None:
                 own[process.number] = account  # a later one corrects it
         for process in self.all:
@@ -161,14 +162,19 @@ class Processes:
             else:
                 process.settings, process.settings_seq = self._alike(process)
 
-    def _told_by(self, account: _Account) -> Process | None:
+    def _told_by(self, account: _Account, coverage: Coverage) -> Process | None:
         """The process that an account is of; None when that is not certain."""
         index = bisect_right(self._starts, account.ts_ns + _RIGHT_BEFORE_NS) - 1
         process, taken_ns = self.all[max(index, 0)], account.taken_ns
         if index < 0 and taken_ns is not None:
             return None
-        if taken_ns is not None and not process.from_start and taken_ns < process.started_ns:
+        if taken_ns is None:
+            return process
+        if taken_ns < process.started_ns and not process.from_start:
             return None  # the log does not tell which process ran then
+        hole = coverage.hole(taken_ns, taken_ns)
+        if hole is not None and process.ended_ns is not None and process.ended_ns <= hole[1]:
+            return None  # nor in a hole behind which another process runs
         return process
 
     def _alike(self, process: Process) -> tuple[Mapping[str, Any], int | None]:

@@ -100,7 +100,7 @@ class Timeline:
 
     def settle(self) -> None:
         """The first reading is over; ``coverage`` and ``specs`` are settled."""
-        self.processes.settle()
+        self.processes.settle(self.coverage)
         self.turns.settle()
         lists = {source: sorted(times) for source, times in self._lists.items()}
         self._gathered = gather(
