@@ -39,7 +39,8 @@ class Bench:
         variant: what replaces recorded settings.
         profile: rules of the kubelet that runs now, with its feature gates; None when its
             version is not known, or is one outside of the known range.
-        kubelet_seq: record of the kubelet's start; None before one.
+        process: the kubelet process that runs; None before the first.
+        kubelet_seq: record of its start; None as above.
         settings: the effective settings now; ``former_settings`` those of the process before.
         pods: every pod that a list shows, ever.
         recorded_pods: those that the variant changes, as they are recorded.
@@ -69,7 +70,7 @@ class Bench:
         self.cached_results = CachedResults()
         self.docket = Docket()
         self.kubelet_seq: int | None = None
-        self._process: Process | None = None
+        self.process: Process | None = None
         self.profile: KubeletProfile | None = None
         self.version_text: str | None = None
         self._recorded_version: str | None = None
@@ -108,7 +109,7 @@ class Bench:
         dispute = self.capacities.dispute(record.seq)
         if dispute is not None:
             self.docket.add(dispute)
-        process, last = self.timeline.process(record.ts_ns), self._process
+        process, last = self.timeline.process(record.ts_ns), self.process
         is_next = process is not None and (last is None or last.number < process.number)
         if process is not None and is_next and process.has_begun(record):
             self._use(process)
@@ -119,8 +120,8 @@ class Bench:
                 self.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
 
     def _use(self, process: Process) -> None:
-        self.former_settings = Settings(self.variant, self._process)
-        self._process = process
+        self.former_settings = Settings(self.variant, self.process)
+        self.process = process
         self.kubelet_seq = process.seq or None
         self.settings.use(process)
         self._use_version(process.version)

@@ -103,10 +103,14 @@ class Origins:
         """Another process runs, or the log begins within one."""
         self._processes = self._known[: len(self._processes) + 1]
 
-    def use(self, rules: Rules) -> None:
-        """The rules of the process that runs."""
-        if self._processes:
-            self._processes[-1].rules = rules
+    def use(self, rules: Rules, told_ns: int | None) -> None:
+        """The rules of the process that runs; ``told_ns``: only its settings tell of it, then."""
+        index = len(self._processes) - 1
+        if told_ns is not None and self._is_dark(told_ns):
+            self._known.append(_Process(told_ns, from_start=False, alive_ns=told_ns, rules=rules))
+            self._processes = list(self._known)
+        elif index >= 0:
+            self._processes[index].rules = rules
 
     def _is_dark(self, ts_ns: int) -> bool:
         """Behind the end of the log another process may have begun."""

@@ -175,7 +175,9 @@ class CgroupVerifier(Verifier):
             return None
         if current is None or current.profile is not profile:
             current = self._current = Rules(profile, read_settings(self.bench.settings))
-            self.origins.use(current)
+            process = self.bench.process
+            by_settings = process is not None and process.seq == process.settings_seq
+            self.origins.use(current, process.started_ns if process and by_settings else None)
         return current
 
     # Decisions --------------------------------------------------------------------------

@@ -318,6 +318,10 @@ class Coverage:
         """The log begins with a process, so that no kubelet line was written before."""
         return bool(self._starts) and self._starts[0][2]
 
+    def is_past(self, ts_ns: int) -> bool:
+        """Whether a time is after the last line of the log."""
+        return self._line_ends is not None and ts_ns > self._line_ends[1]
+
     def complete_since_start(self, ts_ns: int) -> Loss | None:
         """Whether the log of the process that runs at a time is complete from its start to then.
 

@@ -150,8 +150,14 @@ class Processes:
         own: dict[int, _Account] = {}
         for account in self._accounts:
             process = self._told_by(account, coverage)
-            if process is not None:
-                own[process.number] = account  # a later one corrects it
+            if process is None:
+                continue
+            known = own.get(process.number)
+            if known is not None and process is self.all[-1] and coverage.is_past(account.ts_ns):
+                if known.body.settings == account.body.settings:
+                    continue
+                process = self._other(process, account)
+            own[process.number] = account  # a later one corrects it
         for process in self.all:
             found = own.get(process.number)
             if found is not None:
@@ -161,6 +167,15 @@ class Processes:
                 process.disputed = frozenset(text.partition(":")[0] for text in conflicts)
             else:
                 process.settings, process.settings_seq = self._alike(process)
+
+    def _other(self, process: Process, account: _Account) -> Process:
+        """The process of settings that differ, told after the end of the log: another one."""
+        process.ended_ns = account.ts_ns
+        number, version = process.number + 1, process.version
+        other = Process(number, None, version, account.seq, account.ts_ns, from_start=False)
+        self.all.append(other)
+        self._starts.append(account.ts_ns)
+        return other
 
     def _told_by(self, account: _Account, coverage: Coverage) -> Process | None:
         """The process that an account is of; None when that is not certain."""
@@ -194,8 +209,7 @@ class Processes:
 
 def _goes_on(process: Process, body: KubeletStarted) -> bool:
     """Whether a start is only that of another piece of the same process's log."""
-    again = body.pid is not None and body.pid == process.pid
-    return again and not (body.restart and body.from_start)
+    return body.pid is not None and body.pid == process.pid and not body.from_start
 
 
 def _taken_ns(record: Record) -> int | None:
