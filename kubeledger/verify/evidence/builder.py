@@ -12,6 +12,7 @@ from kubeledger.errors import BadQuestionError
 from kubeledger.profile.resolve import resolve
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
+from kubeledger.verify.evidence.endings import READ_NS, inherited, ran_out
 from kubeledger.verify.evidence.podlife import PodHistory, PodLife
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.restarting import Restarting
@@ -21,8 +22,6 @@ from kubeledger.verify.pods import PodRegister
 
 __all__ = ["LifeBuilder", "Surroundings"]
 
-READ_NS: Final = 5 * NS_PER_S
-"""A list is named after the second in which its reading began; it is over by this time."""
 _LATE_NS: Final = NS_PER_S
 """The kubelet acts on an end within this time of the line that tells of it."""
 _NOTICED_NS: Final = 2 * NS_PER_S
@@ -60,6 +59,7 @@ class LifeBuilder:
         self._lives: list[PodLife] = []
         self._life: PodLife | None = None
         self._settled_ns: int | None = None
+        self._died_ns: int | None = None
         self._running: dict[str, str | None] = {}
         self._static = any(sign.word in ("file", "http") for sign in signs if sign.what == "add")
         self._mirrored = any(sign.shown is not None and sign.shown.mirror for sign in signs)
@@ -79,8 +79,9 @@ class LifeBuilder:
             handle = _HANDLERS[sign.what]
             if not self._is_of_mirror(sign):
                 handle(self, sign, process)
-        self._finish_by_itself()
-        return self._lives
+        self._finish()
+        untold = inherited(self._lives, self._signs, self._around.processes)
+        return sorted((*self._lives, *untold), key=lambda life: life.process)
 
     def _is_of_mirror(self, sign: Sign) -> bool:
         """Whether a config line is about the API's image of a static pod."""
@@ -88,12 +89,13 @@ class LifeBuilder:
         return config and sign.word == "api" and (self._static or self._mirrored)
 
     def _end_process(self, ts_ns: int) -> None:
-        self._finish_by_itself()
+        self._finish()
         self._life = None
 
     def _begin(self, sign: Sign, process: Process | None) -> PodLife:
         """A stay begins with its first sign."""
-        before = self._life if self._life is not None else None
+        self._finish()
+        before = self._life
         last = self._lives[-1] if self._lives else None
         history = self._history
         life = PodLife(
@@ -108,7 +110,7 @@ class LifeBuilder:
         )
         self._lives.append(life)
         self._life = life
-        self._settled_ns = None
+        self._settled_ns = self._died_ns = None
         if sign.what == "add":
             life.add_seq, life.add_line = sign.seq, sign.number
             life.source = sign.word or None
@@ -259,8 +261,9 @@ class LifeBuilder:
             return  # a sandbox may outlive its pod
         if sign.container is not None:
             self._last[sign.container] = sign
-        if life.ending_ns is not None or not self._always(sign.ts_ns):
-            self._begin_end(life, self._around.turns.earliest(sign.ts_ns))
+        self._died_ns = self._around.turns.earliest(sign.ts_ns)
+        if life.ending_ns is not None or not self._goes_on(sign):
+            self._begin_end(life, self._died_ns)
         life.seen_ns = max(life.seen_ns, sign.ts_ns - _NOTICED_NS)
 
     def listed(self, sign: Sign, process: Process | None) -> None:
@@ -282,6 +285,8 @@ class LifeBuilder:
             life.vague = False
         if shown.running and life.ended_ns is None:
             life.seen_ns = max(life.seen_ns, sign.ts_ns)
+            if life.doomed_ns is None and life.admitted is not False and not life.returned:
+                life.ending_ns = None  # another container of it died
 
     def _unlisted(self, sign: Sign) -> None:
         life, shown = self._life, sign.shown
@@ -315,6 +320,14 @@ class LifeBuilder:
         self._begin_end(life, by_ns)
         life.ended_ns = by_ns if life.ended_ns is None else min(life.ended_ns, by_ns)
 
+    def _goes_on(self, sign: Sign) -> bool:
+        """Whether a pod goes on after the death of a container: others run, or it runs again."""
+        if any(name is not None for name in self._running.values()):
+            return True
+        policy = self._policy(sign.ts_ns)
+        name = sign.container
+        return policy.always or (name is not None and policy.again(name, sign.number) is True)
+
     def _while_terminating(self, process: Process | None) -> bool | None:
         return None if process is None else self._around.counts_while_terminating(process)
 
@@ -332,6 +345,20 @@ class LifeBuilder:
 
     # By itself ---------------------------------------------------------------------------
 
+    def _finish(self) -> None:
+        """Nothing more is told of a life."""
+        life, died_ns = self._life, self._died_ns
+        if life is None:
+            return
+        self._finish_by_itself()
+        process = self._around.processes.all[life.process : life.process + 1]
+        counts = bool(process) and self._while_terminating(process[0])
+        was_let_in = life.admitted is not False and not life.returned
+        if life.ending_ns is not None and died_ns is not None and counts and was_let_in:
+            # It counts until all of it is down.
+            bounds = [ts_ns for ts_ns in (died_ns, life.ended_ns) if ts_ns is not None]
+            life.ending_ns = max(life.ending_ns, min(bounds))
+
     def _finish_by_itself(self) -> None:
         """A pod has ended with the last of its containers, if none of them is started again.
 
@@ -346,24 +373,12 @@ class LifeBuilder:
             return
         if life.deleted_ns is not None:
             self._over(life, max(life.deleted_ns, last_ns) + _NOTICED_NS)
-        elif self._ran_out(ends):
+        elif ran_out(ends, self._policy(last_ns)):
             began_ns = max(last_ns, life.since_ns + SETTLING_NS if life.returned else 0)
             self._over(life, began_ns + _NOTICED_NS)
 
     def _is_lost(self, life: PodLife, last_ns: int) -> bool:
         return self._around.coverage.missing(max(life.since_ns, 0), last_ns) is not None
-
-    def _ran_out(self, ends: Mapping[str, Sign]) -> bool:
-        """Whether none of its containers is started again."""
-        policy = self._policy(max(sign.ts_ns for sign in ends.values()))
-        if policy.always or policy.has_sidecars:
-            return False
-        failed = [n for n, s in ends.items() if policy.is_init(n) and s.number not in (0, None)]
-        if any(policy.fails(name) is True for name in failed):
-            return True
-        own = {name: sign for name, sign in ends.items() if not policy.is_init(name)}
-        whole = policy.names is not None and own.keys() == set(policy.names)
-        return whole and all(policy.again(n, sign.number) is False for n, sign in own.items())
 
 
 Handler = Callable[[LifeBuilder, Sign, Process | None], None]
