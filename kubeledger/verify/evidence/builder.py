@@ -210,9 +210,8 @@ class LifeBuilder:
 
     def aligned(self, sign: Sign, process: Process | None) -> None:
         """The topology manager is asked about it, as its admission does."""
-        life = self._life
-        if life is not None and life.aligned_seq is None:
-            life.aligned_seq = sign.seq
+        if self._life is not None and self._life.aligned_seq is None:
+            self._life.aligned_seq = sign.seq
 
     def killed(self, sign: Sign, process: Process | None) -> None:
         """The kubelet kills a container, perhaps for the end of its pod."""
@@ -369,16 +368,14 @@ class LifeBuilder:
             return
         ends = {name: sign for name, sign in self._last.items() if sign is not None}
         last_ns = max((sign.ts_ns for sign in ends.values()), default=life.since_ns)
-        if len(ends) < len(self._last) or self._is_lost(life, last_ns):
+        lost = self._around.coverage.missing(max(life.since_ns, 0), last_ns)
+        if len(ends) < len(self._last) or lost is not None:
             return
         if life.deleted_ns is not None:
             self._over(life, max(life.deleted_ns, last_ns) + _NOTICED_NS)
         elif ran_out(ends, self._policy(last_ns)):
             began_ns = max(last_ns, life.since_ns + SETTLING_NS if life.returned else 0)
             self._over(life, began_ns + _NOTICED_NS)
-
-    def _is_lost(self, life: PodLife, last_ns: int) -> bool:
-        return self._around.coverage.missing(max(life.since_ns, 0), last_ns) is not None
 
 
 Handler = Callable[[LifeBuilder, Sign, Process | None], None]

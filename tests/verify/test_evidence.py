@@ -1,0 +1,141 @@
+"""What the evidence model says of simulated nodes, of which everything is known.
+
+The pods that surely counted did, and those that did are among those that may have: of whole
+histories, and of histories of which lines, files and both ends are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from random import Random
+
+import msgspec
+import pytest
+
+from kubeledger.lifecycle.records import ContainerStarted, PodAdmitted, PodConfigChanged
+from kubeledger.machine import Body
+from kubeledger.node.records import KubeletStarted
+from kubeledger.simulate.sim import Sim
+from kubeledger.testing.scenarios import random_plan
+from kubeledger.verify.bench import Bench
+from tests.verify.histories import scene
+from tests.verify.properties.losses import LOSSES
+from tests.verify.properties.truths import Truth
+
+_MS = 1_000_000
+
+Counted = list[tuple[int, dict[str, str]]]
+"""Time, and UID -> name of the pods that count from it on, until the next."""
+
+
+class Watched(Sim):
+    """A simulated node whose active pods are written down after each step."""
+
+    def watch(self) -> tuple[Truth, Counted]:
+        """Run it to its end."""
+        counted: Counted = []
+        go_on = self.schedule.run_next
+
+        def run_next(until_ns: int) -> bool:
+            went_on = go_on(until_ns)
+            if self.running_kubelet() is not None:
+                pods = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in self.world.active_pods()}
+                counted.append((self.schedule.now_ns, pods))
+            else:
+                counted.append((self.schedule.now_ns, {"": ""}))
+            return went_on
+
+        self.schedule.run_next = run_next  # type: ignore[method-assign]
+        return Truth("", tuple(self.run()), True), counted
+
+
+@cache
+def watched(seed: int) -> tuple[Truth, Counted]:
+    """A random node."""
+    return Watched(msgspec.structs.replace(random_plan(seed), every_tick=True)).watch()
+
+
+def wrong(seed: int, how: str) -> Iterator[str]:
+    """What the timeline says wrongly of a node whose records are degraded."""
+    truth, counted = watched(seed)
+    records = LOSSES[how](truth, Random(f"{seed}{how}"))
+    bench = Bench()
+    for record in records:
+        bench.foresee(record)
+    bench.settle()
+    end_ns = max((record.ts_ns for record in records), default=0)
+    for (ts_ns, pods), (next_ns, _) in pairwise(counted):
+        at_ns = ts_ns + _MS
+        if "" in pods or next_ns - ts_ns < 2 * _MS or at_ns > end_ns:
+            continue
+        found = bench.timeline.active(at_ns, at_ns)
+        for key in found.must.keys() - pods.keys():
+            yield f"{at_ns}: {found.must[key].full_name} did not count"
+        names = {life.full_name for life in found.may.values()}
+        for key in pods.keys() - found.may.keys() if found.loss is None else ():
+            if pods[key] not in names:
+                yield f"{at_ns}: {pods[key]} counted"
+
+
+@pytest.mark.parametrize("how", LOSSES)
+@pytest.mark.parametrize("seed", [1, pytest.param(5, marks=pytest.mark.nightly)])
+def test_what_counted_lies_between_what_must_and_what_may(seed: int, how: str) -> None:
+    """Whatever is lost."""
+    assert list(wrong(seed, how)) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_many_nodes(seed: int) -> None:
+    """Every way to lose evidence, on random nodes."""
+    assert [(how, each) for how in LOSSES for each in wrong(seed, how)] == []
+
+
+def test_most_of_what_counts_is_sure_where_nothing_is_lost() -> None:
+    """Else the model would be right by saying nothing."""
+    truth, counted = watched(1)
+    bench = Bench()
+    for record in truth.records:
+        bench.foresee(record)
+    bench.settle()
+    pairs = [
+        (len(pods), bench.timeline.active(ts_ns + _MS, ts_ns + _MS))
+        for (ts_ns, pods), (next_ns, _) in pairwise(counted)
+        if "" not in pods and next_ns - ts_ns >= 2 * _MS
+    ]
+    sure = sum(len(found.must) for _, found in pairs)
+    assert sure >= 0.9 * sum(count for count, _ in pairs)
+    assert sum(found.loss is not None for _, found in pairs) < 0.05 * len(pairs)
+
+
+def pod(name: str, body: type[Body], **fields: object) -> Body:
+    """A record about a pod."""
+    return body(namespace="d", pod=name, pod_uid=f"u-{name}", **fields)
+
+
+def test_pods_of_one_line_are_admitted_one_after_the_other() -> None:
+    """A pod sees what came with earlier lines, and of its own line what the log shows first."""
+    start = KubeletStarted(pid=1, kubelet_version="1.30.14", version_source="log")
+    steps: list[tuple[float, Body]] = [(0, start)]
+    for second, names in ((1.0, "a"), (2.0, "bc")):
+        steps += [
+            (second, pod(name, PodConfigChanged, operation="ADD", source="api")) for name in names
+        ]
+        steps += [(second + 0.1, pod(name, PodAdmitted, inferred=True)) for name in names]
+        steps += [
+            (second + 1, pod(name, ContainerStarted, container="c", container_id=name))
+            for name in names
+        ]
+    bench = Bench()
+    for record in scene(*steps):
+        bench.foresee(record)
+    bench.settle()
+    timeline = bench.timeline
+    lives = {name: timeline.pods[f"u-{name}"].lives[0] for name in "abc"}
+    found = timeline.admission(lives["a"])
+    assert (set(found.must), set(found.may)) == (set(), set())
+    found = timeline.admission(lives["c"])
+    assert "u-a" in found.may
+    assert "u-c" not in found.may
