@@ -38,7 +38,7 @@ def warn_of_losses_in(histories: Iterable[History]) -> None:
     Raises:
         KubeledgerError: records cannot be read.
     """
-    from kubeledger.verify.lost_records import LostRecords
+    from kubeledger.verify.evidence.lost_records import LostRecords
 
     for history in histories:
         lost = LostRecords()

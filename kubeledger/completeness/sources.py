@@ -22,7 +22,7 @@ from kubeledger.lifecycle.records import ContainerDied, ContainerKilled
 from kubeledger.machine import Evidence, Record
 from kubeledger.node.records import KubeletStarted
 from kubeledger.preemption.records import PodPreempted
-from kubeledger.verify.lost_records import LostRecords
+from kubeledger.verify.evidence.lost_records import LostRecords
 
 __all__ = ["FileGroup", "LostSpan", "OpenDecision", "Process", "SourcesPart", "SourcesReport"]
 

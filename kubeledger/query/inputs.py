@@ -23,8 +23,8 @@ from enum import IntEnum
 from kubeledger.query.listing import pods_of
 from kubeledger.units import NS_PER_S
 from kubeledger.verify import Contradiction, Finding, Outcome, Reader, verify
+from kubeledger.verify.evidence.untold_pods import UntoldPods
 from kubeledger.verify.registry import kinds_seen_for
-from kubeledger.verify.untold_pods import UntoldPods
 
 __all__ = ["with_inputs"]
 

@@ -11,8 +11,8 @@ from kubeledger.lifecycle.records import PodConfigChanged, PodListed
 from kubeledger.machine import Body
 from kubeledger.node.records import KubeletStarted
 from kubeledger.units import NS_PER_S
+from kubeledger.verify.evidence.untold_pods import UntoldPods
 from kubeledger.verify.finding import Finding
-from kubeledger.verify.untold_pods import UntoldPods
 from tests.recordings import extract
 from tests.verify.histories import scene
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from kubeledger.lifecycle.state import ContainerState, PodState
 from kubeledger.units import NS_PER_S
+from kubeledger.verify.evidence.restarting import Restarting
 from kubeledger.verify.pods import ListedPod
-from kubeledger.verify.restarting import Restarting
 
 __all__ = ["SETTLING_NS", "ends_by_itself", "ran_out", "running"]
 
@@ -26,7 +26,7 @@ def ran_out(
         listed: as lists show it, whenever they do; None when none does.
         workers: it counts until all its containers are down (since 1.22).
     """
-    restarting = Restarting(pod, listed)
+    restarting = Restarting(listed, pod.restart_policy)
     if restarting.always:
         return
     own, failed_init = _parts(pod, restarting)
@@ -37,7 +37,7 @@ def ran_out(
         yield last, last + SETTLING_NS if surely else None
     if not own or any(c.running or c.finished_ts_ns is None for c in own.values()):
         return
-    again = {restarting.again(name, container) for name, container in own.items()}
+    again = {restarting.again(name, container.exit_code) for name, container in own.items()}
     if True in again:
         return
     unseen = any(name not in pod.containers for name in restarting.names or ())
@@ -65,12 +65,12 @@ def _last_ns(ended: Iterable[ContainerState]) -> int:
 
 def ends_by_itself(pod: PodState, listed: ListedPod | None) -> bool:
     """Whether its containers are not started again always; true when no source tells."""
-    return not Restarting(pod, listed).always
+    return not Restarting(listed, pod.restart_policy).always
 
 
 def running(pod: PodState, listed: ListedPod | None) -> list[str]:
     """Its containers, without those of the initialization, that are not known to have ended."""
-    restarting = Restarting(pod, listed)
+    restarting = Restarting(listed, pod.restart_policy)
     return [
         name
         for name, c in pod.containers.items()

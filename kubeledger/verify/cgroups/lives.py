@@ -31,8 +31,8 @@ from kubeledger.verify.cgroups.life import KEPT_NS, KILLED_NS, SETTLING_NS, Life
 from kubeledger.verify.cgroups.requests import Requests
 from kubeledger.verify.cgroups.waiting import SyncLoop
 from kubeledger.verify.cgroups.window import READ_NS
+from kubeledger.verify.evidence.restarting import Restarting
 from kubeledger.verify.pods import PodRegister
-from kubeledger.verify.restarting import Restarting
 
 __all__ = ["Lives"]
 
@@ -328,7 +328,8 @@ class Lives:
     def _always_restarts(self, life: Life, ts_ns: int, state: NodeState) -> bool:
         """Whether a pod does not end by itself; false where no source tells."""
         listed = self._pods.at(ts_ns, life.uid, life.namespace, life.name)
-        return Restarting(state.lifecycle.pods.get(life.key), listed).always
+        pod = state.lifecycle.pods.get(life.key)
+        return Restarting(listed, None if pod is None else pod.restart_policy).always
 
 
 def _shows_running(body: PodListed) -> bool:

@@ -40,8 +40,8 @@ from kubeledger.lifecycle.records import (
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.lost_records import LostRecords
-from kubeledger.verify.untold_pods import UntoldPods
+from kubeledger.verify.evidence.lost_records import LostRecords
+from kubeledger.verify.evidence.untold_pods import UntoldPods
 
 __all__ = ["SIGNALS_NS", "SILENCE_NS", "Coverage", "Loss"]
 

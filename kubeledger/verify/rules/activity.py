@@ -8,8 +8,8 @@ from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Body, Record
 from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
+from kubeledger.verify.evidence.restarting import Restarting
 from kubeledger.verify.pods import PodRegister
-from kubeledger.verify.restarting import Restarting
 
 __all__ = ["Activity", "is_active"]
 
@@ -119,7 +119,7 @@ def is_active(
         running = next((name for name, c in sorted(pod.containers.items()) if c.running), "?")
         return True, f"container {running} of it ran"
     listed = pods.at(pod.since_ts_ns, pod.uid, pod.namespace, pod.name)
-    if pod.admitted and Restarting(pod, listed).always:
+    if pod.admitted and Restarting(listed, pod.restart_policy).always:
         return True, "it was admitted, and its containers are always started again"
     return None, "its phase is not known"
 
