@@ -88,9 +88,13 @@ class Timeline:
 
     def note(self, record: Record) -> None:
         """Take in a record; one of another kind changes nothing."""
-        self.processes.note(record)
-        self.turns.note(record)
-        if isinstance(record.body, PodListed) and record.body.listed_by != "manifest":
+        kind = type(record.body)
+        if kind in Processes.KINDS:
+            self.processes.note(record)
+            return
+        if kind in Turns.KINDS:
+            self.turns.note(record)
+        elif isinstance(record.body, PodListed) and record.body.listed_by != "manifest":
             self._lists[record.body.listed_by].add(record.ts_ns)
         told = sign_of(record)
         if told is not None:
