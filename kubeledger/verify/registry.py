@@ -7,9 +7,9 @@ from functools import cache
 from kubeledger.verify.admission.verifier import AdmissionVerifier
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
-from kubeledger.verify.devices.verifier import DeviceVerifier
 from kubeledger.verify.lives.verifier import LivesVerifier
 from kubeledger.verify.rules.cpus import CpuRule
+from kubeledger.verify.rules.devices.rule import DeviceRule
 from kubeledger.verify.rules.evictions.verifier import EvictionVerifier
 from kubeledger.verify.rules.images.verifier import ImagesVerifier
 from kubeledger.verify.rules.memory import MemoryRule
@@ -23,7 +23,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     AdmissionVerifier,
     CgroupVerifier,
     CpuRule,
-    DeviceVerifier,
+    DeviceRule,
     ImagesVerifier,
     EvictionVerifier,
     LivesVerifier,

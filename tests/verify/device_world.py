@@ -28,7 +28,7 @@ from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant
-from kubeledger.verify.devices.verifier import DeviceVerifier
+from kubeledger.verify.rules.devices.rule import DeviceRule
 from tests.verify.histories import outcomes, scene
 
 __all__ = ["GPU", "IDS", "Node", "device_outcomes", "hint"]
@@ -44,7 +44,7 @@ def hint(*nodes: int, preferred: bool = True) -> Hint:
 
 def device_outcomes(records: list[Record], variant: Variant = RECORDED) -> list[Outcome]:
     """All outcomes with no other verifier at work."""
-    with patch("kubeledger.verify.run.VERIFIERS", (DeviceVerifier,)):
+    with patch("kubeledger.verify.run.VERIFIERS", (DeviceRule,)):
         return outcomes(records, variant)
 
 

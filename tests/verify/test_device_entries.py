@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.verify.device_world import Node, hint
+from tests.verify.device_world import Node
 
 
 def granted(policy: str = "none", **checkpointed: str) -> tuple[Node, int]:
@@ -84,38 +84,3 @@ def test_an_entry_may_lose_its_node() -> None:
     (subject, sides), *_ = says(node)
     assert subject == "device/example.com/gpu/gpu-2"
     assert sides[1] == "gpu-2, held by ns/a/c, is on no NUMA node"
-
-
-@pytest.mark.parametrize(("aligned", "verdict"), [(0, "impossible"), (1, "unverifiable")])
-def test_the_node_of_a_grant_and_that_of_another_entry(aligned: int, verdict: str) -> None:
-    """Which one of two entries lies, the affinity of the container tells."""
-    node = Node(policy="best-effort", numa=(0, 1))
-    node.plugin()
-    node.pod("a", ("c", 1, "app"))
-    node.affinity("a", "c", hint(aligned), node.hints("a", "c", gpu=(hint(aligned),)))
-    first = node.grant("a", "gpu-0", numa={"1": ("gpu-0",)})
-    node.checkpoint({("a", "c"): {"1": ("gpu-0",)}})
-    node.end("a")
-    node.release("a")
-    node.pod("b", ("c", 1, "app"))
-    node.grant("b", "gpu-0", numa={"0": ("gpu-0",)})
-    node.checkpoint({("b", "c"): {"0": ("gpu-0",)}})
-    finding = node.finding(first)
-    assert finding.verdict == verdict
-    if verdict == "impossible":
-        assert finding.expected == {"numa": {"0": ["gpu-0"]}}
-
-
-def test_the_node_of_a_grant_and_those_of_two_others() -> None:
-    """Two entries against one are enough."""
-    node = Node()
-    node.plugin()
-    seqs = []
-    for name, numa in (("a", "1"), ("b", "0"), ("d", "0")):
-        node.pod(name, ("c", 1, "app"))
-        seqs.append(node.grant(name, "gpu-0", numa={numa: ("gpu-0",)}))
-        node.checkpoint({(name, "c"): {numa: ("gpu-0",)}})
-        node.end(name)
-        node.release(name)
-    assert [node.finding(seq).verdict for seq in seqs] == ["impossible", "match", "match"]
-    assert node.finding(seqs[0]).expected == {"numa": {"0": ["gpu-0"]}}

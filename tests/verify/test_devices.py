@@ -22,11 +22,11 @@ from kubeledger.devicemanager.records import (
 from kubeledger.machine import Record
 from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
 from kubeledger.verify import Contradiction, Finding
-from kubeledger.verify.devices.verifier import DeviceVerifier
+from kubeledger.verify.rules.devices.rule import DeviceRule
 from tests.verify.device_world import device_outcomes
 from tests.verify.histories import changed, recorded
 
-KINDS = tuple(kind.kind for kind in DeviceVerifier.decides)
+KINDS = tuple(kind.kind for kind in DeviceRule.decides)
 
 
 @cache
@@ -129,7 +129,7 @@ def lies(body: Any) -> list[dict[str, Any]]:  # noqa: ANN401 # one of several ki
 
 
 @pytest.mark.parametrize("node", ["node-a", "node-b"])
-@pytest.mark.parametrize("kind", DeviceVerifier.decides, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", DeviceRule.decides, ids=lambda kind: kind.__name__)
 def test_every_lie_about_a_decision_is_caught(node: str, kind: type[Any]) -> None:
     """Each changed field makes that decision impossible, and no other."""
     decided = of_kind(node, kind)[:12]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from kubeledger.verify.devices.foresight import Holder
+from kubeledger.verify.rules.devices.foresight import Holder
 
 __all__ = ["Held", "Holdings", "InUse"]
 
@@ -38,23 +38,22 @@ class Held(msgspec.Struct):
 
 
 class InUse(msgspec.Struct, frozen=True):
-    """Devices of one resource in use just before a request.
+    """Devices of one resource in use just before a request, but for the one who asks.
 
     Attributes:
         certain: IDs.
         maybe: perhaps in use, besides.
         unknown: somebody may hold devices whose IDs are not known.
-        holders: device -> who holds it certainly, or perhaps.
+        holders: device -> (n,) who holds it, certainly or perhaps; several where an init
+            container's was taken over.
         seqs: (n,) records that tell so.
-        sharers: device -> (n,) all who hold it: an init container and one that took it over.
     """
 
     certain: frozenset[str]
     maybe: frozenset[str]
     unknown: bool
-    holders: dict[str, Holder]
-    seqs: tuple[int, ...]
-    sharers: dict[str, tuple[Holder, ...]] = {}
+    holders: dict[str, tuple[Holder, ...]]
+    seqs: tuple[int, ...] = ()
 
 
 class Holdings:
@@ -68,8 +67,7 @@ class Holdings:
     def __init__(self) -> None:
         self.complete = False
         self.run = 0
-        self._held: dict[str, dict[Holder, Held]] = {}
-        self._pods: dict[str, set[Holder]] = {}
+        self._held: dict[Holder, Held] = {}
         self._suspects: dict[str, set[str]] = {}
         self._let_go: dict[str, None] = {}
 
@@ -77,76 +75,58 @@ class Holdings:
         """A container holds devices from now on."""
         self._let_go.pop(holder[0], None)
         held.run = self.run
-        self._held.setdefault(holder[2], {})[holder] = held
-        self._pods.setdefault(holder[0], set()).add(holder)
+        self._held[holder] = held
 
     def get(self, holder: Holder) -> Held | None:
         """What a container holds of a resource."""
-        return self._held.get(holder[2], {}).get(holder)
+        return self._held.get(holder)
 
-    def release(self, holder: Holder) -> None:
-        """A container holds nothing of a resource any more."""
-        self._held.get(holder[2], {}).pop(holder, None)
-        held = self._pods.get(holder[0])
-        if held is not None:
-            held.discard(holder)
-            if not held:
-                del self._pods[holder[0]]
+    def release(self, pod: str, container: str | None = None, resource: str | None = None) -> None:
+        """A pod, or a part of it, holds nothing any more."""
+        for holder in self.of_pod(pod):
+            if container in (None, holder[1]) and resource in (None, holder[2]):
+                del self._held[holder]
+        if container is not None:
+            return
+        self._let_go[pod] = None
+        if len(self._let_go) > _LET_GO_MAX:
+            del self._let_go[next(iter(self._let_go))]
+        for pods in self._suspects.values():
+            pods.difference_update((pod, _NOBODY))
 
     def was_let_go(self, pod: str) -> bool:
         """Whether a pod was let go of (one of the last), so that a checkpoint may lag behind."""
         return pod in self._let_go
 
-    def release_pod(self, pod: str) -> None:
-        """A pod holds nothing any more."""
-        self._let_go[pod] = None
-        if len(self._let_go) > _LET_GO_MAX:
-            del self._let_go[next(iter(self._let_go))]
-        for holder in sorted(self._pods.get(pod, ())):
-            self.release(holder)
-        for pods in self._suspects.values():
-            pods.difference_update((pod, _NOBODY))
+    def restore_failed(self, holder: Holder) -> None:
+        """A container asks; if it holds devices of an earlier process, they were not restored.
 
-    def restore_failed(self, holder: Holder) -> bool:
-        """A container that holds devices asks again, of a new kubelet process.
-
-        That one did not restore what it held, so of others that is not certain either.
-        Returns whether it is so.
+        Then of others that is not certain either.
         """
         held = self.get(holder)
         if held is None or held.run == self.run:
-            return False
+            return
         for _, other in self:
             if other.run != self.run:
                 other.certain = False
-        self.release(holder)
-        return True
+        del self._held[holder]
 
     def of_pod(self, pod: str) -> list[Holder]:
         """What the pod holds, in sorted order."""
-        return sorted(self._pods.get(pod, ()))
+        return sorted(holder for holder in self._held if holder[0] == pod)
 
-    def suspect(self, pod: str, resource: str) -> None:
-        """A pod may be granted devices, and no record would tell."""
+    def suspect(self, resource: str, pod: str = _NOBODY) -> None:
+        """A pod may hold devices, and no record would tell; nobody: what leaked is in use."""
         self._suspects.setdefault(resource, set()).add(pod)
 
-    def leak(self, resource: str) -> None:
-        """Devices stay in use, held by nobody, until what is in use is rebuilt."""
-        self.suspect(_NOBODY, resource)
-
-    def clear(self, pod: str) -> None:
-        """A pod is under no suspicion any more."""
+    def clear(self, pod: str | None = None) -> None:
+        """A pod is under no suspicion any more; None: no pod, a checkpoint shows all."""
         for pods in self._suspects.values():
-            pods.discard(pod)
-
-    def clear_all(self) -> None:
-        """A checkpoint shows all that is held."""
-        self._suspects.clear()
+            pods.difference_update(pods if pod is None else {pod})
 
     def __iter__(self) -> Iterator[tuple[Holder, Held]]:
-        """All holdings, by resource."""
-        for held in self._held.values():
-            yield from held.items()
+        """All holdings."""
+        yield from self._held.items()
 
     def in_use(self, holder: Holder, lives: Callable[[str], bool]) -> InUse:
         """What is in use for others than one container.
@@ -157,12 +137,12 @@ class Holdings:
         """
         certain: set[str] = set()
         maybe: set[str] = set()
-        holders: dict[str, Holder] = {}
-        sharers: dict[str, tuple[Holder, ...]] = {}
+        holders: dict[str, tuple[Holder, ...]] = {}
         seqs: list[int] = []
         unknown = not self.complete or bool(self._suspects.get(holder[2], set()) - {holder[0]})
-        for other, held in self._held.get(holder[2], {}).items():
-            if other == holder or (other[0] == holder[0] and not held.certain):
+        for other, held in self._held.items():
+            mine = other[0] == holder[0] and not held.certain
+            if other[2] != holder[2] or other == holder or mine:
                 continue  # a pod's containers get theirs one after the other
             if held.devices is None:
                 unknown = True
@@ -171,13 +151,11 @@ class Holdings:
             sure = held.certain and (other[0] == holder[0] or lives(other[0]))
             (certain if sure else maybe).update(held.devices)
             for device in held.devices:
-                holders.setdefault(device, other)
-                sharers[device] = (*sharers.get(device, ()), other)
+                holders[device] = (*holders.get(device, ()), other)
         return InUse(
             certain=frozenset(certain),
             maybe=frozenset(maybe - certain),
             unknown=unknown,
             holders=holders,
             seqs=tuple(sorted(seqs)),
-            sharers=sharers,
         )

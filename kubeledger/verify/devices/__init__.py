@@ -1,1 +1,0 @@
-"""Devices and their topology: what was granted, refused, given back, and aligned."""

@@ -1,0 +1,1 @@
+"""Devices of plugins: granted, refused and given back as the device manager must."""

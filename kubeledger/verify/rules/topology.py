@@ -1,0 +1,375 @@
+"""Merged hints: does the policy come to this hint, and admit with it?
+
+The topology manager merges the hints of all providers by its policy; there is no freedom in it.
+What may be open are hints in lines that were lost, and distances of NUMA nodes. Hints of devices
+are held against the devices that were there: the device manager's own decider generates them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final, NamedTuple, get_args
+
+from kubeledger.devicemanager.hints import topology_hints
+from kubeledger.devicemanager.manager import HEALTHY, Device, ManagerImpl
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.topologymanager.bitmask import BITS_MAX, bits_of, mask_of
+from kubeledger.topologymanager.decider import decide
+from kubeledger.topologymanager.hint import Hints, ProviderHints, TopologyHint
+from kubeledger.topologymanager.options import PREFER_CLOSEST
+from kubeledger.topologymanager.policies import Policy, PolicyName
+from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, same
+from kubeledger.verify.rules.devices.desk import Affinity, Desk
+from kubeledger.verify.rules.devices.foresight import when_of
+from kubeledger.verify.rules.devices.words import joined, listing, nodes_text, times
+from kubeledger.verify.rules.devices.worlds import Evidence
+from kubeledger.verify.settings import UNKNOWN
+from kubeledger.verify.variant import RECORDED
+
+__all__ = ["Affinities"]
+
+RULE: Final = "pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints"
+_KEPT_MAX = 64
+_NODES_MAX = 8
+"""More nodes have too many sets to look at."""
+_SCOPE = "topologyManagerScope"
+_POLICY = "topologyManagerPolicy"
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+
+
+class _Offer(NamedTuple):
+    """Hints that were generated, and what is open of them.
+
+    Attributes:
+        unclear: resources of which no line tells whether they had no preference or no hint.
+        disputed: (n,) resources whose hints are not those of the devices that were there.
+    """
+
+    record: Record
+    pod: str
+    body: HintsGenerated
+    unclear: frozenset[str]
+    disputed: tuple[str, ...] = ()
+
+
+class Affinities:
+    """Judgements of ``AffinityDecided``; gives the desk what was stored."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._offers: OrderedDict[int, _Offer] = OrderedDict()
+        self._scope_told: int | None = None
+
+    def restarted(self) -> None:
+        """A new kubelet process knows no hints."""
+        self._offers.clear()
+
+    def offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
+        """Hints came in: look whether the device manager can have given them, and keep them."""
+        pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
+        offer = _Offer(record, pod, body, _unclear(record, body))
+        disputed = self._disputed_hints(offer, state) if body.container is not None else ()
+        self._offers[record.seq] = offer._replace(disputed=disputed)
+        if len(self._offers) > _KEPT_MAX:
+            self._offers.popitem(last=False)
+
+    def _disputed_hints(self, offer: _Offer, state: NodeState) -> tuple[str, ...]:
+        """Resources whose hints are not those of the devices that were there; told as well."""
+        desk, record, body = self._desk, offer.record, offer.body
+        disputed = []
+        for resource in body.hints.keys() & set(desk.foresight.lists.resources) - offer.unclear:
+            holder = (offer.pod, body.container or "", resource)
+            set_up = desk.set_up(state, when_of(record), holder, desk.pod(record), None)
+            evidence = set_up.evidence
+            if evidence is None or not set_up.limit:
+                continue
+            why = _wrong_hints(evidence, body.hints[resource])
+            if why and _wrong_hints(evidence.of_sure_holders(), body.hints[resource]):
+                disputed.append(resource)
+                desk.bench.contradict(
+                    record.ts_ns,
+                    f"container/{body.namespace}/{body.pod}/{body.container}",
+                    f"the hints for {resource} are not those of the devices that were there",
+                    (record.seq, f"hints for {resource}: {_hints_text(body.hints[resource])}"),
+                    (max(evidence.listed.seqs, default=record.seq), why),
+                    by_absence=True,
+                )
+        return tuple(sorted(disputed))
+
+    def decided(
+        self, rule: RuleVerifier, record: Record, body: AffinityDecided, state: NodeState
+    ) -> None:
+        """Judge a merged hint, and remember what was stored."""
+        desk = self._desk
+        pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
+        offer = self._offers.get(record.cause or 0)
+        name = f"{body.namespace}/{body.pod}" if body.pod else desk.name(state, pod)
+        subject = f"container/{name}/{body.container}" if body.container else f"pod/{name}"
+        masks: set[int | None] = {_mask(body.hint)}
+        policy, missing = self._policy(body, state, offer)
+        if policy is None or offer is None:
+            found, told = lacks(missing), None
+        elif policy.name == "none":
+            why = "with policy none no hints are merged and no affinity is stored"
+            found, masks = same(False, why, inputs=self._inputs(offer)), {None}
+            told = _recorded(body, ("hint", "policy"))
+        else:
+            merged, found, told = self._judge(record, body, subject, policy, offer, pod)
+            if found.verdict != "unverifiable":
+                # A variant's decision stands; of the recorded one, either may have been stored.
+                masks = {merged, *(masks if desk.bench.variant == RECORDED else ())}
+        rule.conclude(record, subject, found, recorded=told, rule=RULE)
+        hints = offer.body.hints if offer is not None else {}
+        without = frozenset(resource for resource, given in hints.items() if given is None)
+        ordered = tuple(sorted(masks, key=lambda m: -1 if m is None else m))
+        desk.store(pod, body.container or "", Affinity(record.seq, ordered, without))
+
+    def _policy(
+        self, body: AffinityDecided, state: NodeState, offer: _Offer | None
+    ) -> tuple[Policy | None, tuple[str, ...]]:
+        """The policy on this machine; or what is missing of it, or of the hints."""
+        bench = self._desk.bench
+        missing = [bench.missing_profile] if bench.profile is None else []
+        name: Any = bench.settings.get(_POLICY)
+        name = body.policy if name is UNKNOWN else name
+        if name not in get_args(PolicyName):
+            missing.append(_POLICY)
+        # Without any hint, all nodes are merged: those that most other decisions came to.
+        none = offer is not None and all(hints is None for hints in offer.body.hints.values())
+        voted = self._desk.foresight.voted(body.hint.numa_nodes if none else None)
+        told = state.machine.numa_nodes or self._desk.foresight.numa_nodes
+        nodes = self._desk.numa_nodes(state) or (None if told else voted)
+        if not nodes or not all(0 <= node < BITS_MAX for node in nodes):
+            missing.append("the NUMA nodes of the machine")
+        if offer is None:
+            missing.append("the hints of the providers")
+        if missing or nodes is None:
+            return None, tuple(missing)
+        return Policy(name=name, numa_nodes=nodes), ()
+
+    def _inputs(self, offer: _Offer) -> tuple[int, ...]:
+        settings = self._desk.bench.settings.seq
+        return (offer.record.seq, *(() if settings is None else (settings,)))
+
+    def _judge(
+        self,
+        record: Record,
+        body: AffinityDecided,
+        subject: str,
+        policy: Policy,
+        offer: _Offer,
+        pod: str,
+    ) -> tuple[int | None, Judgement, dict[str, Any] | None]:
+        """Decide again: the merged mask, the judgement, and what is recorded of it."""
+        bench = self._desk.bench
+        assert bench.profile is not None
+        hint, admits = decide(policy, [_provider(offer.body)], bench.profile.topology)
+        wrong = self._wrong_subject(body, offer, pod)
+        if not wrong:
+            self._compare_scope(record, body, subject)
+        expected: dict[str, Any] = {"hint": _plain(hint)}
+        if body.admit is not None:
+            expected["admit"] = admits
+        if body.policy is not None and self._is_own(_POLICY):
+            expected["policy"] = policy.name
+        expected |= wrong
+        recorded = _recorded(body, tuple(expected))
+        if body.disputed is not None and recorded["hint"] == expected["hint"]:
+            recorded["hint"] = _plain_hint(body.disputed)
+            sides = [
+                f"the merged hint is {_hint_text(each)}" for each in (body.hint, body.disputed)
+            ]
+            what = "lines about one merged hint name different hints"
+            bench.contradict(record.ts_ns, subject, what, *((record.seq, said) for said in sides))
+        why = _merged(policy, offer.body, hint, admits=admits)
+        if recorded == expected:
+            found = same(True, why, expected=expected, inputs=self._inputs(offer))
+            return hint.affinity, found, recorded
+        differs = [f"{n} {_value(v)}" for n, v in recorded.items() if v != expected[n]]
+        why = f"{why}, not {joined(differs)}"
+        open_input = self._open_input(policy, hint, offer, recorded["hint"] != expected["hint"])
+        if open_input and (not wrong or open_input == _DISTANCES):
+            return hint.affinity, open_to(open_input, denied=why), None
+        found = same(False, why, expected=expected, inputs=self._inputs(offer))
+        return hint.affinity, found, recorded
+
+    def _open_input(
+        self, policy: Policy, hint: TopologyHint, offer: _Offer, differs: bool
+    ) -> str | None:
+        """What may have led to another merge; None where all of it is told."""
+        options = self._desk.bench.settings.get("topologyManagerPolicyOptions")
+        closest = isinstance(options, dict) and str(options.get(PREFER_CLOSEST, "")) in _TRUE
+        size = (hint.affinity or 0).bit_count()
+        if closest and differs and 2 <= size < len(policy.numa_nodes):
+            return _DISTANCES
+        if offer.disputed:
+            return f"undisputed hints for {joined(offer.disputed)}"
+        return None if self._whole(offer) else "the hints of every provider"
+
+    def _wrong_subject(self, body: AffinityDecided, offer: _Offer, pod: str) -> dict[str, Any]:
+        """Fields that say for whom hints were merged, where it was for another."""
+        bench, told = self._desk.bench, offer.body
+        wrong: dict[str, Any] = {"pod_uid": told.pod_uid} if offer.pod != pod else {}
+        for name in ("namespace", "pod"):
+            value = getattr(told, name)
+            if value is not None and getattr(body, name) not in (None, value):
+                wrong[name] = value
+        if told.container != body.container:
+            wrong["container"] = told.container
+        pods = _SCOPE in bench.variant.settings and bench.settings.get(_SCOPE) == "pod"
+        if pods and body.container:
+            wrong.setdefault("container", None)
+        return wrong
+
+    def _is_own(self, setting: str) -> bool:
+        """Whether a setting is the recorded one, and its sources agree."""
+        bench = self._desk.bench
+        return setting not in bench.settings.disputed | bench.variant.settings.keys()
+
+    def _compare_scope(self, record: Record, body: AffinityDecided, subject: str) -> None:
+        """Hints and merged hint are about a container, or a pod: the setting tells which."""
+        bench = self._desk.bench
+        scope, settings = bench.settings.get(_SCOPE), bench.settings.seq
+        own = "pod" if body.container is None else "container"
+        if settings is None or settings == self._scope_told or not self._is_own(_SCOPE):
+            return
+        if scope in ("pod", "container") and scope != own:
+            self._scope_told = settings
+            what = f"{_SCOPE} is {scope} by the settings, and hints were merged for a {own}"
+            sides = (settings, f"{_SCOPE} = {scope}"), (record.seq, f"hints merged for a {own}")
+            bench.contradict(record.ts_ns, subject, what, *sides)
+
+    def _whole(self, offer: _Offer) -> bool:
+        """Whether hints of all providers are there: each writes a line of its own."""
+        lines = sum("TopologyHints" in (piece.text or "") for piece in offer.record.evidence)
+        if offer.unclear or not lines:
+            return not offer.unclear
+        bench = self._desk.bench
+        gates = bench.settings.get("featureGates")
+        gates = gates if isinstance(gates, dict) else {}
+        minor = bench.profile.version.minor if bench.profile is not None else 0
+        providers = 1 + (gates.get("CPUManager", True) is not False)
+        return lines >= providers + (gates.get("MemoryManager", minor >= 22) is not False)
+
+
+_DISTANCES: Final = "the distances of the NUMA nodes"
+
+
+def _unclear(record: Record, body: HintsGenerated) -> frozenset[str]:
+    """Go 1.20 writes no preference and no possible hint alike; another line tells them apart."""
+    texts = [piece.text or "" for piece in record.evidence]
+    if not any("TopologyHints for pod" in text for text in texts):
+        return frozenset()
+    told = [text for text in texts if "no possible NUMA affinities" in text]
+    empty = (resource for resource, hints in body.hints.items() if hints == ())
+    return frozenset(r for r in empty if not any(f"'{r}'" in text for text in told))
+
+
+def _wrong_hints(evidence: Evidence, hints: tuple[Hint, ...] | None) -> str:
+    """What the device manager generates of the devices that were there, if not these; else "".
+
+    Only where all devices, their holders and their NUMA nodes are known. Which hints are preferred
+    rests on unhealthy devices, too, of which no source tells; but one node is all there is.
+    """
+    nodes, known = evidence.numa_nodes, evidence.listed.known | evidence.listed.healthy
+    every = {device: evidence.nodes_of(device) for device in known}
+    if not evidence.is_exact() or not 0 < len(nodes) <= _NODES_MAX:
+        return ""
+    if not all(told for told, _ in every.values()):
+        return ""
+    if hints is None and all(where in (None, (0,)) for _, where in every.values()):
+        return ""  # up to 1.20 a device without topology stands under node 0
+    pod, container, resource = evidence.holder
+    manager = ManagerImpl(nodes)
+    manager.all_devices[resource] = {
+        device: Device(device, HEALTHY, where) for device, (_, where) in sorted(every.items())
+    }
+    manager.healthy[resource] = set(evidence.listed.healthy)
+    manager.allocated[resource] = set(evidence.in_use.certain | evidence.reuse)
+    manager.devices_to_reuse[pod] = {resource: set(evidence.reuse)}
+    if evidence.held:
+        manager.pod_devices.insert(pod, container, resource, {0: sorted(evidence.held)})
+    limits = {resource: evidence.required}
+    found = topology_hints(manager, pod, container, limits, None, evidence.facts)[resource]
+    given = _hints(hints)
+    if _comparable(found, nodes) == _comparable(given, nodes):
+        return ""
+    told = None if found is None else tuple(Hint(**_fields(hint)) for hint in found)
+    usable = evidence.held or evidence.free | evidence.reuse
+    asked = times(evidence.required, "device")
+    return f"hints for {asked} of {resource} out of {listing(usable)}: {_hints_text(told)}"
+
+
+def _comparable(hints: Hints | None, nodes: tuple[int, ...]) -> Any:  # noqa: ANN401 # only compared
+    if hints is None:
+        return None
+    return {(hint.affinity, hint.preferred or len(nodes) > 1) for hint in hints}
+
+
+def _fields(hint: TopologyHint) -> dict[str, Any]:
+    nodes = None if hint.affinity is None else tuple(bits_of(hint.affinity))
+    return {"numa_nodes": nodes, "preferred": hint.preferred}
+
+
+def _recorded(body: AffinityDecided, names: tuple[str, ...]) -> dict[str, Any]:
+    values = {name: getattr(body, name) for name in names}
+    return {n: _plain_hint(v) if isinstance(v, Hint) else v for n, v in values.items()}
+
+
+def _plain_hint(hint: Hint) -> dict[str, Any]:
+    nodes = None if hint.numa_nodes is None else list(hint.numa_nodes)
+    return {"numa_nodes": nodes, "preferred": hint.preferred}
+
+
+def _plain(hint: TopologyHint) -> dict[str, Any]:
+    nodes = None if hint.affinity is None else bits_of(hint.affinity)
+    return {"numa_nodes": nodes, "preferred": hint.preferred}
+
+
+def _provider(body: HintsGenerated) -> ProviderHints:
+    return {resource: _hints(hints) for resource, hints in body.hints.items()}
+
+
+def _hints(hints: tuple[Hint, ...] | None) -> Hints | None:
+    if hints is None:
+        return None
+    return tuple(TopologyHint(_mask(hint), hint.preferred) for hint in hints)
+
+
+def _mask(hint: Hint) -> int | None:
+    """Its NUMA nodes as the kubelet holds them; None for no preference."""
+    if hint.numa_nodes is None:
+        return None
+    return mask_of(node for node in hint.numa_nodes if 0 <= node < BITS_MAX)
+
+
+def _hint_text(hint: Hint) -> str:
+    return f"{nodes_text(_mask(hint))}, {'preferred' if hint.preferred else 'not preferred'}"
+
+
+def _hints_text(hints: tuple[Hint, ...] | None) -> str:
+    """What one resource is offered."""
+    if hints is None:
+        return "no preference"
+    return joined(_hint_text(hint) for hint in hints) if hints else "no possible affinity"
+
+
+def _merged(policy: Policy, offered: HintsGenerated, hint: TopologyHint, *, admits: bool) -> str:
+    """What providers offered, what a policy made of it, and whether that is good enough."""
+    given = [f"{name} has {_hints_text(hints)}" for name, hints in sorted(offered.hints.items())]
+    offers = joined(given) if given else "no provider has a preference"
+    machine = nodes_text(mask_of(policy.numa_nodes))
+    return (
+        f"{offers}: on a machine with {machine} this merges to {_value(_plain(hint))}, which "
+        f"policy {policy.name} {'admits' if admits else 'refuses'}"
+    )
+
+
+def _value(value: Any) -> str:  # noqa: ANN401 # any JSON value
+    if not isinstance(value, dict) or "preferred" not in value:
+        return str(value)
+    nodes = value["numa_nodes"]
+    told = None if nodes is None else tuple(nodes)
+    return _hint_text(Hint(numa_nodes=told, preferred=value["preferred"]))
