@@ -14,12 +14,11 @@ from kubeledger.devicemanager.records import DevicesAllocated
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
-from kubeledger.verify.rules.activity import is_active
 from kubeledger.verify.rules.devices.account import surroundings, taken
 from kubeledger.verify.rules.devices.desk import Desk, SetUp
 from kubeledger.verify.rules.devices.foresight import Entry, Holder, all_ids, when_of
 from kubeledger.verify.rules.devices.holdings import Held
-from kubeledger.verify.rules.devices.words import joined, listing
+from kubeledger.verify.rules.devices.words import listing
 from kubeledger.verify.rules.devices.worlds import granted
 
 __all__ = ["RULE", "Grants", "found_with", "recorded"]
@@ -78,7 +77,7 @@ class Grants:
         if found is None and early is None and body.told_by != "call":
             found = lacks([_UNTOLD[body.told_by]])
         if found is None:
-            found = early.found if early else self._by_rule(holder, devices, set_up, state)
+            found = early.found if early else self._by_rule(devices, set_up)
         self._hold(grant, found)
         shown = () if entry is None else (entry.when[1],)
         return found_with(found, (*set_up.seqs, *shown))
@@ -107,25 +106,13 @@ class Grants:
             return same(False, why, expected={"numa": _plain(entry.numa)})
         return None
 
-    def _by_rule(
-        self, holder: Holder, devices: frozenset[str], set_up: SetUp, state: NodeState
-    ) -> Judgement:
-        """By what was there; what ended pods held may have been let go of in a lost line."""
+    @staticmethod
+    def _by_rule(devices: frozenset[str], set_up: SetUp) -> Judgement:
+        """By what was there."""
         evidence = set_up.evidence
         if evidence is None:
             return lacks(set_up.missing)
-        words = taken(evidence, devices), surroundings(evidence)
-        found = granted(evidence, devices, *words)
-        stranded = devices & evidence.in_use.certain - evidence.reuse
-        pods = {each[0] for device in stranded for each in evidence.in_use.holders[device]}
-        ended = [is_active(state, self._desk.bench.pods, pod)[0] is False for pod in pods]
-        if found.verdict in ("match", "admissible") or not ended or not all(ended):
-            return found
-        without = granted(evidence.without(stranded), devices, *words)
-        if without.verdict == "impossible":
-            return found
-        whose = joined(sorted(self._desk.name(state, pod) for pod in pods))
-        return lacks([f"the release of the devices of {whose}"])
+        return granted(evidence, devices, taken(evidence, devices), surroundings(evidence))
 
     def _hold(self, grant: _Grant, found: Judgement) -> None:
         """What the container holds from now on; a lie is not built upon."""
@@ -197,7 +184,7 @@ class Grants:
                 continue
             devices = frozenset(body.device_ids)
             set_up = desk.set_up(state, when, holder, listed, desk.request_of(holder))
-            self._early[holder, seq] = _Early(set_up, self._by_rule(holder, devices, set_up, state))
+            self._early[holder, seq] = _Early(set_up, self._by_rule(devices, set_up))
             desk.holdings.take(holder, Held(devices, seq))
 
 

@@ -88,15 +88,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         listed = self.listed.opened()
         return msgspec.structs.replace(self, in_use=in_use, listed=listed)
 
-    def without(self, devices: _Devices) -> Evidence:
-        """The same, with these devices only perhaps in use."""
-        in_use = msgspec.structs.replace(
-            self.in_use,
-            certain=self.in_use.certain - devices,
-            maybe=self.in_use.maybe | devices,
-        )
-        return msgspec.structs.replace(self, in_use=in_use)
-
     @property
     def free(self) -> _Devices:
         """Devices that were certainly to be had."""
