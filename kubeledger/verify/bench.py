@@ -46,7 +46,7 @@ class Bench:
         recorded_pods: those that the variant changes, as they are recorded.
         coverage: what the records lack, or may. ``losses`` is an older name of it.
         timeline: processes, their settings, pods and containers.
-        capacities: sizes that hardly ever change, as all records tell them.
+        capacities: what the machine has, as several sources tell it.
         cached_results: results of probes, as their rule believes them.
         docket: where findings go.
         on_question: is told of each admission: seq of the decision that it is asked for, and

@@ -1,18 +1,15 @@
-"""Sizes that hardly ever change, as all records tell them: filesystems, memory, process IDs.
+"""What the machine has, as several sources tell it: memory, and CPUs.
 
-The eviction signals and the summary of statistics tell each of them again and again, so one
-that tells another size than all others, before and behind it, is wrong. A disk that was
-resized, or a filesystem whose size moves, tells its new size more than once.
-
-The memory of the machine is told once more, where the kubelet starts; its CPUs are told there
-alone, but the shares of the cgroup of all pods follow from them (``cpus``).
+The memory of the machine is told where the kubelet starts, and by each eviction signal of it
+again; its CPUs are told there alone, but the shares of the cgroup of all pods follow from them
+(``cpus``).
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
+from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.verify.cpus import CPUs, WrongCPUs
@@ -20,17 +17,14 @@ from kubeledger.verify.finding import Contradiction, Side
 
 __all__ = ["Capacities"]
 
-_IMAGE_FS = "imagefs.available"
 _MEMORY = "memory.available"
-_ERROR = "log"
-"""Source of sizes that an error tells: the kubelet did not believe them either."""
 _ENOUGH = 8
 """So many that tell the same do not all lie."""
-_SIZES_MAX = 16
+_SIZES_MAX = 2
 
 
 class _Size(msgspec.Struct):
-    """One size of one thing: how often and when it was told.
+    """One size of the memory: how often and when the signals told it.
 
     Attributes:
         seq: of the first record that tells it.
@@ -51,15 +45,10 @@ class _Machine(msgspec.Struct, frozen=True):
 
 
 class Capacities:
-    """What the first reading gathers, and the second one asks.
-
-    Attributes:
-        odd: sequence numbers of the records that tell a size that is not believed.
-    """
+    """What the first reading gathers, and the second one asks."""
 
     def __init__(self) -> None:
-        self.odd: set[int] = set()
-        self._sizes: dict[str, dict[int, _Size]] = {}
+        self._sizes: dict[int, _Size] = {}
         self._machines: list[_Machine] = []
         self._starts: list[int] = []
         self._cpus = CPUs()
@@ -72,9 +61,8 @@ class Capacities:
         body = record.body
         self._cpus.note(record)
         if isinstance(body, EvictionSignalObserved):
-            self._tell(record, body.signal, body.capacity)
-        elif isinstance(body, ImageFsObserved) and body.source != _ERROR:
-            self._tell(record, _IMAGE_FS, body.capacity_bytes or 0)
+            if body.signal == _MEMORY:
+                self._tell(record, body.capacity)
         elif isinstance(body, KubeletStarted):
             self._starts.append(record.ts_ns)
         elif isinstance(body, NodeObserved) and body.memory_capacity_bytes is not None:
@@ -83,15 +71,10 @@ class Capacities:
     def settle(self) -> None:
         """The first reading is over."""
         self._starts.sort()
-        for name, sizes in self._sizes.items():
-            usual = max(sizes.items(), key=lambda item: item[1].count)
-            if usual[1].count < _ENOUGH or len(sizes) > 2:
-                continue
-            for size, told in sizes.items():
-                if told.count == 1 and usual[1].first_ns < told.first_ns < usual[1].last_ns:
-                    self._doubt(name, (size, told), usual)
-            if name == _MEMORY and all(t is usual[1] or t.seq in self.odd for t in sizes.values()):
-                self._doubt_machines(*usual)
+        if len(self._sizes) == 1:
+            ((size, told),) = self._sizes.items()
+            if told.count >= _ENOUGH:
+                self._doubt_machines(size, told)
         for wrong in self._cpus.wrong(self._starts):
             if wrong.told not in self._cpus_right:
                 self._doubt_cpus(wrong)
@@ -108,36 +91,14 @@ class Capacities:
         """The machine's CPUs where a line about the machine tells ``told``."""
         return told if told is None else self._cpus_right.get(told, told)
 
-    def is_odd(self, name: str, size: int) -> bool:
-        """Whether only a record that is not believed tells that size of a signal's source."""
-        told = self._sizes.get(name, {}).get(size)
-        return told is not None and told.seq in self.odd
-
-    def _tell(self, record: Record, name: str, size: int) -> None:
-        if size <= 0:
-            return
-        sizes = self._sizes.setdefault(name, {})
-        told = sizes.get(size)
+    def _tell(self, record: Record, size: int) -> None:
+        told = self._sizes.get(size)
         if told is not None:
             told.count += 1
             told.first_ns = min(told.first_ns, record.ts_ns)
             told.last_ns = max(told.last_ns, record.ts_ns)
-        elif len(sizes) < _SIZES_MAX:
-            sizes[size] = _Size(record.seq, _place(record), record.ts_ns, record.ts_ns)
-
-    def _doubt(self, name: str, odd: tuple[int, _Size], usual: tuple[int, _Size]) -> None:
-        size, told = odd
-        self.odd.add(told.seq)
-        self._disputes[told.seq] = Contradiction(
-            ts_ns=told.first_ns,
-            subject="node",
-            why=f"one record tells another size behind {name} than all {usual[1].count} others, "
-            "before it and behind it",
-            sides=(
-                Side(seq=told.seq, says=f"{told.place}{size}"),
-                Side(seq=usual[1].seq, says=f"{usual[1].place}{usual[0]}"),
-            ),
-        )
+        elif size > 0 and len(self._sizes) < _SIZES_MAX:
+            self._sizes[size] = _Size(record.seq, _place(record), record.ts_ns, record.ts_ns)
 
     def _doubt_machines(self, size: int, told: _Size) -> None:
         """A line about the machine, and the signals of the same kubelet process."""

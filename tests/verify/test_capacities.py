@@ -1,4 +1,4 @@
-"""Sizes that hardly ever change: one record against all others."""
+"""What the machine has, where its sources disagree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kubeledger.cgroups.records import CgroupUpdated
-from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
+from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.machine import Body
 from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.verify import Contradiction
@@ -38,39 +38,6 @@ def disputes(*steps: tuple[float, Body]) -> list[list[str]]:
         for each in outcomes(scene((0, KUBELET), *steps))
         if isinstance(each, Contradiction)
     ]
-
-
-@pytest.mark.parametrize("name", ["imagefs.available", "nodefs.inodesFree", "pid.available"])
-def test_one_size_against_all_others(name: str) -> None:
-    """It stands between those that tell the usual one."""
-    steps = signals([GIB] * 5 + [GIB + 1] + [GIB] * 4, name)
-    assert disputes(*steps) == [[f"kubelet.log:7: {GIB + 1}", f"kubelet.log:2: {GIB}"]]
-
-
-def test_the_statistics_and_the_signals_tell_of_one_disk() -> None:
-    """Each is a witness of the other."""
-    odd = ImageFsObserved(capacity_bytes=GIB // 2, available_bytes=5)
-    steps = signals([GIB] * 9, "imagefs.available")
-    assert len(disputes(*steps[:5], (51, odd), *steps[5:])) == 1
-    told = ImageFsObserved(capacity_bytes=GIB // 2, available_bytes=GIB, source="log")
-    assert disputes(*steps[:5], (51, told), *steps[5:]) == []
-
-
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        [GIB] * 10,
-        [GIB] * 9 + [2 * GIB],
-        [2 * GIB] + [GIB] * 9,
-        [GIB] * 5 + [2 * GIB] * 5,
-        [GIB] * 3 + [2 * GIB] + [GIB] * 3,
-        [GIB + n for n in range(20)],
-        [GIB] * 8 + [GIB + 1, GIB + 2, GIB],
-    ],
-)
-def test_a_size_that_changes(sizes: list[int]) -> None:
-    """A disk that was resized; one whose size moves; too few to tell."""
-    assert disputes(*signals(sizes, "imagefs.available")) == []
 
 
 def test_the_memory_of_the_machine() -> None:
