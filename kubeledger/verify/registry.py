@@ -12,6 +12,7 @@ from kubeledger.verify.rules.cpus import CpuRule
 from kubeledger.verify.rules.devices.rule import DeviceRule
 from kubeledger.verify.rules.evictions.verifier import EvictionVerifier
 from kubeledger.verify.rules.images.verifier import ImagesVerifier
+from kubeledger.verify.rules.kills import KillVerifier
 from kubeledger.verify.rules.memory import MemoryRule
 from kubeledger.verify.rules.oom.kills import OomVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
@@ -26,6 +27,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     DeviceRule,
     ImagesVerifier,
     EvictionVerifier,
+    KillVerifier,
     LivesVerifier,
     MemoryRule,
     OomVerifier,

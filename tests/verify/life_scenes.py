@@ -29,6 +29,7 @@ from kubeledger.prober.records import (
 )
 from kubeledger.verify import Contradiction, Finding, Variant, run
 from kubeledger.verify.lives import LivesVerifier
+from kubeledger.verify.rules.kills import KillVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
 from tests.verify.histories import outcomes, scene
 
@@ -59,7 +60,7 @@ APP: dict[str, Any] = WHO | {"container": "app"}
 def alone() -> Iterator[None]:
     """Only this subject is verified: the recordings are read often here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "VERIFIERS", (LivesVerifier, RestartVerifier))
+        patch.setattr(run, "VERIFIERS", (KillVerifier, LivesVerifier, RestartVerifier))
         yield
 
 

@@ -33,8 +33,6 @@ def lie(
 
 
 LAST_A, LAST_B = "02:59:48.440342", "03:07:35.235330"
-STARTED_A = "02:59:50.529234"
-STARTED_B = "03:07:18.381776"
 LIES = [
     lie("failed (warning)", A, LAST_A, "(failure)", "(warning)", FAIL_A, "was a warning", CHANGED),
     lie("failed (unknown)", A, LAST_A, "(failure)", "(unknown)", FAIL_A, "unknown"),
@@ -46,25 +44,8 @@ LIES = [
         "container/default/ready-flap-node-b/app", "default/live-fail-node-b",
     ),
     lie(
-        "container of Started", A, STARTED_A, "container app", "container web",
-        "container/default/live-fail/web", "no container web",
-    ),
-    lie(
-        "pod of Started", A, STARTED_A, "default/live-fail", "default/ready-flap",
-        "container/default/ready-flap/app", "runs since 2026-11-21T02:59:21Z",
-    ),
-    lie(
-        "pod of Started", B, STARTED_B, "default/startup-never-", "default/startup-slow-",
-        "container/default/startup-slow-node-b/app", "runs since",
-    ),
-    lie("Created", B, STARTED_B, '"Started"', '"Created"', NEVER, "reason Created"),
-    lie(
         "ID of a kill", A, "02:59:48.440925", "bba7be9a", "cba7be9a", "pod/default/live-fail",
         "cba7be9a",
-    ),
-    lie(
-        "container of Killing", A, "03:00:32.029083", "container c", "container d",
-        "container/default/filler-c/d", "no container d",
     ),
     lie(
         "threshold in a manifest", B, 1, '"failureThreshold": 4', '"failureThreshold": 9',

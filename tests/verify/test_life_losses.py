@@ -14,7 +14,6 @@ from tests.verify.life_scenes import (
     backed_off,
     changed_to,
     died,
-    event,
     judged,
     killed,
     listed,
@@ -202,26 +201,6 @@ def test_a_pause_behind_another_start() -> None:
     steps += [(40, started("c2")), (40, restarted("c2", "c1")), (54.4, died("c2", 1))]
     found, _ = judged(*steps, (54.5, backed_off(10)), (84.5, LIVE))
     assert found[-1].verdict == "match"
-
-
-def test_events_that_tell_of_no_start() -> None:
-    """An event's words, its container, and what a list says later."""
-
-    def runs(since: str) -> Step:
-        state = {"running": {"startedAt": since}}
-        status = {"containerStatuses": [{"name": "app", "state": state}]}
-        return (40, msgspec.structs.replace(listed(), status=status))
-
-    words = event("Started", "Started container app", warning=False)
-    late, early = "1970-01-01T00:17:05Z", "1970-01-01T00:16:45Z"
-    assert judged(*BEGIN, (25, words), runs(late))[1] == []
-    assert judged(*BEGIN, (25, words), (26, started("c2")), runs(early))[1] == []
-    ((dispute,), (other,)) = (
-        judged(*BEGIN, (25, said), runs(early))[1]
-        for said in (words, event("Created", "Started container app", warning=False))
-    )
-    assert "runs since" in dispute.sides[1].says
-    assert "message of another one" in other.why
 
 
 def test_an_instance_that_only_lists_tell_of() -> None:

@@ -340,7 +340,9 @@ def test_kills_of_whole_pods() -> None:
         victim_namespace="default", victim_pod="p", victim_uid="u-1", preemptor_namespace=None,
         preemptor_pod=None, preemptor_uid=None, insufficient=(), evicted=True,
     )  # fmt: skip
-    evicted = PodEvicted(**WHO, resource="memory", message=None, evicted=True)
+    evicted = PodEvicted(
+        **WHO, resource="memory", threshold_kind="hard", message=None, evicted=True
+    )
     for cause, reason, grace in (
         (victim, "preempted", 30), (evicted, "evicted", 2), (added("DELETE"), "pod_deleted", 30),
     ):  # fmt: skip
@@ -349,26 +351,21 @@ def test_kills_of_whole_pods() -> None:
             (40, listed()),
         )  # fmt: skip
         assert found[-1].verdict == "match", reason
-    side = {"name": "side", "restartPolicy": "Always"}
-    for inits, grace, verdict in (
-        ([side], 2, "match"), ([side], 7, "admissible"), ([side], 11, "impossible"),
-        ([], 10, "admissible"), ([], 7, "impossible"),
+    side = [{"name": "side", "restartPolicy": "Always"}]
+    told = (0.2, settings({"evictionMaxPodGracePeriod": 10}))
+    for kinds, inits, grace, verdict in (
+        (["hard"], [], 2, "match"), (["hard"], [], 10, "impossible"),
+        (["local_storage"], [], 10, "impossible"), (["soft"], [], 10, "match"),
+        (["soft"], [], 2, "impossible"), (["soft", "hard"], [], 10, "unverifiable"),
+        (["soft"], side, 7, "admissible"), (["soft"], side, 11, "impossible"),
+        ([None], side, 2, "admissible"), ([None], side, 7, "unverifiable"),
+        ([None], [], 10, "unverifiable"), ([None], [], 7, "impossible"),
     ):  # fmt: skip
-        # A soft eviction may give up to ten seconds, which a pod with sidecars shares out.
-        gave = killed(reason="evicted", message=stop, grace_period_s=grace)
-        told = (0.2, settings({"evictionMaxPodGracePeriod": 10}))
-        shown = (40, listed(initContainers=inits))
-        found, _ = judged(told, *BEGIN, (9, evicted), (10, gave), shown)
-        assert found[-1].verdict == verdict, (inits, grace)
-    for kinds, grace, verdict in (
-        (["hard"], 2, "match"), (["hard"], 10, "impossible"), (["local_storage"], 10, "impossible"),
-        (["soft"], 10, "match"), (["soft"], 2, "impossible"), (["soft", "hard"], 10, "admissible"),
-    ):  # fmt: skip
-        # The eviction itself tells which of the two it was; the pod may be chosen again.
+        # The eviction tells which of the two it was. A pod with sidecars shares its seconds out.
         causes = [(9, msgspec.structs.replace(evicted, threshold_kind=kind)) for kind in kinds]
         gave = killed(reason="evicted", message=stop, grace_period_s=grace)
-        found, _ = judged(told, *BEGIN, *causes, (10, gave), (40, listed()))
-        assert found[-1].verdict == verdict, (kinds, grace)
+        found, _ = judged(told, *BEGIN, *causes, (10, gave), (40, listed(initContainers=inits)))
+        assert found[-1].verdict == verdict, (kinds, inits, grace)
     quick = killed(reason="pod_deleted", message=stop, grace_period_s=7)
     found, _ = judged(*BEGIN, (9, added("DELETE")), (10, quick), (40, listed()))
     assert found[-1].missing == ("the grace period that the pod was deleted with",)

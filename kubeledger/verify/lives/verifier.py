@@ -26,19 +26,19 @@ from kubeledger.prober.records import (
     ProbeExecuted,
     ProbeTicksFolded,
     ProbeTransitioned,
+    ProbeType,
 )
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.cached_results import CachedResult, CachedResults
 from kubeledger.verify.lives.common import Causes, Holding, key_for
 from kubeledger.verify.lives.evidence import ProbeEvidence
 from kubeledger.verify.lives.folded import Folded, ticks_of
-from kubeledger.verify.lives.kills import KillJudge
 from kubeledger.verify.lives.life import Lives
-from kubeledger.verify.lives.reasons import KillReasons
 from kubeledger.verify.lives.specs import SpecBook
 from kubeledger.verify.lives.steps import counts_as
-from kubeledger.verify.lives.told_events import ToldEvents
 from kubeledger.verify.lives.transitions import TransitionJudge
+from kubeledger.verify.lives.words import doubt
 from kubeledger.verify.lives.workers import Workers
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
@@ -55,7 +55,7 @@ _GAP_NS = 300 * NS_PER_S
 class LivesVerifier(Verifier):
     """What the probes of containers said, and the kills and restarts that followed."""
 
-    decides = (ProbeTransitioned, ContainerKilled)
+    decides = (ProbeTransitioned,)
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
@@ -69,12 +69,8 @@ class LivesVerifier(Verifier):
             bench, self._workers, self._lives, self._holding, self._causes
         )
         self._evidence = ProbeEvidence(bench, self._workers, self._holding)
-        self._reasons = KillReasons(bench)
-        self._kills = KillJudge(
-            bench, self._book, self._workers, self._lives, self._causes, self._reasons
-        )
-        self._events = ToldEvents(bench, self._book)
         self._workers.on_gap(self._lose)
+        bench.cached_results = _Cached(self._workers)
         self._began = False
         self._seen_ns: int | None = None
 
@@ -83,8 +79,6 @@ class LivesVerifier(Verifier):
         return {
             PodListed: self._book.foresee,
             ProbeTransitioned: self._workers.foresee,
-            PodEvicted: self._reasons.foresee,
-            ReasonReported: self._reasons.foresee,
             ProbeTicksFolded: self._folded.foresee,
         }
 
@@ -129,7 +123,6 @@ class LivesVerifier(Verifier):
         self._seen_ns = now_ns
         self._evidence.pass_time(now_ns)
         self._transitions.pass_time(now_ns)
-        self._reasons.pass_time(now_ns)
         self._holding.release(now_ns)
 
     # -- the kubelet and its pods ------------------------------------------------------------
@@ -140,7 +133,6 @@ class LivesVerifier(Verifier):
         if not body.restart and known.started_ts_ns is not None and body.pid in {None, known.pid}:
             return  # another source tells of the same process
         self._transitions.forget()
-        self._reasons.kubelet_started(record.ts_ns)
         self._evidence.forget()
         self._lives.kubelet_started()
         self._workers.kubelet_started(record.ts_ns)
@@ -167,8 +159,6 @@ class LivesVerifier(Verifier):
             self._lives.pod_added(key)
         elif body.operation == "UPDATE":
             self._lives.pod_updated(key)
-        runs = bool(self._lives.all_of(key))
-        self._reasons.config_changed(record, body, key, runs=runs)
         self._causes.note(record.seq, body)
 
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
@@ -176,30 +166,21 @@ class LivesVerifier(Verifier):
         key = key_for(state, body)
         if body.gone and body.listed_by == "kubelet":
             self._workers.pod_gone(key)
-            self._reasons.pod_gone(key)
             self._lives.pod_gone(key)
-            self._events.gone(key)
-        elif not body.gone:
-            self._events.listed(record, body, key)
 
     def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
         self._pass_time(record)
         key = key_for(state, body)
         self._workers.pod_gone(key)
-        self._reasons.pod_gone(key)
         self._lives.pod_gone(key)
-        self._events.gone(key)
 
     def _terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
-        self._reasons.terminating(record, body, key_for(state, body))
         self._causes.note(record.seq, body)
 
     def _evicted(self, record: Record, body: PodEvicted, state: NodeState) -> None:
-        self._reasons.evicted(record, key_for(state, body))
         self._causes.note(record.seq, body)
 
     def _preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
-        self._reasons.preempted(record, body, state)
         self._workers.blocks(record.ts_ns)
         self._causes.note(record.seq, body)
 
@@ -209,14 +190,11 @@ class LivesVerifier(Verifier):
         self._pass_time(record)
         key = key_for(state, body)
         self._workers.container_started(record, key, body.container)
-        self._events.started(record, body, key)
-        self._reasons.container_started(body, key)
         self._lives.started(record, body, key)
 
     def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         self._pass_time(record)
         key = key_for(state, body)
-        self._reasons.container_died(body, key)
         self._lives.died(record, body, key)
         self._causes.note(record.seq, body, but=_OTHER_ID)
 
@@ -261,24 +239,34 @@ class LivesVerifier(Verifier):
             worker = self._evidence.reported(record, body, state)
             if worker is not None:
                 self._transitions.ticked(worker)
-        else:
-            self._events.reported(record, body, key_for(state, body))
-            self._kills.reported(record, body, key_for(state, body))
 
     # -- decisions ---------------------------------------------------------------------------
 
     def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
         self._pass_time(record)
         believed = self._transitions.transitioned(record, body, state)
-        key = key_for(state, believed)
-        runs = self._lives.running(key, believed.container)
-        ended = runs is not None and runs.has_ended
-        self._reasons.transitioned(record, believed, key, has_ended=ended)
         self._causes.note(record.seq, believed)
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         self._pass_time(record)
-        believed, reasons = self._kills.killed(record, body, state)
-        key = key_for(state, believed)
-        self._workers.killed(key, believed.container, reasons[0] if reasons else None)
-        self._causes.note(record.seq, believed, but=_OTHER_ID)
+        self._workers.killed(key_for(state, body), body.container, body.reason)
+        self._causes.note(record.seq, body, but=_OTHER_ID)
+
+
+class _Cached(CachedResults):
+    """What the workers hold."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def cached(
+        self, key: str, container: str, probe_type: ProbeType, ts_ns: int
+    ) -> CachedResult | None:
+        """As :meth:`CachedResults.cached`."""
+        worker = self._workers.known(key, container, probe_type)
+        if worker is None or not self._workers.is_gapless(worker):
+            return None
+        lost = doubt(worker, worker.run_from_ns, ts_ns)
+        if lost is not None and worker.cached != "failure":
+            return CachedResult(may_be=frozenset({worker.cached, "failure"}), missing=(lost,))
+        return CachedResult(may_be=frozenset({worker.cached}), seqs=tuple(worker.streak)[-1:])

@@ -1,0 +1,181 @@
+"""The seconds that a killed container gets to end by itself, and the words of its kill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kubeledger.eviction.decisions import eviction_override_s
+from kubeledger.kuberuntime.kills import app_kill, sidecar_kill
+from kubeledger.lifecycle.graceperiod import (
+    MINIMUM_GRACE_S,
+    container_grace_s,
+    overridden_grace_s,
+)
+from kubeledger.lifecycle.records import ContainerKilled
+from kubeledger.prober.records import ProbeType
+from kubeledger.prober.results import FAILURE, SUCCESS, Result
+from kubeledger.profile.lifecycle import LifecycleFacts
+from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.verify.belief import Judgement, Ruling, judge
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.rules.container_specs import PodSpec
+from kubeledger.verify.rules.kill_causes import PodCauses
+
+__all__ = ["PROBE_OF", "judge_grace", "kill_words"]
+
+PROBE_OF: Final[Mapping[str | None, ProbeType]] = {
+    "liveness_probe": "liveness",
+    "startup_probe": "startup",
+}
+"""Reason of a kill -> the probe that failed."""
+_OF_POD: Final = frozenset(
+    {"preempted", "evicted", "pod_deleted", "pod_ended", "deadline_exceeded", "node_shutdown"}
+)
+"""Reasons for which a pod's worker stops it as a whole, and says with how many seconds."""
+_ORPHAN_S: Final = 1
+"""Given by HandlePodCleanups to what runs and no config source has."""
+_DELETED_WITH: Final = "the grace period that the pod was deleted with"
+_TAKEN_OVER: Final = "how the present kubelet process came to know the pod"
+_SOFT: Final = "whether the pod was evicted for a soft threshold"
+
+
+def kill_words(profile: KubeletProfile, spec: PodSpec, container: str, reason: str) -> str:
+    """The kubelet's message for a kill of that reason."""
+    if reason == "post_start_hook":
+        return "FailedPostStartHook"
+    entry = spec.container(container)
+    liveness: Result | None = FAILURE if reason == "liveness_probe" else None
+    startup: Result | None = FAILURE if reason == "startup_probe" else None
+    changed = reason == "spec_changed"
+    if container in spec.sidecars:
+        kill = sidecar_kill(
+            container, liveness, startup or SUCCESS, profile.kuberuntime,
+            has_startup_probe=entry is not None and entry.startup_probe is not None,
+            definition_changed=changed,
+        )  # fmt: skip
+    else:
+        kill = app_kill(
+            container, liveness, startup, profile.kuberuntime,
+            restart_policy=spec.restart_policy,
+            own_policy=None if entry is None else entry.restart_policy,
+            definition_changed=changed,
+        )  # fmt: skip
+    return f"Stopping container {container}" if kill is None else kill.message
+
+
+def judge_grace(
+    bench: Bench, spec: PodSpec, body: ContainerKilled, pod: PodCauses, evicted_softly: bool | None
+) -> Judgement:
+    """Judge the grace period of a kill of which the reason is known.
+
+    Args:
+        bench: profile and settings.
+        spec: of the pod.
+        body: the kill.
+        pod: what may stop the pod.
+        evicted_softly: the pod was evicted for a soft threshold; None: not known.
+
+    Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
+    """
+    assert bench.profile is not None
+    facts = bench.profile.lifecycle
+    takes_time = _takes_time(facts, spec, body)
+    given_s = None if pod.ending is None else pod.ending.grace_period_s
+    if body.reason == "evicted" and (evicted_softly is not None or given_s is None):
+        return _evicted(bench, spec, body, takes_time, evicted_softly)
+    own_s = container_grace_s(facts, spec.grace_s, None)
+    if given_s is not None and body.reason in _OF_POD:
+        exact = overridden_grace_s(facts, given_s, spec.grace_s)
+        why = f"the pod is given {given_s} s, and a container at least {MINIMUM_GRACE_S}"
+        return judge([_ruling(body, exact, why, takes_time)])
+    if body.reason == "orphaned":
+        exact = overridden_grace_s(facts, _ORPHAN_S, spec.grace_s)
+        why = f"a pod that no source has gets {_ORPHAN_S} s, and a container {exact}"
+        return judge([_ruling(body, exact, why, takes_time, also=own_s)])
+    exact, why = _by_spec(bench, facts, spec, body)
+    # A failed probe of the last container of a pod that is not restarted stops the pod.
+    stops = body.message is not None and "will be restarted" not in body.message
+    rulings = [_ruling(body, exact, why, takes_time, also=own_s if stops else exact)]
+    missing = _DELETED_WITH if pod.deleted is not None and not spec.is_static else None
+    missing = missing if pod.added else _TAKEN_OVER
+    if missing is not None and not rulings[0].allowed:
+        rulings.append(Ruling(allowed=True, why="", assumes=(missing,)))
+    return judge(rulings)
+
+
+def _ruling(
+    body: ContainerKilled, exact: int, why: str, takes_time: bool, *, also: int | None = None
+) -> Ruling:
+    """What is given in one world: ``exact``, ``also``, or less where something takes time."""
+    told = exact if body.grace_period_s is None else body.grace_period_s
+    most = max(exact, also or 0)
+    allowed = told in (exact, also) or (takes_time and MINIMUM_GRACE_S <= told <= most)
+    ending = f" with {told} s to end by itself ({why})" if body.grace_period_s is not None else ""
+    denied = f"recorded is grace_period_s {told} instead of {exact} ({why})"
+    return Ruling(
+        allowed=allowed,
+        chosen=told == exact,
+        why=ending if allowed else denied,
+        expected={} if body.grace_period_s is None else {"grace_period_s": exact},
+    )
+
+
+def _by_spec(
+    bench: Bench, facts: LifecycleFacts, spec: PodSpec, body: ContainerKilled
+) -> tuple[int, str]:
+    """By the pod's grace period, or the one of the probe that failed."""
+    entry, probe_type = spec.container(body.container or ""), PROBE_OF.get(body.reason)
+    probe = None if entry is None or probe_type is None else entry.probe(probe_type)
+    own = None if probe is None else probe.termination_grace_period_seconds
+    says = f"terminationGracePeriodSeconds {spec.grace_s}, and at least {MINIMUM_GRACE_S}"
+    if spec.grace_s is None:
+        says = "the pod's spec gives no terminationGracePeriodSeconds"
+    if body.reason in ("preempted", "pod_deleted") and facts.pod_worker_gives_grace:
+        return overridden_grace_s(facts, None, spec.grace_s), says
+    gates = bench.settings.get("featureGates")
+    gate_is_on = isinstance(gates, dict) and gates.get("ProbeTerminationGracePeriod") is True
+    exact = container_grace_s(facts, spec.grace_s, own, gate_is_on=gate_is_on)
+    if own is not None and exact != container_grace_s(facts, spec.grace_s, None):
+        says = f"terminationGracePeriodSeconds {own} of the probe"
+    return exact, says
+
+
+def _takes_time(facts: LifecycleFacts, spec: PodSpec, body: ContainerKilled) -> bool:
+    """Whether something runs, or is waited for, before the container is told to end."""
+    entry = spec.container(body.container or "")
+    if entry is not None and entry.has_pre_stop:
+        return True
+    stops_pod = body.reason in ("preempted", "pod_deleted", "evicted")
+    return stops_pod and facts.sidecars_end_in_order and bool(spec.sidecars)
+
+
+def _evicted(
+    bench: Bench, spec: PodSpec, body: ContainerKilled, takes_time: bool, is_soft: bool | None
+) -> Judgement:
+    """A hard eviction gives no time of its own, a soft one up to a maximum."""
+    profile = bench.profile
+    assert profile is not None
+
+    def given(*, hard: bool, maximum_s: int) -> int:
+        asked_s = eviction_override_s(
+            profile.eviction, hard=hard, maximum_s=maximum_s, pod_grace_s=spec.grace_s
+        )
+        return overridden_grace_s(profile.lifecycle, asked_s, spec.grace_s)
+
+    hard = _ruling(body, given(hard=True, maximum_s=0), "a hard eviction", takes_time)
+    if is_soft is False:
+        return judge([hard])
+    maximum_s = bench.settings.get("evictionMaxPodGracePeriod")
+    if not isinstance(maximum_s, int):
+        open_ = Ruling(allowed=True, why="", assumes=("evictionMaxPodGracePeriod",))
+        return judge([hard] if hard.allowed else [hard, open_])
+    why = f"a soft eviction within evictionMaxPodGracePeriod {maximum_s}"
+    soft_s = given(hard=False, maximum_s=maximum_s)
+    soft = _ruling(body, soft_s, why, takes_time)
+    if is_soft:
+        return judge([soft])
+    if soft.expected == hard.expected:
+        return judge([hard])
+    return judge([hard, Ruling(allowed=soft.allowed, chosen=soft.chosen, why=soft.why,
+                               expected=soft.expected, assumes=(_SOFT,))])  # fmt: skip
