@@ -43,13 +43,13 @@ from kubeledger.units import NS_PER_S
 from kubeledger.verify.evidence.lost_records import LostRecords
 from kubeledger.verify.evidence.untold_pods import UntoldPods
 
-__all__ = ["SIGNALS_NS", "SILENCE_NS", "Coverage", "Loss"]
+__all__ = ["EVICTING_NS", "SIGNALS_NS", "SILENCE_NS", "Coverage", "Loss"]
 
 SIGNALS_NS: Final = 10 * NS_PER_S
 """The eviction manager reads its signals so often, in every version."""
 SILENCE_NS: Final = 25 * NS_PER_S
 """So long without eviction signals, and the log has a hole: two rounds are missing."""
-_EVICTING_NS: Final = 100 * NS_PER_S
+EVICTING_NS: Final = 100 * NS_PER_S
 """A round that evicts waits for the kill, and up to 30 s for the cleanup."""
 _BEFORE_NS: Final = 300 * NS_PER_S
 """What a decision needs may come after it: the end of a run, the next reading of counters."""
@@ -135,9 +135,13 @@ class Coverage:
         if isinstance(body, EvictionSignalObserved):
             self._beat(ts_ns)
             return
-        self._untold.note(record)
-        if isinstance(body, _LINES) and all(e.line is not None for e in record.evidence):
-            self._line(ts_ns)
+        if isinstance(body, _LINES):
+            if all(piece.line is not None for piece in record.evidence):
+                self._line(ts_ns)
+            if isinstance(body, ContainerDied | ContainerStarted):
+                return
+        if isinstance(body, UntoldPods.KINDS):
+            self._untold.note(record)
         match body:
             case LogThinned():
                 self._thinned.append((record.seq, body))
@@ -177,6 +181,7 @@ class Coverage:
         if self._beats:
             self._line(min(self._beats))
             self._line(max(self._beats))
+            self._untold.logged(max(self._beats))
         self._find_holes()
         for seq, body in self._thinned:
             self._thin(seq, body)
@@ -266,7 +271,7 @@ class Coverage:
             if not from_start or ts_ns - from_ns > SILENCE_NS:
                 found.append((from_ns, ts_ns))
             from_ns = ts_ns
-        longest = _EVICTING_NS if self._evicts_in(from_ns - SIGNALS_NS, next_ns) else SILENCE_NS
+        longest = EVICTING_NS if self._evicts_in(from_ns - SIGNALS_NS, next_ns) else SILENCE_NS
         if next_ns - from_ns > longest:
             found.append((from_ns, next_ns))
         return found

@@ -54,13 +54,14 @@ class UntoldPods:
 
     def note(self, record: Record) -> None:
         """Take in a record; one of another kind changes nothing."""
-        is_line = all(evidence.line is not None for evidence in record.evidence)
-        if is_line and not isinstance(record.body, PodListed):
-            self._last_line_ns = max(self._last_line_ns, record.ts_ns)
         match record.body:
             case KubeletStarted() as body:
+                self.logged(record.ts_ns)
                 self._starts.append((record.ts_ns, body.from_start))
-            case PodConfigChanged() as body if body.operation != "REMOVE":
+            case PodConfigChanged(operation="REMOVE"):
+                self.logged(record.ts_ns)
+            case PodConfigChanged() as body:
+                self.logged(record.ts_ns)
                 for key in _keys(body.pod_uid, f"{body.namespace}/{body.pod}"):
                     self._told.setdefault(key, []).append(record.ts_ns)
             case PodListed() as body if body.listed_by == "kubelet" and not body.gone:
@@ -69,6 +70,10 @@ class UntoldPods:
                     self._shown.setdefault(pod, []).append((record.ts_ns, record.seq))
                     if body.created_ts_ns is not None:
                         self._created[pod] = body.created_ts_ns
+
+    def logged(self, ts_ns: int) -> None:
+        """The log has a line of that time."""
+        self._last_line_ns = max(self._last_line_ns, ts_ns)
 
     def found(self) -> Iterator[UntoldPod]:
         """The pods, one a process at most for each."""

@@ -18,6 +18,7 @@ from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Belief, World
+from kubeledger.verify.evidence.coverage import EVICTING_NS, SILENCE_NS
 
 __all__ = ["CLOCK_NS", "Conditions", "Met", "Reading", "Round", "Rounds", "layout_of"]
 
@@ -25,10 +26,6 @@ CLOCK_NS: Final = NS_PER_S // 10
 """A round takes its time some milliseconds after the signals are logged."""
 _ROUND_NS: Final = NS_PER_S
 """The signals of one round are logged at once."""
-_SILENCE_NS: Final = 25 * NS_PER_S
-"""Rounds are 10 s apart."""
-_EVICTING_NS: Final = 100 * NS_PER_S
-"""One that evicts waits for the kill and up to 30 s for the cleanup."""
 _NOT_KNOWN: Final = "whether thresholds that no record told yet had been met"
 _RECENT_NS: Final = 2 * NS_PER_S
 """A round acts at once on what it read."""
@@ -109,7 +106,7 @@ class Rounds:
         """Another round; the last one is closed, and ``evicted`` a pod or not."""
         self.before, self.last = self.last, Round(ts_ns=ts_ns)
         self._stepped = False
-        longest = _EVICTING_NS if evicted else _SILENCE_NS
+        longest = EVICTING_NS if evicted else SILENCE_NS
         if self.before is not None and ts_ns - self.before.ts_ns > longest:
             self.widen(f"the eviction manager's rounds since {format_ts(self.before.ts_ns)}")
 

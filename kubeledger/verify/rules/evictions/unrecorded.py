@@ -13,6 +13,7 @@ from kubeledger.kube.critical import is_critical_pod
 from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.evidence.coverage import SILENCE_NS
 from kubeledger.verify.rules.evictions.manager import Manager
 from kubeledger.verify.rules.evictions.places import Place
 from kubeledger.verify.rules.evictions.pods import PodUsages
@@ -23,8 +24,6 @@ __all__ = ["Unrecorded", "names_of"]
 
 _OWED_NS: Final = 180 * NS_PER_S
 """So long a row of rounds that do nothing is none."""
-_SILENCE_NS: Final = 25 * NS_PER_S
-"""Rounds are 10 s apart."""
 
 
 class Unrecorded:
@@ -94,7 +93,7 @@ class Unrecorded:
             None,
         )
         before = rounds.before
-        silent = before is None or last.ts_ns - before.ts_ns > _SILENCE_NS
+        silent = before is None or last.ts_ns - before.ts_ns > SILENCE_NS
         if due is None or self._manager.acted:
             self._owed = None
             return
@@ -102,7 +101,7 @@ class Unrecorded:
         if self._owed is None or self._owed[0] != due or silent:
             self._owed = due, reading
         first = self._owed[1]
-        if not 0 <= last.ts_ns - first.ts_ns - _OWED_NS < _SILENCE_NS:
+        if not 0 <= last.ts_ns - first.ts_ns - _OWED_NS < SILENCE_NS:
             return
         self._owed = due, first._replace(ts_ns=0)
         self._bench.absent(
