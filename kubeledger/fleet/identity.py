@@ -108,8 +108,7 @@ def identity_of(
 
 def _namesakes(lake: Lake, spec: NodeSpec, name: str, key: str) -> Iterator[Head]:
     """Other nodes of a name, in the cluster or in none; where none is told, in any."""
-    directories = {each.path.split("/")[1] for each in lake.store.list(DONE)}
-    for other in sorted(filter(None, map(node_name, directories))):
+    for other in sorted(filter(None, map(node_name, lake.store.folders(DONE)))):
         cluster, _, called = other.rpartition("/")
         is_near = not spec.cluster or cluster in ("", spec.cluster)
         if other != key and called.partition("@")[0] == name and is_near:

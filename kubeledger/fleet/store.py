@@ -39,10 +39,8 @@ RETRY_S = 60.0
 """Storage that answers 503 or nothing is asked again for so long."""
 
 _PAUSES_S = (0.1, 15.0)
-"""With pauses that grow so."""
-
 _RETRIES_MAX = 1 << 20
-"""The time decides, and not how often."""
+"""With pauses that grow so; the time decides, and not how often."""
 
 _BODIES = 3
 _ENDED_EARLY = "body error"
@@ -215,6 +213,14 @@ class Store:
 
         with _errors(self.url, prefix):
             return sorted(_whole(read))
+
+    def folders(self, prefix: str) -> builtins.list[str]:
+        """Names right below whole segments ``prefix``; on this machine one may hold nothing."""
+        import obstore
+
+        with _errors(self.url, prefix):
+            found = _whole(lambda: obstore.list_with_delimiter(self._store, prefix))
+            return sorted(path.rpartition("/")[2] for path in found["common_prefixes"])
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove objects; those that are gone already are no error."""

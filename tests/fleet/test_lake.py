@@ -17,7 +17,7 @@ from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
 from kubeledger.fleet.layout import LAKE, claim_path, done_path, records_path, run_id
 from kubeledger.fleet.store import StorageError, Store
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSummary, SourceSeen
-from tests.fleet.places import DyingStore, Killed
+from tests.fleet.places import DyingStore, Killed, Place
 
 NODE = "pool-a/worker.1"
 LATER_NS = 1 << 62
@@ -267,9 +267,12 @@ def test_a_damaged_marker_is_named(tmp_path: Path) -> None:
         lake.heads()
 
 
-def test_a_store_tells_what_there_is(tmp_path: Path) -> None:
+def test_a_store_tells_what_there_is(place: Place, tmp_path: Path) -> None:
     """Of a directory as of a bucket."""
-    store = Store(str(tmp_path / "store"), make=True)
+    store = Store(f"{place.url}/store", make=True)
+    store.replace("b/x%2Fy%40z/file", b"one")
+    store.replace("b/a/file", b"one")
+    assert (store.folders("b/"), store.folders("a/")) == (["a", "x%2Fy%40z"], [])
     assert store.create("a/x%2Fy", b"one")
     assert not store.create("a/x%2Fy", b"two")
     assert store.get("a/x%2Fy") == b"one"
