@@ -262,6 +262,17 @@ def test_before_the_plugin_is_back() -> None:
     assert finding.missing == (f"the healthy devices of {GPU} at that time", HOLDERS)
 
 
+def test_a_lost_list_behind_a_restart() -> None:
+    """Checkpoints show healthy devices, so the plugin sent its list in a line that was lost."""
+    node = one_pod()
+    node.start(restart=True)
+    node.now = 10.5
+    node.checkpoint({})
+    granted = node.grant("a", "gpu-1")
+    node.checkpoint({("a", "c"): {"-1": ("gpu-1",)}})
+    assert node.finding(granted).verdict == "unverifiable"
+
+
 def test_a_kubelet_that_did_not_restore() -> None:
     """Its checkpoint was lost: containers get devices once more, and no list of holders holds."""
     node = one_pod()

@@ -210,7 +210,8 @@ class DeviceLists:
         if spans is None:
             return Listed()
         span, listed = spans[bisect_right(spans, when, key=lambda each: each[0].begin) - 1]
-        readings = [at for at, _ in span.readings]
+        # A reading behind a restart or a stop tells of a message that was lost, not of no device.
+        readings = [] if listed.fades else [at for at, _ in span.readings]
         if span.count is not None or (readings and min(readings) <= when <= max(readings)):
             listed = msgspec.structs.replace(listed, firm=True)
         if listed.fades and listed.registered and span.begin[0] < when[0] - _GRACE_NS:
