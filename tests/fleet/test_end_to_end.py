@@ -162,6 +162,7 @@ def test_a_cluster_that_loses_a_machine_makes_the_lake_of_one_machine(
     assert requests <= {
         ("GET", ""),
         ("GET", "list-type&prefix"),
+        ("GET", "delimiter&list-type&prefix"),
         ("HEAD", ""),
         ("PUT", ""),
         ("DELETE", ""),
