@@ -219,7 +219,7 @@ class LifeBuilder:
         if life.admitted is False:
             life.ended_ns = None  # containers of it ran nevertheless
         if not sign.word or sign.word in POD_ENDS:
-            self._doom(life, sign.ts_ns)
+            self._doom(life, sign.ts_ns, orphaned=sign.word == "orphaned")
         life.seen_ns = max(life.seen_ns, sign.ts_ns)
 
     def terminating(self, sign: Sign, process: Process | None) -> None:
@@ -228,7 +228,7 @@ class LifeBuilder:
         begin_ns = sign.ts_ns
         if sign.word == "ended":
             begin_ns = self._around.turns.earliest(sign.ts_ns)
-        self._doom(life, begin_ns)
+        self._doom(life, begin_ns, orphaned=sign.word == "orphaned")
 
     def terminated(self, sign: Sign, process: Process | None) -> None:
         """All of it is down for good."""
@@ -307,7 +307,10 @@ class LifeBuilder:
         times = [ts_ns for ts_ns in (by_ns, self._settled_ns, life.sure_ns) if ts_ns is not None]
         life.sure_ns = min(times)
 
-    def _doom(self, life: PodLife, ts_ns: int) -> None:
+    def _doom(self, life: PodLife, ts_ns: int, *, orphaned: bool = False) -> None:
+        """Its end is decided; an orphan was never handed to this process."""
+        if orphaned and life.add_seq is None:
+            ts_ns, life.vague, life.returned = life.since_ns, True, True
         life.doomed_ns = ts_ns if life.doomed_ns is None else min(life.doomed_ns, ts_ns)
         self._begin_end(life, ts_ns)
 
@@ -321,11 +324,10 @@ class LifeBuilder:
 
     def _goes_on(self, sign: Sign) -> bool:
         """Whether a pod goes on after the death of a container: others run, or it runs again."""
-        if any(name is not None for name in self._running.values()):
+        policy, name = self._policy(sign.ts_ns), sign.container
+        if policy.always or any(other is not None for other in self._running.values()):
             return True
-        policy = self._policy(sign.ts_ns)
-        name = sign.container
-        return policy.always or (name is not None and policy.again(name, sign.number) is True)
+        return name is not None and policy.again(name, sign.number) is True
 
     def _while_terminating(self, process: Process | None) -> bool | None:
         return None if process is None else self._around.counts_while_terminating(process)
@@ -333,9 +335,8 @@ class LifeBuilder:
     def _policy(self, ts_ns: int) -> Restarting:
         """Whether its containers are started again, as lists tell of its spec."""
         if self._restarting is None:
-            pod = self._history
-            listed = self._around.specs.at(ts_ns, pod.uid, pod.namespace, pod.name)
-            self._restarting = Restarting(listed)
+            pod, specs = self._history, self._around.specs
+            self._restarting = Restarting(specs.at(ts_ns, pod.uid, pod.namespace, pod.name))
         return self._restarting
 
     def _always(self, ts_ns: int) -> bool:
@@ -350,13 +351,13 @@ class LifeBuilder:
         if life is None:
             return
         self._finish_by_itself()
-        process = self._around.processes.all[life.process : life.process + 1]
-        counts = bool(process) and self._while_terminating(process[0])
+        processes = self._around.processes.all
+        counts = bool(processes) and self._while_terminating(processes[life.process])
         was_let_in = life.admitted is not False and not life.returned
         if life.ending_ns is not None and died_ns is not None and counts and was_let_in:
             # It counts until all of it is down.
-            bounds = [ts_ns for ts_ns in (died_ns, life.ended_ns) if ts_ns is not None]
-            life.ending_ns = max(life.ending_ns, min(bounds))
+            bounds = (died_ns, life.removed_ns, life.ended_ns)
+            life.ending_ns = max(life.ending_ns, min(ns for ns in bounds if ns is not None))
 
     def _finish_by_itself(self) -> None:
         """A pod has ended with the last of its containers, if none of them is started again.

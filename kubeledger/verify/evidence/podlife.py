@@ -61,7 +61,8 @@ class PodLife(msgspec.Struct, kw_only=True):
         deleted_ns, removed_ns, terminated_ns: when that was told first.
         doomed_ns: when the kubelet decided to end it (eviction, preemption, kill for an end).
         returned: it had ended in a former process, and perhaps counts no more.
-        vague: no line tells when it came, though lines tell of other pods that come.
+        vague: no line tells when it came, though lines tell of other pods that come: it may have
+            been found running, and never handed to the process.
     """
 
     key: str
@@ -107,6 +108,7 @@ class PodLife(msgspec.Struct, kw_only=True):
         """Whether it was active through the whole of a span, if no line of its end is lost."""
         return (
             self.sure_ns is not None
+            and not self.vague
             and self.sure_ns <= start_ns
             and (self.ending_ns is None or self.ending_ns > end_ns)
         )

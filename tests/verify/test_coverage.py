@@ -1,0 +1,129 @@
+"""Where lines of a log may be missing."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.ledger.records import RecordsLost
+from kubeledger.lifecycle.records import ContainerStarted, PodEvicted
+from kubeledger.machine import Body, Evidence
+from kubeledger.node.records import KubeletStarted, LogThinned
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.evidence.coverage import Coverage
+from tests.verify.histories import scene
+
+Steps = list[tuple[float, Body]]
+
+
+def start(*, whole: bool = True, restart: bool = False) -> Body:
+    """A kubelet process."""
+    return KubeletStarted(
+        pid=1, kubelet_version="1.36.2", version_source="log", from_start=whole, restart=restart
+    )
+
+
+def signals(first: int, last: int) -> Steps:
+    """The eviction manager's rounds, from one second to another."""
+    body = EvictionSignalObserved(signal="memory.available", available=1, capacity=2)
+    return [(second, body) for second in range(first, last + 1, 10)]
+
+
+def evicted() -> Body:
+    """A pod whose end the eviction manager waited for."""
+    return PodEvicted(
+        namespace="d", pod="a", pod_uid=None, resource="memory", message=None, evicted=True
+    )
+
+
+def thinned(first: int, last: int, missing: int) -> Body:
+    """Beats that are missing."""
+    return LogThinned(
+        from_ts_ns=first * NS_PER_S,
+        to_ts_ns=last * NS_PER_S,
+        beats_expected=100,
+        beats_missing=missing,
+    )
+
+
+def lost(first: int, last: int) -> Body:
+    """Records that the ledger lost."""
+    return RecordsLost(
+        first_seq=1, last_seq=2, chain="00" * 32, first_ts_ns=first * NS_PER_S,
+        last_ts_ns=last * NS_PER_S, imports=(), others=True, found_ts_ns=0,
+    )  # fmt: skip
+
+
+def coverage(steps: Steps) -> Coverage:
+    """After the first reading."""
+    found = Coverage()
+    for record in scene(*sorted(steps, key=lambda step: step[0]), start_s=0):
+        found.note(record)
+    found.settle()
+    return found
+
+
+WHOLE: Steps = [(0, start()), *signals(5, 305)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "span", "phrase"),
+    [
+        (WHOLE, (0, 300), None),
+        (WHOLE, (-50, 10), None),  # no kubelet line was written before
+        (WHOLE, (300, 306), "the kubelet's log after its last line"),
+        ([(0, start(whole=False)), *signals(5, 305)], (-1, 10),
+         "the kubelet's log before its first line"),
+        ([(0, start()), *signals(5, 95), *signals(200, 305)], (100, 110),
+         "the lines of the log's hole"),
+        ([(0, start()), *signals(5, 95), *signals(200, 305)], (205, 300), None),
+        # A round that evicts takes its time.
+        ([(0, start()), *signals(5, 95), (96, evicted()), *signals(180, 305)], (100, 110), None),
+        ([(0, start()), *signals(5, 95), (96, evicted()), *signals(210, 305)], (100, 110),
+         "the lines of the log's hole"),
+        # A process has no signals at first; one that a log shows from its middle lost its first.
+        ([*WHOLE, (310, start(restart=True)), *signals(320, 400)], (0, 390), None),
+        ([*WHOLE, (310, start(whole=False)), *signals(320, 400)], (0, 390),
+         "the kubelet's log before its first line"),
+        ([*WHOLE, (290, thinned(100, 120, 5))], (105, 106),
+         "the lines that the log lost (5 of 100 beats are missing)"),
+        ([*WHOLE, (290, thinned(100, 120, 5))], (150, 200), None),
+        ([*WHOLE, (290, lost(100, 120))], (110, 111), "records 1 to 2, which the ledger lost"),
+        ([], (0, 1), "the kubelet's log"),
+    ],
+)  # fmt: skip
+def test_whether_a_line_may_be_missing(
+    steps: Steps, span: tuple[int, int], phrase: str | None
+) -> None:
+    """In a span, and why."""
+    found = coverage(steps)
+    loss = found.missing(span[0] * NS_PER_S, span[1] * NS_PER_S)
+    assert (loss and loss.phrase) == phrase
+    # From the time on that it tells, nothing is missing; an instant before it, something is.
+    for end_s in (span[1], 300):
+        end_ns = end_s * NS_PER_S
+        from_ns = found.complete_from(end_ns)
+        assert from_ns > end_ns or found.missing(from_ns, end_ns) is None
+
+
+def test_a_process_is_complete_until_the_first_loss() -> None:
+    """And not at all where its log does not begin with it."""
+    found = coverage([(0, start()), *signals(5, 95), *signals(200, 305)])
+    assert found.complete_since_start(90 * NS_PER_S) is None
+    assert found.complete_since_start(250 * NS_PER_S) is not None
+    found = coverage([(0, start(whole=False)), *signals(5, 95)])
+    assert found.complete_since_start(50 * NS_PER_S) is not None
+
+
+def test_the_log_ends_with_its_last_line() -> None:
+    """A file beside it, read later, does not prolong it."""
+    body = ContainerStarted(namespace="d", pod="a", pod_uid=None, container="c", container_id="1")
+    (shown,) = scene((400, body), start_s=0)
+    for evidence, is_past in ((shown.evidence, False), ((Evidence(file="pods.json"),), True)):
+        found = Coverage()
+        for record in scene(*WHOLE, start_s=0):
+            found.note(record)
+        found.note(msgspec.structs.replace(shown, evidence=evidence))
+        found.settle()
+        assert found.is_past(350 * NS_PER_S) == is_past
