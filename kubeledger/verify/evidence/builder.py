@@ -3,50 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
-import msgspec
-
-from kubeledger.errors import BadQuestionError
-from kubeledger.profile.resolve import resolve
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.endings import READ_NS, inherited, ran_out
 from kubeledger.verify.evidence.podlife import PodHistory, PodLife
-from kubeledger.verify.evidence.processes import Process, Processes
+from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.restarting import Restarting
 from kubeledger.verify.evidence.signs import POD_ENDS, Sign
-from kubeledger.verify.evidence.turns import SETTLING_NS, Turns
-from kubeledger.verify.pods import PodRegister
+from kubeledger.verify.evidence.surroundings import Surroundings
+from kubeledger.verify.evidence.turns import SETTLING_NS
 
-__all__ = ["LifeBuilder", "Surroundings"]
+__all__ = ["LifeBuilder"]
 
 _LATE_NS: Final = NS_PER_S
 """The kubelet acts on an end within this time of the line that tells of it."""
 _NOTICED_NS: Final = 2 * NS_PER_S
 """What the kubelet takes at most to notice that the containers of a pod are down."""
-
-
-class Surroundings(msgspec.Struct, frozen=True):
-    """What a life depends on besides the pod's own signs; all of it is settled.
-
-    Attributes:
-        configured: process -> its first config line.
-    """
-
-    processes: Processes
-    turns: Turns
-    coverage: Coverage
-    specs: PodRegister
-    configured: Mapping[int, int]
-
-    def counts_while_terminating(self, process: Process) -> bool | None:
-        """Whether a pod counts until its containers are down; None where no version is known."""
-        with suppress(BadQuestionError):
-            if process.version is not None:
-                return resolve(process.version).admission.terminating_pods_count
-        return None
 
 
 class LifeBuilder:
@@ -335,8 +308,9 @@ class LifeBuilder:
     def _policy(self, ts_ns: int) -> Restarting:
         """Whether its containers are started again, as lists tell of its spec."""
         if self._restarting is None:
-            pod, specs = self._history, self._around.specs
-            self._restarting = Restarting(specs.at(ts_ns, pod.uid, pod.namespace, pod.name))
+            pod = self._history
+            listed = self._around.specs.at(ts_ns, pod.uid, pod.namespace, pod.name)
+            self._restarting = Restarting(listed)
         return self._restarting
 
     def _always(self, ts_ns: int) -> bool:
@@ -348,10 +322,10 @@ class LifeBuilder:
     def _finish(self) -> None:
         """Nothing more is told of a life."""
         life, died_ns = self._life, self._died_ns
+        processes = self._around.processes.all
         if life is None:
             return
         self._finish_by_itself()
-        processes = self._around.processes.all
         counts = bool(processes) and self._while_terminating(processes[life.process])
         was_let_in = life.admitted is not False and not life.returned
         if life.ending_ns is not None and died_ns is not None and counts and was_let_in:

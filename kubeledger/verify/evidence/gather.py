@@ -12,11 +12,12 @@ import msgspec
 
 from kubeledger.kube.keys import name_key
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.evidence.builder import LifeBuilder, Surroundings
+from kubeledger.verify.evidence.builder import LifeBuilder
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.podlife import ContainerRun, PodHistory
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.signs import Sign
+from kubeledger.verify.evidence.surroundings import Surroundings
 from kubeledger.verify.evidence.turns import Turns
 from kubeledger.verify.pods import PodRegister
 
