@@ -566,3 +566,31 @@ def test_a_reclaim_that_was_owed(available: int, gap_s: int, reclaims: int, abse
     found = [f for f in found if f.kind == ReclaimAttempted.kind]
     assert [f.verdict for f in found] == ["impossible"] * absent
     assert all("less than half of it in every round since" in f.why for f in found)
+
+
+def _disks(at_s: float, available: int) -> list[tuple[float, Body]]:
+    """A round that reads nodefs, imagefs and containerfs of one disk, both amounts of each."""
+    return [
+        (at_s, EvictionSignalObserved(signal=f"{disk}.{amount}", available=least, capacity=size))
+        for disk in ("nodefs", "imagefs", "containerfs")
+        for amount, least, size in (
+            ("available", available * MI, CAPACITY),
+            ("inodesFree", 900_000, 1_000_000),
+        )
+    ]
+
+
+def test_a_reading_that_is_lost_or_told_twice_denies_nothing() -> None:
+    """The sizes of the disks are told all the same, and thresholds may have been met unread."""
+    pressure = NodeConditionsChanged(conditions=("DiskPressure",), observed=("DiskPressure",))
+    steps = [*_disks(50, 4000), *_disks(60, 100), (60.05, pressure), *_disks(70, 100)]
+    steps += [*_disks(80, 4000), *_disks(90, 4000)]
+    hard = {"nodefs.available": "1Gi", "imagefs.available": "1Gi"}
+    records = story(*steps, version="1.36.2", evictionHard=hard)
+    assert found(records, NodeConditionsChanged).verdict == "match"
+    for record in records:
+        if isinstance(record.body, EvictionSignalObserved):
+            lost = [each for each in records if each is not record]
+            twice = [again for each in records for again in [each] * (1 + (each is record))]
+            for changed in (lost, twice):
+                assert found(changed, NodeConditionsChanged).verdict != "impossible"

@@ -79,6 +79,7 @@ class Rounds:
         self.conditions = Conditions(open_at_first=unseen is not None)
         self._unseen = unseen
         self._stepped = True
+        self._observed: set[str] = set()
 
     def configure(self, thresholds: Iterable[Threshold], ts_ns: int) -> None:
         """What the thresholds are from a round on; those that stay keep what is known of them."""
@@ -94,13 +95,13 @@ class Rounds:
             self.thresholds[threshold] = belief
 
     def begins(self, record: Record, body: EvictionSignalObserved) -> bool:
-        """Whether a reading is the first one of another round."""
+        """Whether a reading is the first one of another round; one that is told twice is not."""
         last = self.last
-        return (
-            last is None
-            or body.signal in last.readings
-            or not 0 <= record.ts_ns - last.ts_ns <= _ROUND_NS
-        )
+        if last is None or not 0 <= record.ts_ns - last.ts_ns <= _ROUND_NS:
+            return True
+        seen = last.readings.get(body.signal)
+        told = (body.available, body.capacity, record.ts_ns)
+        return seen is not None and (seen.available, seen.capacity, seen.ts_ns) != told
 
     def begin(self, ts_ns: int, *, evicted: bool) -> None:
         """Another round; the last one is closed, and ``evicted`` a pod or not."""
@@ -115,6 +116,7 @@ class Rounds:
         assert self.last is not None
         reading = Reading(body.available, body.capacity, record.ts_ns, record.seq)
         self.last.readings[body.signal] = reading
+        self._observed.add(body.signal)
 
     def widen(self, phrase: str) -> None:
         """Rounds may have been held of which no record tells."""
@@ -131,9 +133,14 @@ class Rounds:
         for threshold, belief in self.thresholds.items():
             reading = self.last.readings.get(threshold.signal)
             if reading is None:
-                # It was not observed, so nothing is met; or its line is lost.
+                # It was not observed, so nothing is met; or its line is lost, as it is known that
+                # this process observes it.
                 phrase = f"the signal {threshold.signal} at {format_ts(ts_ns)}"
                 before = tuple(world.state for world in belief.worlds)
+                if threshold.signal in self._observed:
+                    now = Met(ts_ns, ts_ns + CLOCK_NS, satisfied=not threshold.grace_ns)
+                    over = (met._replace(satisfied=True) for met in before if met is not None)
+                    before = (*before, *over, now)
                 belief.step(lambda _: (None,))
                 belief.widen(partial(_any_of, before), phrase)
             else:
@@ -247,22 +254,27 @@ class Conditions:
 
 
 def layout_of(rounds: Iterable[Round | None]) -> DiskLayout | None:
-    """Where images and containers are, by the sizes of the disks; None when not known."""
+    """Where images and containers are, by the sizes of the disks; None when not known.
+
+    A line that is lost hides one of a disk's two sizes; so those count that two disks both tell.
+    """
     for found in rounds:
-        sizes = {
-            disk: tuple(
-                reading.capacity
-                for amount in ("available", "inodesFree")
-                if (reading := found.readings.get(f"{disk}.{amount}")) is not None
-            )
-            for disk in ("nodefs", "imagefs", "containerfs")
-            if found is not None
-        }
-        nodefs, imagefs = sizes.get("nodefs"), sizes.get("imagefs")
-        if not nodefs or not imagefs:
+        if found is None:
             continue
-        containerfs = sizes.get("containerfs") or imagefs
-        if containerfs == imagefs:
-            return "shared" if nodefs == imagefs else "dedicated"
-        return "containers" if nodefs == imagefs else "split"
+        one_disk = _are_one(found, "nodefs", "imagefs")
+        if one_disk is None:
+            continue
+        if _are_one(found, "containerfs", "imagefs") in (True, None):
+            return "shared" if one_disk else "dedicated"
+        return "containers" if one_disk else "split"
     return None
+
+
+def _are_one(found: Round, disk: str, other: str) -> bool | None:
+    """Whether two disks have the same sizes; None where no size of both is told."""
+    pairs = [
+        (found.readings.get(f"{disk}.{amount}"), found.readings.get(f"{other}.{amount}"))
+        for amount in ("available", "inodesFree")
+    ]
+    told = [one.capacity == two.capacity for one, two in pairs if one and two]
+    return all(told) if told else None

@@ -254,6 +254,10 @@ class EvictionVerifier(RuleVerifier):
             why = f"cannot have sufficed: {left} stayed short"
         else:
             why = "had to suffice, and no pod was to be evicted"
+            signals = {each.signal for each in self._manager.rounds.thresholds}
+            if unread := ", ".join(sorted(signals - after.keys())):
+                yield open_to(f"{unread} behind it", denied=f"deleting what was unused {why}")
+                return
         yield same(sufficed == (not short), f"deleting what was unused {why}")
 
     # -- pods -------------------------------------------------------------------------------
