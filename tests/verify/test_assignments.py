@@ -164,7 +164,8 @@ def test_a_true_history() -> None:
         (12, {"pod_uid": "b", "pod": "b"}, "it had 4-5"),
         (12, {"cpu_set": "2"}, "it had 2-3"),
         (13, {"default_cpu_set": "0-2,6-7"}, "the shared pool is 0-3,6-7"),
-        (13, {"container": "x"}, "it had no CPUs of its own"),
+        (13, {"container": "x"}, "the pod has no container x"),
+        (13, {"namespace": "other"}, "pod a is ns/a in the pod list"),
     ],
 )
 def test_lies_about_cpus(seq: int, fields: dict[str, Any], told: str) -> None:

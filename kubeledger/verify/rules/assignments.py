@@ -22,7 +22,7 @@ from kubeledger.machine import Body, Record
 from kubeledger.node.state import NodeState
 from kubeledger.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.belief import RuleVerifier
+from kubeledger.verify.belief import Judgement, RuleVerifier, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
 from kubeledger.verify.rules.activity import Activity
@@ -86,7 +86,8 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
     Attributes:
         file: name of the manager's state file.
         denied: what it means when the file shows something else than the lines told.
-        held: the table; ``complete``: nobody else has anything.
+        held: the table; ``complete``: nobody else has anything; ``was_complete``: so it was at the
+            end of the process before, until the new one tells what it began with.
     """
 
     file: ClassVar[str]
@@ -100,6 +101,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         self.activity = Activity(bench.pods)
         self.held: dict[Holder, Held[V]] = {}
         self.complete = False
+        self.was_complete = False
         self._witnesses: Witnesses[V] = Witnesses(FILE_NS)
         self._changes: dict[Holder, list[Record]] = {}
         self._shown: dict[Holder, list[tuple[int, V]]] = {}
@@ -144,10 +146,30 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
             for holder, value in self.shown_by(body).items():
                 self._shown.setdefault(holder, []).append((record.ts_ns, value))
 
+    def process_started(self) -> None:
+        """Whether a new process has the same table, only a line of its start tells."""
+        self.activity.restarted()
+        self.was_complete = self.was_complete or self.complete
+        self.complete = False
+
+    def foreign(self, record: Record, body: Any) -> Judgement | None:  # noqa: ANN401 - any body
+        """The judgement of a record whose pod has another name, or no such container."""
+        listed = self.bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        if listed is None or listed.uid != body.pod_uid:
+            return None
+        named = {"namespace": listed.namespace, "pod": listed.name}
+        if body.pod is not None and named != {"namespace": body.namespace, "pod": body.pod}:
+            why = f"pod {body.pod_uid} is {listed.namespace}/{listed.name} in the pod list"
+            return same(False, why, expected=named, inputs=[listed.seq], certain=True)
+        if not any(specs_in(listed)) or self.specs(record, body):
+            return None
+        why = f"the pod has no container {body.container}"
+        return same(False, why, inputs=[listed.seq], certain=True)
+
     def reset(self) -> None:
         """The log begins within a process: what that had, and did until here, no line tells."""
         self.held.clear()
-        self.complete = False
+        self.complete = self.was_complete = False
         self._witnesses.forget()
 
     def take(self, record: Record, holder: Holder, value: V) -> None:

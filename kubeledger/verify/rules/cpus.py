@@ -35,6 +35,7 @@ from kubeledger.node.state import NodeState
 from kubeledger.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.units import NS_PER_S, parse_go_duration
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
+from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.assignments import (
     NOTICED_NS,
     Holder,
@@ -83,7 +84,7 @@ class CpuRule(CpuTable):
         }
 
     def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self.activity.restarted()
+        self.process_started()
         if not body.from_start:
             self.reset()
             self.pool, self.start = None, None
@@ -95,8 +96,10 @@ class CpuRule(CpuTable):
         if body.restored is False:
             self.reset()
             self.complete = True
-        elif body.restored is None or pool is None or pool != self.pool:
-            self.complete = False
+        else:
+            same_pool = body.restored is True and pool is not None and pool == self.pool
+            self.complete = same_pool and (self.complete or self.was_complete)
+        self.was_complete = False
         self.pool = pool
 
     def _file_read(self, record: Record, body: CpuManagerStateRead, state: NodeState) -> None:
@@ -133,12 +136,14 @@ class CpuRule(CpuTable):
         if behind is not None:
             self.overdue(record, behind | given, NOTICED_NS)
         about, facts = whose(state, body), self.facts()
-        recorded = {"cpu_set": body.cpu_set, "requested": body.requested}
-        if facts is None:
-            self.lacking(record, about.subject, [self.bench.missing_profile])
-        else:
+        recorded: Fields = {"cpu_set": body.cpu_set, "requested": body.requested}
+        found = self.foreign(record, body)
+        if found is not None:
+            recorded = {"namespace": body.namespace, "pod": body.pod}
+        elif facts is not None:
             found = self._judge(record, body, about.holder, facts, state)
-            self.conclude(record, about.subject, found, recorded=recorded)
+        found = found or lacks([self.bench.missing_profile])
+        self.conclude(record, about.subject, found, recorded=recorded)
         if behind is not None or self.pool is not None:
             self.pool = behind if behind is not None else (self.pool or given) - given
         self.take(record, about.holder, given)
@@ -234,9 +239,12 @@ class CpuRule(CpuTable):
         recorded = {"cpu_set": body.cpu_set, "default_cpu_set": body.default_cpu_set}
         held = self.held.get(about.holder)
         siblings, pool = self.siblings(about.holder), self.pool
-        found = lacks([self.bench.missing_profile])
-        if facts is not None:
+        found = self.foreign(record, body)
+        if found is not None:
+            recorded = {"namespace": body.namespace, "pod": body.pod}
+        elif facts is not None:
             found = self._judge_release(record, body, about.holder, facts, state)
+        found = found or lacks([self.bench.missing_profile])
         self.conclude(record, about.subject, found, recorded=recorded, rule=RELEASE)
         if body.default_cpu_set is not None:
             self.pool = cpus_of(body.default_cpu_set)

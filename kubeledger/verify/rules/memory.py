@@ -91,16 +91,17 @@ class MemoryRule(AssignmentRule[Blocks]):
         return {(uid, name): blocks for uid, sets in entries for name, blocks in sets.items()}
 
     def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self.activity.restarted()
+        self.process_started()
         self._numa.enter(record)
         if not body.from_start:
             self.reset()
 
     def _started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
-        restored = self.complete and body.restored is True
+        restored = (self.complete or self.was_complete) and body.restored is True
         if body.restored is False:
             self.reset()
         self.complete = body.restored is False or restored
+        self.was_complete = False
 
     def _file_read(self, record: Record, body: MemoryManagerStateRead, state: NodeState) -> None:
         self.compare(record.ts_ns)
@@ -120,12 +121,13 @@ class MemoryRule(AssignmentRule[Blocks]):
         self.compare(record.ts_ns)
         about, facts = whose(state, body), self.facts()
         held = self.held.get(about.holder)
-        found = lacks([self.bench.missing_profile])
-        if facts is not None and held is not None and self.complete and body.told_by == "log":
+        alien = self.foreign(record, body)
+        found = alien or lacks([self.bench.missing_profile])
+        if alien is None and held is not None and self.complete and body.told_by == "log":
             found = self._twice(record, about.holder, held.seq)
-        elif facts is not None:
+        elif alien is None and facts is not None:
             found = self._judge(record, body, about.holder, facts)
-        recorded = _plain(body) if found.verdict != "unverifiable" else None
+        recorded = _plain(body) if alien is None and found.verdict != "unverifiable" else None
         self.conclude(record, about.subject, found, recorded=recorded)
         self._admitted_ns = record.ts_ns
         self.take(record, about.holder, body.blocks or ())
@@ -197,6 +199,7 @@ class MemoryRule(AssignmentRule[Blocks]):
         self.compare(record.ts_ns)
         about = whose(state, body)
         found, rule = self._judge_release(record, body, about.holder, state)
+        found = self.foreign(record, body) or found
         self.conclude(record, about.subject, found, rule=rule)
         self.lose(record, about.holder)
 
