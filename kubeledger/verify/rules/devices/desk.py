@@ -250,7 +250,7 @@ class Desk:
     def _surely_holds(self, holder: Holder, asking: str, when: When) -> bool:
         """Whether a container holds its devices, whatever lines were lost."""
         held = self.holdings.get(holder)
-        if held is None or held.disputed:
+        if held is None or held.disputed or not held.certain:
             return False
         return holder[0] == asking or self.foresight.surely_holds(holder, held.devices, when)
 

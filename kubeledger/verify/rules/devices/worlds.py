@@ -83,7 +83,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     def of_sure_holders(self) -> Evidence:
         """The same, with those devices in use whose holders something later shows."""
         in_use = self.in_use
-        sure = frozenset(d for d in in_use.certain if self.surely(in_use.holders[d][0]))
+        sure = frozenset(d for d in in_use.certain if any(map(self.surely, in_use.holders[d])))
         in_use = msgspec.structs.replace(in_use, certain=sure)
         listed = self.listed.opened()
         return msgspec.structs.replace(self, in_use=in_use, listed=listed)
