@@ -239,7 +239,9 @@ class Belief(Generic[S]):
             tells contradicts the records before it.
         """
         after = [World(s, world.assumes) for world in self.worlds for s in step(world.state)]
-        if after:
+        if len(after) == 1:
+            self.worlds = (after[0],)
+        elif after:
             self._set(after)
         return bool(after)
 

@@ -38,3 +38,7 @@ class CachedResults:
             ts_ns: now.
         """
         return None
+
+    def hole(self, start_ns: int, end_ns: int) -> bool:
+        """Whether a worker that had to tick did not, so that lines are missing in a span."""
+        return False

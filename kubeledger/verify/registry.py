@@ -7,7 +7,6 @@ from functools import cache
 from kubeledger.verify.admission.verifier import AdmissionVerifier
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cgroups.verifier import CgroupVerifier
-from kubeledger.verify.lives.verifier import LivesVerifier
 from kubeledger.verify.rules.cpus import CpuRule
 from kubeledger.verify.rules.devices.rule import DeviceRule
 from kubeledger.verify.rules.evictions.verifier import EvictionVerifier
@@ -15,6 +14,7 @@ from kubeledger.verify.rules.images.verifier import ImagesVerifier
 from kubeledger.verify.rules.kills import KillVerifier
 from kubeledger.verify.rules.memory import MemoryRule
 from kubeledger.verify.rules.oom.kills import OomVerifier
+from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.verifier import Verifier
 
@@ -28,7 +28,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     ImagesVerifier,
     EvictionVerifier,
     KillVerifier,
-    LivesVerifier,
+    ProbeVerifier,
     MemoryRule,
     OomVerifier,
     RestartVerifier,

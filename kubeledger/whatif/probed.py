@@ -14,7 +14,7 @@ from kubeledger.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result
 from kubeledger.profile.prober import ProberFacts
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding
-from kubeledger.verify.lives.specs import ProbeAsk
+from kubeledger.verify.rules.spec_book import ProbeAsk
 from kubeledger.whatif import probe_words as words
 from kubeledger.whatif.twin import Step, Twin
 

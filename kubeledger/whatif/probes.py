@@ -31,7 +31,7 @@ from kubeledger.prober.records import (
 )
 from kubeledger.verify import Finding, ProbeChange, Reader, Variant
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.lives.specs import ProbeAsk, SpecBook
+from kubeledger.verify.rules.spec_book import ProbeAsk, SpecBook
 from kubeledger.whatif.probe_words import no_restart
 from kubeledger.whatif.probed import ProbedTwin
 

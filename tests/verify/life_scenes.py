@@ -28,8 +28,8 @@ from kubeledger.prober.records import (
     TickResult,
 )
 from kubeledger.verify import Contradiction, Finding, Variant, run
-from kubeledger.verify.lives import LivesVerifier
 from kubeledger.verify.rules.kills import KillVerifier
+from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
 from tests.verify.histories import outcomes, scene
 
@@ -60,7 +60,7 @@ APP: dict[str, Any] = WHO | {"container": "app"}
 def alone() -> Iterator[None]:
     """Only this subject is verified: the recordings are read often here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "VERIFIERS", (KillVerifier, LivesVerifier, RestartVerifier))
+        patch.setattr(run, "VERIFIERS", (KillVerifier, ProbeVerifier, RestartVerifier))
         yield
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from kubeledger.machine import Body
 from kubeledger.prober.records import ProbeCountersRead, ProbeType
-from kubeledger.verify.lives.grid import Grid
 from tests.verify.life_scenes import (
     added,
     alone,
@@ -44,7 +43,7 @@ def read(successful: int, failed: int, probe_type: ProbeType = "readiness") -> P
     ("ticks", "verdict"),
     [
         pytest.param((5, 15, 25), "impossible", id="no room"),
-        pytest.param((5, 25), "unverifiable", id="room for one"),
+        pytest.param((5, 25), "impossible", id="room for one of two"),
         pytest.param((15, 25), "unverifiable", id="room in front of the first"),
     ],
 )
@@ -85,6 +84,7 @@ def test_probes_out_of_turn(counts: tuple[int, int] | None, verdict: str) -> Non
     for at in (6, 16, 26):  # by these it is known when the kubelet was asked
         steps += [(at, tick("success"))]
     if counts is not None:
+        steps += [(4, read(0, 0, "liveness")), (4, read(0, 0))]
         live = [(12, read(1, 0, "liveness")), (31, read(3, 0, "liveness"))]
         steps += [*live, (12, read(*counts)), (31, read(counts[0] + 2, counts[1]))]
     steps.sort(key=lambda step: step[0])
@@ -103,20 +103,6 @@ def test_a_line_that_stands_twice() -> None:
     ]
     found, disputes = judged(*steps, (60, LIVE), version="1.20.2")
     assert ([each.verdict for each in found], disputes) == (["match"], [])
-
-
-def test_a_grid_without_room() -> None:
-    """Times alone tell whether a tick can be missing."""
-    grid = Grid()
-    for after, at in ((2, 8), (8, 18), (18, 28)):
-        grid.tick(at, 10, 1, gap_ns=at - after, on_time=True, is_first=after == 2)
-    assert (grid.is_whole(0), grid.room) == (True, 0)
-    grid.tick(58, 10, 1, gap_ns=30, on_time=True)
-    assert (grid.is_whole(28), grid.is_whole(59), grid.room) == (False, True, 2)
-    grid.tick(68, 10, 1, gap_ns=10, on_time=False)
-    assert (grid.is_whole(59), grid.room) == (False, 6)
-    grid.forget()
-    assert not grid.is_whole(100)
 
 
 def test_a_back_off_behind_lost_starts() -> None:

@@ -33,13 +33,6 @@ DAILY_WITNESSES = (
         "used: 1350",
     ),
     _lie(
-        "output of a failed probe in its event",
-        A,
-        Edit(LOG, 'reason="Unhealthy" message="Liveness', "/tmp/ok", "/tmp/no"),
-        "container/default/live-fail/app",
-        "/tmp/no",
-    ),
-    _lie(
         "size of an image in the first pass",
         B,
         Edit(LOG, LISTED_B, "size=13998783", "size=13998784"),

@@ -10,7 +10,7 @@ import msgspec
 from kubeledger.prober.records import ProbeType
 
 if TYPE_CHECKING:  # the book of specs compares with this
-    from kubeledger.verify.lives.specs import ContainerAsk, PodAsk, ProbeAsk
+    from kubeledger.verify.rules.spec_book import ContainerAsk, PodAsk, ProbeAsk
 
 __all__ = ["Difference", "differences"]
 

@@ -17,7 +17,7 @@ from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Record
 from kubeledger.prober.records import ProbeType
 from kubeledger.units import parse_ts
-from kubeledger.verify.lives.manifests import Difference, differences
+from kubeledger.verify.rules.manifests import Difference, differences
 
 __all__ = ["ContainerAsk", "PodAsk", "ProbeAsk", "SpecBook"]
 

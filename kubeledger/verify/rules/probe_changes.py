@@ -1,0 +1,315 @@
+"""Judges recorded changes of a cached probe result, and those that had to come and did not."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.prober.records import (
+    ProbeExecuted,
+    ProbeTransitioned,
+    ProbeType,
+)
+from kubeledger.prober.results import FAILURE
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, same
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.cached_results import CachedResult, CachedResults
+from kubeledger.verify.finding import Fields
+from kubeledger.verify.rules.containers import subject_of
+from kubeledger.verify.rules.probe_counts import Counts
+from kubeledger.verify.rules.probe_judging import (
+    STORES,
+    Case,
+    after,
+    expected_of,
+    reached,
+    without_tick,
+)
+from kubeledger.verify.rules.probe_machine import SAYS, Span, State
+from kubeledger.verify.rules.probe_witnesses import ProbeWitnesses
+from kubeledger.verify.rules.probe_worker import Worker
+from kubeledger.verify.rules.probe_workers import Workers
+
+__all__ = ["ChangeJudge"]
+
+_KILLING: Final[Mapping[str | None, ProbeType]] = {
+    "liveness_probe": "liveness",
+    "startup_probe": "startup",
+}
+_TOLD_WITHIN_NS: Final = 20 * NS_PER_S
+"""The sync loop may be busy before it tells of a change."""
+_COUNTED_WITHIN_NS: Final = 60 * NS_PER_S
+_NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
+_TICKS_KEPT: Final = 512
+
+
+class _Owed(NamedTuple):
+    """A change that no record has told yet, though each state of its worker had it."""
+
+    due_ns: int
+    worker: Worker
+    tick: Record
+    expected: Fields
+    why: str
+    seqs: tuple[int, ...]
+
+
+class _Waiting(NamedTuple):
+    """A judgement that the kubelet's counts may still decide: in some states ticks are missing."""
+
+    due_ns: int
+    worker: Worker
+    record: Record
+    cases: list[Case]
+
+
+class ChangeJudge(RuleVerifier, CachedResults):
+    """The judgements of :class:`~kubeledger.verify.rules.probes.ProbeVerifier`."""
+
+    rule = "pkg/kubelet/prober/worker.go doProbe"
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._workers = Workers(bench)
+        self._witnesses = ProbeWitnesses(bench, self._workers)
+        self._counts = Counts(bench, self._workers)
+        self._ticks: dict[int, tuple[Worker, ProbeExecuted]] = {}
+        self._awaited: deque[tuple[int, Worker, Record]] = deque()
+        self._owed: deque[_Owed] = deque()
+        self._waiting: deque[_Waiting] = deque()
+
+    def _pass_time(self, now_ns: int) -> None:
+        """Time went on; what is read knows more to do."""
+
+    # -- changes that no record tells ------------------------------------------------------------
+
+    def _settle_change(self, worker: Worker) -> None:
+        """The newest tick led to no record: states in which it had to are none, or one is owed."""
+        belief, spec, tick = worker.belief, worker.spec, worker.newest
+        if not worker.pending or belief is None or spec is None or tick is None:
+            return
+        worker.pending = False
+        changed = [world.state for world in belief.worlds if world.state.was is not None]
+        if not changed:
+            return
+        first = changed[0]
+        result = first.cached
+        loose = () if worker.loose is None else worker.loose.worlds
+        if any(world.state.was is None for world in (*belief.worlds, *loose)):
+            told = worker.machine is not None and result in worker.machine.told
+            if told and self.bench.coverage.at(tick.ts_ns) is None:
+                belief.keep(lambda state: state.was is None)
+            return
+        known = worker.key in self._workers.thresholds_known and not worker.disputed
+        if known and (result == FAILURE or self._workers.successes_logged):
+            expected, seqs = expected_of(worker, first), (spec.seq, *worker.streak)
+            why = reached(worker, first, tick.ts_ns)
+            wait_ns = (spec.threshold(expected["to_result"]) + 2) * spec.period_ns
+            due_ns = tick.ts_ns + max(_TOLD_WITHIN_NS, wait_ns)
+            self._owed.append(_Owed(due_ns, worker, tick, expected, why, seqs))
+
+    def _miss(self, owed: _Owed) -> None:
+        body = owed.tick.body
+        assert isinstance(body, ProbeExecuted)
+        self.bench.absent(
+            owed.tick,
+            ProbeTransitioned.kind,
+            subject=subject_of(body),
+            expected=owed.expected,
+            why=f"{owed.why}; no record says that it did",
+            rule=self.rule,
+            inputs=owed.seqs,
+        )
+
+    # -- recorded changes --------------------------------------------------------------------------
+
+    def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
+        self._pass_time(record.ts_ns)
+        if self.bench.profile is None:
+            self.lacking(record, subject_of(body), [self.bench.missing_profile])
+            return
+        cause = self._ticks.get(record.cause or 0)
+        if cause is not None and (wrong := _wrong_names(body, cause[1])):
+            told = " and ".join(f"{name} {value}" for name, value in wrong.items())
+            why = f"the tick that led to this change was of {told}"
+            cause[0].pending = False
+            self._give(record, body, same(False, why, expected=wrong, inputs=(record.cause or 0,)))
+            return
+        worker = cause[0] if cause else self._workers.find(body, state, record.ts_ns)
+        self._witnesses.transitioned(worker, record, body)
+        if (certain := self._judge_alone(worker, body)) is not None:
+            self._give(record, body, certain)
+            worker.pending = False
+        else:
+            self._judge(worker, record, body)
+
+    def _judge_alone(self, worker: Worker, body: ProbeTransitioned) -> Judgement | None:
+        """What the record and the pod's spec tell, without any tick."""
+        if worker.listed is None:
+            return _lacks("the pod's spec")
+        if worker.unreadable:
+            return _lacks("a readable spec of the pod")
+        spec = worker.spec
+        if spec is None:
+            why = f"container {body.container} has no {body.probe_type} probe in the pod's spec"
+            return same(False, why, inputs=(worker.listed.seq,), certain=True)
+        if body.to_result == "unknown" or body.from_result == body.to_result:
+            why = f"a change from {body.from_result} to {body.to_result} is none a worker makes"
+            return same(False, why, certain=True)
+        threshold = spec.threshold(body.to_result)
+        if body.threshold in (None, threshold) or worker.disputed:
+            return None
+        expected = {"to_result": body.to_result, "threshold": threshold}
+        why = f"the threshold is {threshold} in the pod's spec; recorded is {body.threshold}"
+        return same(False, why, expected=expected, inputs=(spec.seq,), certain=True)
+
+    def _judge(self, worker: Worker, record: Record, body: ProbeTransitioned) -> None:
+        assert worker.belief is not None
+        tick = worker.newest
+        own = tick is not None and (
+            record.cause == tick.seq
+            or (worker.pending and record.cause is None
+                and 0 <= record.ts_ns - tick.ts_ns <= _TOLD_WITHIN_NS
+                and any(w.state.was is not None and w.state.cached == STORES[body.to_result]
+                        for belief in worker.beliefs() for w in belief.worlds))
+        )  # fmt: skip
+        if (owed := self._take_owed(worker, body)) is not None:
+            self._judge_owed(owed, record, body)
+            return
+        instance = self._workers.instance(worker)
+        is_next = instance is not None and instance.container_id == body.container_id
+        if not own and is_next and body.container_id not in (None, worker.container_id):
+            self._workers.follow(worker, body.container_id)
+
+        def cases_of(belief: Belief[State]) -> list[Case]:
+            if own:
+                return [after(worker, world, record, body) for world in belief.worlds]
+            logs_all, worlds = self._workers.logs_all, belief.worlds
+            return without_tick(worker, worlds, record, body, instance, logs_all=logs_all)
+
+        cases = cases_of(worker.belief)
+        if worker.loose is not None and not any(case.ruling.allowed for case in cases):
+            cases += [case for case in cases_of(worker.loose) if case.ruling.allowed]
+        worker.pending = False
+        allowed = [case for case in cases if case.ruling.allowed]
+        if allowed and len(allowed) < len(cases) and worker.is_counted:
+            due_ns = record.ts_ns + _COUNTED_WITHIN_NS
+            self._waiting.append(_Waiting(due_ns, worker, record, cases))
+        else:
+            self._conclude(record, worker, cases)
+        if allowed:
+            worker.become([(case.state, case.ruling.assumes) for case in allowed])
+        elif not all(case.state.was is not None for case in cases):
+            worker.believe(STORES[body.to_result], f"what record {record.seq} tells")
+
+    def _take_owed(self, worker: Worker, body: ProbeTransitioned) -> _Owed | None:
+        for owed in self._owed:
+            container_id = owed.expected.get("container_id")
+            same = body.container_id is None or container_id in (None, body.container_id)
+            if owed.worker is worker and same and owed.expected["to_result"] == body.to_result:
+                self._owed.remove(owed)
+                return owed
+        return None
+
+    def _judge_owed(self, owed: _Owed, record: Record, body: ProbeTransitioned) -> None:
+        """The change had to come on an earlier tick."""
+        differ = {n: v for n, v in owed.expected.items() if getattr(body, n) not in (None, v)}
+        allowed = record.cause in (None, owed.tick.seq) and not differ
+        why = owed.why
+        if not allowed:
+            told = "".join(f", {name} {getattr(body, name)}" for name in differ)
+            why = f"{why} then; recorded is a change at {format_ts(record.ts_ns)}{told}"
+            owed.worker.believe(STORES[body.to_result], f"what record {record.seq} tells")
+        self._give(record, body, same(allowed, why, expected=owed.expected, inputs=owed.seqs))
+
+    # -- findings ----------------------------------------------------------------------------------
+
+    def _conclude(self, record: Record, worker: Worker, cases: list[Case]) -> None:
+        assert isinstance(record.body, ProbeTransitioned)
+        cut = "which of the pod's lists shows its probes as they are" if worker.disputed else None
+        self._give(record, record.body, judge([case.ruling for case in cases], cut=cut))
+
+    def _give(self, record: Record, body: ProbeTransitioned, judgement: Judgement) -> None:
+        expected = judgement.expected
+        recorded = None if expected is None else {name: getattr(body, name) for name in expected}
+        self.conclude(record, subject_of(body), judgement, recorded=recorded)
+
+    def _reconsider(
+        self, worker: Worker, missing: frozenset[tuple[int, int]], read_ns: int
+    ) -> None:
+        """The counts tell how many ticks are missing since the reading before."""
+        kept: deque[_Waiting] = deque()
+        for waiting in self._waiting:
+            if waiting.worker is not worker or waiting.record.ts_ns >= read_ns:
+                kept.append(waiting)
+                continue
+            left = [case for case in waiting.cases if _may_hide(case.state, missing)]
+            self._conclude(waiting.record, worker, left or waiting.cases)
+        self._waiting = kept
+
+    def _decide(self, now_ns: int | None) -> None:
+        """Nothing more was counted in time; None: at all."""
+        kept: deque[_Waiting] = deque()
+        for waiting in self._waiting:
+            if now_ns is None or waiting.due_ns < now_ns:
+                self._conclude(waiting.record, waiting.worker, waiting.cases)
+            else:
+                kept.append(waiting)
+        self._waiting = kept
+
+    # -- what other rules ask ------------------------------------------------------------------
+
+    def cached(
+        self, key: str, container: str, probe_type: ProbeType, ts_ns: int
+    ) -> CachedResult | None:
+        """See :meth:`CachedResults.cached`."""
+        worker = self._workers.known(key, container, probe_type)
+        if worker is None or worker.belief is None or worker.machine is None:
+            return None
+        machine, worlds = worker.machine, worker.belief.worlds
+        instance = self._workers.instance(worker)
+        found: dict[str, set[str]] = {}
+        probed = None if instance is None else instance.container_id
+        if None not in (probed, worker.container_id) and probed != worker.container_id:
+            return CachedResult(may_be=frozenset({SAYS[machine.fresh.cached]}))
+        room = worker.room_until(ts_ns)
+        for world in worlds:
+            found.setdefault(SAYS[world.state.cached], set()).update(world.assumes)
+            for state in machine.hidden(world.state, Span(room)) if room else ():
+                lost = f"{probe_type} ticks that may be missing before the kill"
+                found.setdefault(SAYS[state.cached], set()).add(lost)
+        for world in worker.loose.worlds if worker.loose is not None else ():
+            if world.state.cached == FAILURE and SAYS[FAILURE] not in found:
+                found[SAYS[FAILURE]] = set(world.assumes)
+        missing = sorted(set().union(*found.values())) if len(found) > 1 else ()
+        may_be = frozenset(result for result in SAYS.values() if result in found)
+        return CachedResult(may_be=may_be, seqs=tuple(worker.streak), missing=tuple(missing))
+
+    def hole(self, start_ns: int, end_ns: int) -> bool:
+        """See :meth:`CachedResults.hole`."""
+        return not self._counts.told_later and self._workers.are_overdue(start_ns, end_ns)
+
+
+def _may_hide(state: State, missing: frozenset[tuple[int, int]]) -> bool:
+    """Whether no more ticks are hidden in a state than were counted beside those recorded."""
+    hidden = state.hidden
+    return hidden is None or any(hidden[0] <= good and hidden[1] <= bad for good, bad in missing)
+
+
+def _wrong_names(body: ProbeTransitioned, tick: ProbeExecuted) -> Fields:
+    """What a record tells otherwise than the tick that led to it."""
+    return {
+        name: getattr(tick, name)
+        for name in _NAMES
+        if None not in (getattr(body, name), getattr(tick, name))
+        and getattr(body, name) != getattr(tick, name)
+    }
+
+
+def _lacks(missing: str) -> Judgement:
+    why = f"cannot be decided again without {missing}"
+    return Judgement(verdict="unverifiable", why=why, missing=(missing,))

@@ -1,0 +1,298 @@
+"""The states of a probe worker, and their steps by the kubelet's own ``doProbe``.
+
+What a worker decides depends on all its ticks. A tick whose line may be missing, a log that
+begins in the middle and a restart that was not seen are further states, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from kubeledger.prober import objects
+from kubeledger.prober.records import ProbeResult, ProbeType, TickResult
+from kubeledger.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Results
+from kubeledger.prober.worker import do_probe, new_worker
+from kubeledger.profile.prober import ProberFacts
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.pods import ListedPod
+
+__all__ = [
+    "ABSENT",
+    "SAYS",
+    "Machine",
+    "ProbeSpec",
+    "Span",
+    "State",
+    "machine_of",
+    "probe_of",
+]
+
+SAYS: Final[dict[Result, ProbeResult]] = {
+    SUCCESS: "success", FAILURE: "failure", UNKNOWN: "unknown",
+}  # fmt: skip
+"""Result in the kubelet's cache -> as records write it."""
+ABSENT: Final[dict[ProbeType, Result]] = {
+    "liveness": SUCCESS, "readiness": UNKNOWN, "startup": UNKNOWN,
+}  # fmt: skip
+"""What nothing cached counts as (a container that is older than its kubelet, since 1.35)."""
+_ATTEMPTS: Final[dict[Result, tuple[TickResult, ...]]] = {
+    SUCCESS: ("success",), FAILURE: ("failure",),
+}  # fmt: skip
+_ID: Final = "c://probed"
+_STREAK_MAX: Final = 32
+_COUNTED_MAX: Final = 4
+"""So many missing ticks are told apart by what they returned."""
+_WORLDS_MAX: Final = 1024
+
+
+class ProbeSpec(NamedTuple):
+    """What a pod's spec asks of one worker.
+
+    Attributes:
+        seq: record of the list that shows it.
+        delay_s, period_s, timeout_s: seconds.
+        successes, failures: thresholds.
+        after_startup: the container has a startup probe, and this is another one.
+    """
+
+    seq: int
+    delay_s: int
+    period_s: int
+    timeout_s: int
+    successes: int
+    failures: int
+    after_startup: bool
+
+    @property
+    def period_ns(self) -> int:
+        """Between two ticks."""
+        return self.period_s * NS_PER_S
+
+    @property
+    def break_ns(self) -> int:
+        """A longer time between two ticks hides one."""
+        return max(self.period_s, self.timeout_s) * NS_PER_S * 9 // 5
+
+    def threshold(self, result: ProbeResult) -> int:
+        """Ticks in a row that store that result."""
+        return self.failures if result == "failure" else self.successes
+
+
+class State(NamedTuple):
+    """A worker as the kubelet has it.
+
+    Attributes:
+        last: result of the last tick that counted; ``run``: how many in a row.
+        at_least: the run may be longer.
+        cached: for the container that it probes.
+        on_hold: no tick before there is a new container.
+        was: what was cached before the newest tick changed it; None when it did not.
+            ``ticks``: how many in a row that led to it.
+        hidden: ticks without a record since the kubelet's counts were last read, by result
+            (success, failure); None for any number of them.
+    """
+
+    last: Result
+    run: int
+    at_least: bool
+    cached: Result
+    on_hold: bool
+    was: Result | None = None
+    ticks: int = 0
+    hidden: tuple[int, int] | None = (0, 0)
+
+
+class Span(NamedTuple):
+    """Ticks that no record tells of, between two records.
+
+    Attributes:
+        most: how many there were at most, and at least one.
+        results: what they can have returned.
+        restarts: the container may have been another one in between.
+        counted: the kubelet's counts will tell how many there were.
+        quiet: had one changed what is cached, the sync loop would have told of it.
+    """
+
+    most: int
+    results: tuple[Result, ...] = (SUCCESS, FAILURE)
+    restarts: bool = True
+    counted: bool = False
+    quiet: bool = False
+
+
+class Machine:
+    """Steps of all workers with the same thresholds; what was stepped once is remembered.
+
+    Attributes:
+        cap: no run longer than this differs from it.
+        keeps_results: nothing is cached at first for a container that is older than its kubelet.
+        told: results of which the sync loop logs that they were cached.
+    """
+
+    def __init__(
+        self, probe_type: ProbeType, successes: int, failures: int, facts: ProberFacts
+    ) -> None:
+        self.probe_type = probe_type
+        self.cap = max(successes, failures)
+        self.keeps_results = facts.kubelet_restart_keeps_results
+        self.told = frozenset({SUCCESS, FAILURE} if facts.results_wake_sync_loop else ())
+        if probe_type == "liveness":
+            self.told = frozenset({FAILURE})
+        self._steps: dict[tuple[State, Result], State | None] = {}
+        self._hidden: dict[tuple[State, Span], frozenset[State]] = {}
+        spec = objects.Probe(success_threshold=successes, failure_threshold=failures)
+        container = objects.Container(
+            name="probed",
+            liveness_probe=spec if probe_type == "liveness" else None,
+            readiness_probe=spec if probe_type == "readiness" else None,
+            startup_probe=spec if probe_type == "startup" else None,
+        )
+        pod = objects.Pod(
+            metadata=objects.PodMeta(uid="uid"), spec=objects.PodSpec(containers=[container])
+        )
+        worker = new_worker(pod, container, probe_type, Results(), facts)
+        assert worker is not None
+        self._worker = worker
+        running = objects.ContainerStatus(
+            name="probed",
+            container_id=_ID,
+            state=objects.State(running=objects.Running(started_at=format_ts(0))),
+            started=probe_type != "startup",
+        )
+        self._status = objects.PodStatus(phase="Running", container_statuses=[running])
+
+    @property
+    def fresh(self) -> State:
+        """A new worker that has taken up its first container."""
+        return State(SUCCESS, 0, False, INITIAL[self.probe_type], False)
+
+    @property
+    def any_state(self) -> frozenset[State]:
+        """Every state that a worker can be in."""
+        return self.hidden(self.fresh, Span(2 * self.cap + 2)) | {self.fresh}
+
+    def step(self, state: State, result: Result) -> State | None:
+        """Take a tick; None when a worker on hold would not have probed."""
+        over = max(state.run - self.cap, 0)
+        plain = State(state.last, state.run - over, False, state.cached, state.on_hold)
+        if (plain, result) not in self._steps:
+            self._steps[plain, result] = self._step(plain, result)
+        after = self._steps[plain, result]
+        if after is None:
+            return None
+        same = state.last == result
+        return after._replace(
+            run=after.run + over if same and not after.on_hold else after.run,
+            ticks=after.ticks + over if same and after.ticks else after.ticks,
+            at_least=state.at_least and same,
+            hidden=state.hidden,
+        )
+
+    def _step(self, state: State, result: Result) -> State | None:
+        worker = self._worker
+        worker.container_id, worker.last_result = _ID, state.last
+        worker.result_run, worker.on_hold = state.run, state.on_hold
+        worker.results.cache = {_ID: state.cached}
+        do_probe(worker, self._status, 0, _ATTEMPTS[result])
+        if not worker.attempts_used:
+            return None
+        cached = worker.results.cache[_ID]
+        changed = cached != state.cached
+        return State(
+            last=worker.last_result,
+            run=worker.result_run,
+            at_least=False,
+            cached=cached,
+            on_hold=worker.on_hold,
+            was=state.cached if changed else None,
+            ticks=(state.run + 1 if state.last == result else 1) if changed else 0,
+        )
+
+    def hidden(self, state: State, span: Span) -> frozenset[State]:
+        """Every state behind one or more ticks that no record tells of."""
+        found = self._hidden.get((state, span))
+        if found is None:
+            if len(self._hidden) > 4096:
+                self._hidden.clear()
+            found = self._hidden[state, span] = self._behind(state, span)
+        return found
+
+    def _behind(self, state: State, span: Span) -> frozenset[State]:
+        found: set[State] = set()
+        some = {self.capped(state)}
+        for _ in range(span.most):
+            some = {after._replace(was=None, ticks=0) for after in self._once(some, span)} - found
+            if not some:
+                break
+            found |= some
+        return frozenset(found)
+
+    def _once(self, states: Iterable[State], span: Span) -> Iterator[State]:
+        """One tick that no record tells of."""
+        for before in states:
+            restarted = {self.follow(before, INITIAL[self.probe_type])} if span.restarts else set()
+            for each in {before, *restarted}:
+                for result in span.results:
+                    after = self.step(each, result)
+                    if after is None or (
+                        span.quiet and after.was is not None and result in self.told
+                    ):
+                        continue
+                    yield self.capped(after)._replace(hidden=self._hide(each, result, span))
+
+    def lost(self, state: State, span: Span) -> set[State]:
+        """Every state behind some ticks of which the last one has just been."""
+        earlier = self.hidden(state, span._replace(most=span.most - 1)) if span.most > 1 else ()
+        return set(self._once((self.capped(state), *earlier), span))
+
+    def capped(self, state: State) -> State:
+        """Runs beyond both thresholds are alike: worlds must not grow with the log."""
+        longer = state.run > self.cap
+        run = min(state.run, self.cap)
+        return state._replace(run=run, at_least=state.at_least or longer)
+
+    @staticmethod
+    def _hide(state: State, result: Result, span: Span) -> tuple[int, int] | None:
+        if not span.counted or state.hidden is None:
+            return state.hidden
+        good, bad = state.hidden
+        more = (good + (result == SUCCESS), bad + (result == FAILURE))
+        return more if sum(more) <= _COUNTED_MAX else None
+
+    @staticmethod
+    def follow(state: State, first: Result) -> State:
+        """Take up a new container, for which ``first`` is cached; the run goes on."""
+        return state._replace(cached=first, on_hold=False, was=None, ticks=0)
+
+
+@lru_cache(maxsize=1024)
+def machine_of(probe_type: ProbeType, successes: int, failures: int, facts: ProberFacts) -> Machine:
+    """The machine of a worker."""
+    return Machine(probe_type, successes, failures, facts)
+
+
+def probe_of(listed: ListedPod, container: str, probe_type: ProbeType) -> ProbeSpec | None:
+    """What a pod asks of a worker; None when its container has no such probe.
+
+    What a manifest leaves out is as the kubelet's own decoder fills it in.
+
+    Raises:
+        msgspec.ValidationError: the spec does not have the API's types.
+    """
+    spec = listed.as_(objects.Pod).spec
+    every = (*spec.containers, *(spec.init_containers or ()))
+    found = next((each for each in every if each.name == container), None)
+    probe: objects.Probe | None = getattr(found, f"{probe_type}_probe", None)
+    if found is None or probe is None:
+        return None
+    return ProbeSpec(
+        seq=listed.seq,
+        delay_s=probe.initial_delay_seconds,
+        period_s=probe.period_seconds or 10,
+        timeout_s=probe.timeout_seconds or 1,
+        successes=probe.success_threshold or 1,
+        failures=probe.failure_threshold or 3,
+        after_startup=probe_type != "startup" and found.startup_probe is not None,
+    )

@@ -1,0 +1,322 @@
+"""What else tells of ticks and results: the pod's spec, events of failed probes, pod lists.
+
+Each failed execution leaves an event, before any threshold; the sync loop logs changes of cached
+results; a list shows whether a container is ready. Where two of them cannot both be right, that
+is a contradiction, and neither is silently believed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from typing import Final
+
+from kubeledger.kube.keys import pod_key
+from kubeledger.lifecycle.records import PodListed, ReasonReported
+from kubeledger.machine import Record
+from kubeledger.prober.records import ProbeExecuted, ProbeTransitioned
+from kubeledger.prober.results import SUCCESS
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.rules.containers import subject_of
+from kubeledger.verify.rules.probe_judging import STORES
+from kubeledger.verify.rules.probe_worker import Worker
+from kubeledger.verify.rules.probe_workers import Workers
+from kubeledger.verify.rules.spec_book import SpecBook
+from kubeledger.verify.witnesses import Row, Witnesses
+
+__all__ = ["ProbeWitnesses"]
+
+_ENOUGH: Final = 3
+"""So often a log has to hold what belongs together before it is missed."""
+_EVENT_WITHIN_NS: Final = 2 * NS_PER_S
+_DENIED_WITHIN_NS: Final = NS_PER_S // 2
+_BLOCKED_NS: Final = 120 * NS_PER_S
+_LISTED_WITHIN_NS: Final = 30 * NS_PER_S
+"""The API's lists lag behind what the kubelet knows."""
+_AT_ONCE_NS: Final = NS_PER_S // 10
+_HEADER: Final = re.compile(r"[IWEF]\d{4} (\d\d):(\d\d):(\d\d)\.(\d{6})\d*")
+_DAY_NS: Final = 86_400 * NS_PER_S
+
+
+class ProbeWitnesses:
+    """Compares ticks and changes with their other witnesses."""
+
+    def __init__(self, bench: Bench, workers: Workers) -> None:
+        self._bench = bench
+        self._workers = workers
+        self._failed: deque[tuple[Record, Worker]] = deque(maxlen=256)
+        self._matched = 0
+        self._told: Counter[str] = Counter()
+        self._blocked_ns = -_DAY_NS
+        self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
+        self._line: dict[Worker, tuple[ProbeTransitioned, Record, int]] = {}
+
+    def tell_disagreements(self, book: SpecBook) -> None:
+        """Lists that say different things about what cannot change in a pod."""
+        for asks in book.disagreements():
+            self._bench.contradict(
+                0,
+                f"pod/{asks[0].namespace}/{asks[0].name}",
+                f"{len(asks)} lists of the pod differ in its probes, grace periods or restart "
+                "policy, which cannot change while it lives",
+                *((ask.seq, f"pod {ask.uid}: version {n}") for n, ask in enumerate(asks, start=1)),
+            )
+        for manifest, listed, one in book.other_manifests():
+            self._bench.contradict(
+                0,
+                f"pod/{listed.namespace}/{listed.name}",
+                f"the pod's manifest and the list of it differ in {one.what}",
+                (manifest.seq, f"{one.what}: {one.manifest}"),
+                (listed.seq, f"{one.what}: {one.listed}"),
+            )
+        for ask, container_id, counts in book.miscounted():
+            self._bench.contradict(
+                0,
+                f"pod/{ask.namespace}/{ask.name}",
+                f"lists count different restarts up to the same container {container_id}",
+                *((seq, f"restartCount {count}") for seq, count in counts),
+            )
+
+    def forget(self) -> None:
+        """The kubelet process ended."""
+        self._failed.clear()
+        self._ready.forget()
+        self._told.clear()
+        self._line.clear()
+        self._matched = 0
+
+    def blocked(self, ts_ns: int) -> None:
+        """A preemption holds up the sync loop until its victims have ended."""
+        self._blocked_ns = ts_ns
+
+    def pass_time(self, now_ns: int) -> None:
+        """Every failed probe leaves an event in a log that holds events."""
+        while self._failed and self._failed[0][0].ts_ns < now_ns - _EVENT_WITHIN_NS:
+            record, worker = self._failed.popleft()
+            if self._matched >= _ENOUGH:
+                self._say(
+                    worker, record, f"the {worker.probe_type} probe failed at "
+                    f"{format_ts(record.ts_ns)}, and the kubelet sent no event, as it does for "
+                    "each failed probe",
+                    (record.seq, "failure"), (record.seq, "no event beside it"), by_absence=True,
+                )  # fmt: skip
+        for dispute in self._ready.passed(now_ns):
+            told, shown = dispute
+            if self._bench.coverage.missing(told.ts_ns, shown.ts_ns) is not None:
+                continue
+            self._bench.contradict(
+                shown.ts_ns, str(told.subject).partition(" ")[0],
+                f"by its readiness probe the container is {told.says} since "
+                f"{format_ts(told.ts_ns)}, and a list shows it {shown.says}",
+                (told.seq, told.says), (shown.seq, shown.says), by_absence=True,
+            )  # fmt: skip
+
+    def _say(
+        self,
+        worker: Worker,
+        record: Record,
+        why: str,
+        *sides: tuple[int, str],
+        by_absence: bool = False,
+    ) -> None:
+        body = record.body
+        assert isinstance(body, ProbeExecuted | ProbeTransitioned)
+        subject = subject_of(body)
+        self._bench.contradict(record.ts_ns, subject, why, *sides, by_absence=by_absence)
+
+    # -- ticks -----------------------------------------------------------------------------------
+
+    def ticked(
+        self, worker: Worker, record: Record, body: ProbeExecuted, *, possible: bool
+    ) -> None:
+        """A worker ticked; ``possible``: it can have."""
+        if body.result == "failure":
+            self._failed.append((record, worker))
+        if (line := self._line.pop(worker, None)) is not None:
+            self._compare_line(worker, record, *line)
+        if worker.told or worker.listed is None:
+            return
+        why = self._why_not(worker, record, possible=possible)
+        if why is not None:
+            worker.told = True
+            self._say(
+                worker, record, why,
+                (record.seq, f"a {worker.probe_type} tick at {format_ts(record.ts_ns)}"),
+                (worker.listed.seq, "the pod's spec"), by_absence=not worker.has_no_probe,
+            )  # fmt: skip
+
+    def _why_not(self, worker: Worker, record: Record, *, possible: bool) -> str | None:
+        """Why there cannot have been a tick then."""
+        spec, profile, name = worker.spec, self._bench.profile, worker.probe_type
+        if worker.has_no_probe:
+            return (
+                f"a {name} probe ran, and container {worker.container} has none in the pod's spec"
+            )
+        if spec is None or profile is None:
+            return None
+        if not possible:
+            return (
+                f"the worker waits for a new container after a {name} probe that ended its "
+                "probing, and it probed the same one again"
+            )
+        late_ns = (spec.timeout_s + 1) * NS_PER_S
+        began_ns = self._workers.listed_start(worker)
+        if began_ns is not None and record.ts_ns < began_ns + spec.delay_s * NS_PER_S:
+            return (
+                f"the {name} probe ran {(record.ts_ns - began_ns) / NS_PER_S:.1f} s after the "
+                f"start of its container, and initialDelaySeconds is {spec.delay_s}"
+            )
+        if spec.after_startup and self._workers.is_starting(worker, record.ts_ns):
+            return f"the {name} probe ran before the startup probe had succeeded"
+        triggered = name == "readiness" and profile.prober.unready_triggers_probe
+        gap_ns, before_ns = worker.gap_ns, worker.before_ns
+        if triggered or None in (gap_ns, before_ns) or late_ns >= spec.period_ns:
+            return None
+        assert gap_ns is not None
+        assert before_ns is not None
+        if before_ns > spec.period_ns + late_ns or gap_ns >= spec.period_ns - late_ns:
+            return None
+        return (
+            f"{name} ticks come every {spec.period_s} s, and this one {gap_ns / NS_PER_S:.1f} s "
+            "after the one before"
+        )
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def reported(self, record: Record, body: ReasonReported, key: str) -> None:
+        """The kubelet sent an event about a failed probe; old ones name no container."""
+        word, _, rest = body.message.partition(" probe ")
+        if not rest.startswith(("failed", "errored")) or body.count != 1:
+            return
+        about = [
+            worker
+            for worker in self._workers.of_pod(key)
+            if worker.probe_type == word.lower() and body.container in (None, worker.container)
+        ]
+        for entry in self._failed:
+            tick, worker = entry
+            if worker in about and 0 <= record.ts_ns - tick.ts_ns <= _EVENT_WITHIN_NS:
+                self._failed.remove(entry)
+                files = {piece.file for piece in tick.evidence}
+                self._matched += any(piece.file in files for piece in record.evidence)
+                return
+        near = [
+            worker
+            for worker in about
+            if worker.newest is not None
+            and 0 <= record.ts_ns - worker.newest_ns <= _DENIED_WITHIN_NS
+        ]
+        if len(near) == 1 and rest.startswith("failed") and near[0].result == SUCCESS:
+            self._deny(record, body, near[0])
+
+    def _deny(self, record: Record, body: ReasonReported, worker: Worker) -> None:
+        tick = worker.newest
+        assert tick is not None
+        if not isinstance(tick.body, ProbeExecuted) or tick.body.result == "error":
+            return
+        result = tick.body.result
+        worker.told = True
+        worker.forget(f"whether the {worker.probe_type} probe failed at {format_ts(tick.ts_ns)}")
+        self._say(
+            worker, tick, f"the {worker.probe_type} tick at {format_ts(tick.ts_ns)} was a "
+            f"{result}, and the kubelet's event says that the probe failed",
+            (tick.seq, result), (record.seq, body.message),
+        )  # fmt: skip
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def transitioned(self, worker: Worker, record: Record, body: ProbeTransitioned) -> None:
+        """A change was recorded: by a line of the sync loop, or from ticks alone."""
+        if body.probe_type == "readiness":
+            is_ready = body.to_result == "success"
+            says = "ready" if is_ready else "not ready"
+            whose = f"{subject_of(body)} {body.container_id}"
+            self._ready.tell(Row("ready", whose, is_ready, record.seq, record.ts_ns, says))
+        told = worker.machine is not None and STORES[body.to_result] in worker.machine.told
+        if not body.inferred:
+            self._told[body.probe_type] += told
+            late_ns = _line_late_ns(record)
+            if late_ns is not None and late_ns > NS_PER_S:
+                self._line[worker] = body, record, late_ns
+        elif (
+            told
+            and (self._told[body.probe_type] >= _ENOUGH or self._is_alone(body))
+            and record.ts_ns - self._blocked_ns > _BLOCKED_NS
+        ):
+            self._say(
+                worker, record, f"by its ticks the {body.probe_type} result became "
+                f"{body.to_result} at {format_ts(record.ts_ns)}, and the sync loop did not tell of "
+                "it as it does of others",
+                (record.seq, f"{body.from_result} to {body.to_result}"),
+                (record.seq, "no line of the sync loop"), by_absence=True,
+            )  # fmt: skip
+
+    def _is_alone(self, body: ProbeTransitioned) -> bool:
+        """Whether the sync loop told of all others of the same worker."""
+        pod = pod_key(body.pod_uid, body.namespace, body.pod) or ""
+        change, counts = (
+            (pod, body.container, body.probe_type, body.to_result),
+            self._workers.changes,
+        )
+        return counts[*change, True] == 1 and counts[*change, False] >= _ENOUGH
+
+    def _compare_line(
+        self, worker: Worker, tick: Record, body: ProbeTransitioned, record: Record, late_ns: int
+    ) -> None:
+        """The sync loop told of a change only when a later tick had just come to the same."""
+        if (
+            worker.result is None
+            or worker.listed is None
+            or STORES[body.to_result] != worker.result
+        ):
+            return
+        since_ns = record.ts_ns + late_ns - tick.ts_ns
+        if 0 <= since_ns < _AT_ONCE_NS:
+            self._say(
+                worker, record, f"by the pod's spec the {body.probe_type} result became "
+                f"{body.to_result} at {format_ts(record.ts_ns)}; the sync loop told of it "
+                f"{late_ns / NS_PER_S:.1f} s later, at once after the next tick",
+                (worker.listed.seq, f"threshold {body.threshold}"),
+                (tick.seq, "the tick beside the sync loop's line"), by_absence=True,
+            )  # fmt: skip
+
+    # -- lists -----------------------------------------------------------------------------------
+
+    def listed(self, record: Record, body: PodListed, key: str) -> None:
+        """A list shows whether containers are ready."""
+        for group in ("initContainerStatuses", "containerStatuses"):
+            for entry in (body.status or {}).get(group) or ():
+                name = entry.get("name") if isinstance(entry, dict) else None
+                worker = self._workers.known(key, str(name), "readiness")
+                if worker is None or not isinstance(entry.get("ready"), bool):
+                    continue
+                container_id = str(entry.get("containerID") or "").rpartition("//")[2]
+                runs = isinstance(entry.get("state"), dict) and "running" in entry["state"]
+                if (
+                    not runs
+                    or container_id != worker.container_id
+                    or not worker.is_near(record.ts_ns)
+                ):
+                    continue
+                whose = f"container/{body.namespace}/{body.pod}/{name} {container_id}"
+                says = "ready" if entry["ready"] else "not ready"
+                self._ready.show(
+                    Row("ready", whose, entry["ready"], record.seq, record.ts_ns, says)
+                )
+
+
+def _line_late_ns(record: Record) -> int | None:
+    """How long after a tick's line the sync loop's stands; None where either has no time."""
+    if len(record.evidence) < 2:
+        return None
+    first, last = (_time_ns(record.evidence[at].text) for at in (0, -1))
+    return None if first is None or last is None else (last - first) % _DAY_NS
+
+
+def _time_ns(text: str | None) -> int | None:
+    found = _HEADER.search((text or "")[:200])
+    if found is None:
+        return None
+    hours, minutes, seconds, micros = map(int, found.groups())
+    return ((hours * 60 + minutes) * 60 + seconds) * NS_PER_S + micros * 1000

@@ -1,0 +1,400 @@
+"""The probe workers of the present kubelet process: which there are, what they probe, and when.
+
+Which container a worker probes follows from its starts and ends; how many of its ticks may be
+missing from its period and from when its container could be probed first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from kubeledger.kube.keys import pod_key
+from kubeledger.lifecycle.records import ContainerDied, ContainerKilled, ContainerStarted, PodListed
+from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
+from kubeledger.prober.attempts import COUNTS_AS
+from kubeledger.prober.records import (
+    ProbeCountersRead,
+    ProbeExecuted,
+    ProbeTicksFolded,
+    ProbeTransitioned,
+    ProbeType,
+)
+from kubeledger.prober.results import INITIAL, SUCCESS
+from kubeledger.prober.worker import RESTART_GRACE_NS
+from kubeledger.units import NS_PER_S, format_ts, parse_ts, whole_number
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.rules.containers import key_for
+from kubeledger.verify.rules.probe_machine import ABSENT, Span, probe_of
+from kubeledger.verify.rules.probe_worker import Worker
+
+__all__ = ["About", "Instance", "Workers"]
+
+About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead | ProbeTicksFolded
+
+SEEN_LATE_NS: Final = 3 * NS_PER_S
+"""A container has begun so long before the PLEG tells of it, at most."""
+_MAKES_PROBER_NS: Final = 3 * NS_PER_S
+"""So long after its first line, at most, a kubelet has its prober, whose start counts."""
+_AT_ONCE_NS: Final = NS_PER_S // 2
+_SUCCESS_LEVEL: Final = 3
+"""Verbosity at which a probe's success has its line."""
+_OUT_OF_TURN: Final = 3  # between two ticks; each needs a sync of the pod
+_ALL: Final = 1 << 20
+_STARTS_MAX: Final = 4096
+
+
+def _missing(worker: Worker, ts_ns: int) -> str:
+    return f"{worker.probe_type} ticks that may be missing before {format_ts(ts_ns)}"
+
+
+class Instance(msgspec.Struct):
+    """The newest run of a container.
+
+    Attributes:
+        started_ns: as records tell, which is up to a relist late; None: not seen.
+        ended_ns: when it was killed or died.
+        follows: the one before it, which was seen; ``before_ns``: when that ended.
+    """
+
+    container_id: str | None
+    seq: int
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    follows: bool = False
+    before_ns: int | None = None
+
+
+class Workers:
+    """Finds and makes workers, and gives them their ticks.
+
+    Attributes:
+        successes_logged: the process logs successful ticks; until one is seen, it may not.
+        thresholds_known: pods for which the importer knew thresholds.
+        changes: how often a worker's change to a result is recorded, by whether it is inferred.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._workers: dict[tuple[str, str, ProbeType], Worker] = {}
+        self._instances: dict[tuple[str, str], Instance] = {}
+        self._added: set[str] = set()
+        self._listed_starts: dict[str, int] = {}
+        self._kubelet_ns = 0
+        self._first_told_ns: int | None = None
+        self.successes_logged = False
+        self.thresholds_known: set[str] = set()
+        self.changes: Counter[tuple[str, str, str, str, bool]] = Counter()
+
+    # -- the first reading -------------------------------------------------------------------
+
+    def foresee_change(self, record: Record) -> None:
+        """A change of which the importer knew the threshold."""
+        body = record.body
+        assert isinstance(body, ProbeTransitioned)
+        pod = pod_key(body.pod_uid, body.namespace, body.pod) or ""
+        if body.threshold is not None:
+            self.thresholds_known.add(pod)
+        self.changes[pod, body.container, body.probe_type, body.to_result, body.inferred] += 1
+
+    def foresee(self, record: Record) -> None:
+        """A list tells since when containers run, to the second."""
+        body = record.body
+        status = body.status if isinstance(body, PodListed) else None
+        for group in ("initContainerStatuses", "containerStatuses"):
+            for entry in (status or {}).get(group) or ():
+                try:
+                    started = entry["state"]["running"]["startedAt"]
+                    container_id = entry["containerID"].rpartition("//")[2]
+                    self._listed_starts.setdefault(container_id, parse_ts(started))
+                except (KeyError, TypeError, ValueError, AttributeError):
+                    continue
+        while len(self._listed_starts) > _STARTS_MAX:
+            del self._listed_starts[next(iter(self._listed_starts))]
+
+    # -- who is there ------------------------------------------------------------------------
+
+    def kubelet_started(self, ts_ns: int) -> None:
+        """All workers are gone."""
+        self._kubelet_ns = ts_ns
+        self._first_told_ns = None
+        self._workers.clear()
+        self._added.clear()
+        self.successes_logged = False
+
+    def pod_added(self, key: str) -> None:
+        """The kubelet makes the pod's workers anew."""
+        self.pod_gone(key, instances=False)
+        self._added.add(key)
+
+    def pod_gone(self, key: str, *, instances: bool = True) -> None:
+        """The pod's workers have ended."""
+        self._added.discard(key)
+        for worker in [each for each in self._workers if each[0] == key]:
+            del self._workers[worker]
+        for instance in [each for each in self._instances if instances and each[0] == key]:
+            del self._instances[instance]
+
+    def started(self, record: Record, body: ContainerStarted, key: str) -> None:
+        """A container runs; told again, nothing changes."""
+        if body.sandbox or body.container is None:
+            return
+        if self._first_told_ns is None:
+            self._first_told_ns = record.ts_ns
+        name = key, body.container
+        before = self._instances.get(name)
+        if before is None or before.container_id != body.container_id:
+            self._instances[name] = Instance(
+                body.container_id,
+                record.seq,
+                record.ts_ns,
+                follows=before is not None,
+                before_ns=None if before is None else before.ended_ns,
+            )
+
+    def ended(self, record: Record, body: ContainerDied | ContainerKilled, key: str) -> None:
+        """A container was killed or died."""
+        if body.container is None:
+            return
+        name = key, body.container
+        instance = self._instances.setdefault(name, Instance(body.container_id, record.seq))
+        if instance.container_id == body.container_id or body.container_id is None:
+            instance.ended_ns = instance.ended_ns or record.ts_ns
+
+    def instance(self, worker: Worker) -> Instance | None:
+        """The newest run of a worker's container."""
+        return self._instances.get((worker.key, worker.container))
+
+    def listed_start(self, worker: Worker) -> int | None:
+        """Since when its container runs, as a list tells, to the second; None where none does."""
+        return self._listed_starts.get(worker.container_id or "")
+
+    def is_starting(self, worker: Worker, ts_ns: int) -> bool:
+        """Whether the startup probe of its container surely had not succeeded by then.
+
+        It had just run, so that no later tick of it can be missing.
+        """
+        startup = self.known(worker.key, worker.container, "startup")
+        instance = self.instance(worker)
+        if startup is None or startup.spec is None or instance is None:
+            return False
+        is_new = (instance.started_ns or 0) > self._kubelet_ns
+        same = worker.container_id is not None and startup.container_id == worker.container_id
+        just_ran = 0 <= ts_ns - startup.newest_ns < startup.spec.period_ns * 2 // 5
+        return is_new and same and just_ran and all(s.cached != SUCCESS for s in startup.states)
+
+    def known(self, key: str, container: str, probe_type: ProbeType) -> Worker | None:
+        """A worker of which a record told."""
+        return self._workers.get((key, container, probe_type))
+
+    def is_there(self, worker: Worker) -> bool:
+        """Whether it has not ended."""
+        return self.known(worker.key, worker.container, worker.probe_type) is worker
+
+    def of_pod(self, key: str) -> Iterator[Worker]:
+        """The workers of a pod of which a record told."""
+        return (worker for name, worker in self._workers.items() if name[0] == key)
+
+    def find(self, body: About, state: NodeState, ts_ns: int) -> Worker:
+        """The worker that a record is about, made when it is the first to tell of it."""
+        key = key_for(state, body)
+        name = key, body.container, body.probe_type
+        worker = self._workers.get(name)
+        if worker is None:
+            worker = self._workers[name] = Worker(*name)
+            self._begin(worker, body, ts_ns)
+        return worker
+
+    def _begin(self, worker: Worker, body: About, ts_ns: int) -> None:
+        bench = self._bench
+        listed = bench.pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
+        if listed is None or bench.profile is None:
+            return
+        worker.listed = listed
+        versions = bench.pods.versions(listed)
+        try:
+            specs = [probe_of(each, worker.container, worker.probe_type) for each in versions]
+            spec = probe_of(listed, worker.container, worker.probe_type)
+        except msgspec.ValidationError:
+            worker.unreadable = True
+            return
+        worker.disputed = len({spec and spec[1:] for spec in specs}) > 1
+        worker.has_no_probe = spec is None
+        if spec is not None:
+            fresh = worker.key in self._added
+            unknown = None if fresh else f"the {worker.probe_type} ticks before the log begins"
+            worker.begin(spec, bench.profile.prober, unknown)
+
+    # -- ticks -------------------------------------------------------------------------------
+
+    def tick(self, worker: Worker, record: Record, body: ProbeExecuted) -> bool:
+        """Give a worker its tick; False when it cannot have probed."""
+        result = COUNTS_AS.get(body.result)
+        if result == SUCCESS:
+            self.successes_logged = True
+        if worker.spec is not None:
+            self._take_up(worker, body.container_id, record.ts_ns)
+        return worker.tick(record, result)
+
+    def _take_up(self, worker: Worker, told_id: str | None, ts_ns: int) -> None:
+        """Let a worker take up the container that runs now, over ticks that may be missing."""
+        assert worker.spec is not None
+        instance = self.instance(worker)
+        container_id = told_id or (None if instance is None else instance.container_id)
+        same = worker.newest is not None and (
+            container_id == worker.container_id
+            or (None in (container_id, worker.container_id) and not worker.is_on_hold)
+        )
+        if same and worker.is_on_hold and self._may_have_followed(worker, instance, ts_ns):
+            same = False
+        if same:
+            worker.container_id = worker.container_id or container_id
+            self._doubt(worker, 0, ts_ns)
+            late = ts_ns - worker.newest_ns > worker.spec.break_ns
+            self.miss(worker, worker.room(worker.newest_ns, ts_ns), ts_ns, late=late)
+            return
+        if worker.newest is not None and not worker.is_on_hold:
+            ended_ns = None if instance is None else instance.before_ns or instance.ended_ns
+            self.miss(worker, worker.room(worker.newest_ns, ended_ns or ts_ns), ts_ns)
+        self.follow(worker, container_id)
+        since_ns = self._probed_from_ns(worker, instance)
+        if since_ns is None and worker.newest is None:
+            self.miss(worker, _ALL, ts_ns, restarts=False)
+        elif since_ns is not None:
+            room = worker.room(since_ns, ts_ns, is_first=True)
+            early_ns = min(worker.spec.delay_s * NS_PER_S, SEEN_LATE_NS)
+            least_ns = since_ns - worker.spec.break_ns + worker.spec.period_ns - early_ns
+            strict = worker.room(least_ns, ts_ns, is_first=True)
+            self._doubt(worker, strict, ts_ns)
+            room = room if self.logs_all else strict
+            self.miss(worker, room, ts_ns, restarts=False)
+
+    def _may_have_followed(self, worker: Worker, instance: Instance | None, ts_ns: int) -> bool:
+        """Whether a worker on hold may have got a new container unseen."""
+        assert worker.spec is not None
+        if ts_ns - worker.newest_ns > worker.spec.break_ns:
+            return True
+        return (
+            instance is not None
+            and instance.ended_ns is not None
+            and instance.ended_ns >= worker.newest_ns
+        )
+
+    def follow(self, worker: Worker, container_id: str | None) -> None:
+        """Let a worker take up a container."""
+        instance = self.instance(worker)
+        worker.seen = (
+            instance is not None
+            and instance.started_ns is not None
+            and instance.container_id == container_id
+        )
+        first, absent = INITIAL[worker.probe_type], ABSENT[worker.probe_type]
+        older = self._is_older(instance, container_id)
+        is_new = worker.seen and instance is not None and (
+            instance.started_ns or 0
+        ) > self._kubelet_ns  # fmt: skip
+        is_known = worker.newest is not None or worker.key in self._added or is_new
+        if not is_known or worker.machine is None:
+            worker.container_id = container_id
+            return
+        if older and worker.machine.keeps_results:
+            first = absent
+        firsts = [(first, "")]
+        if older is None and worker.machine.keeps_results and absent != first:
+            firsts.append((absent, "when the container began, to the second"))
+        worker.follow(container_id, firsts)
+
+    def _is_older(self, instance: Instance | None, container_id: str | None) -> bool | None:
+        """Whether a container counts as older than the kubelet; None where that is open.
+
+        Source: v1.36.2 pkg/kubelet/prober/prober_manager.go kubeletRestartGracePeriod
+        Differs: the kubelet knows the instants of both starts.
+        """
+        earliest_ns = self._listed_starts.get(container_id or "")
+        if earliest_ns is not None:
+            latest_ns = earliest_ns + NS_PER_S
+        elif (
+            instance is None or instance.container_id != container_id or instance.started_ns is None
+        ):
+            return False
+        else:
+            earliest_ns, latest_ns = instance.started_ns - SEEN_LATE_NS, instance.started_ns
+            if instance.follows and latest_ns <= (self._first_told_ns or 0) + _AT_ONCE_NS:
+                earliest_ns = 0  # this process lists it first: it may have run before
+        border_ns = self._kubelet_ns - RESTART_GRACE_NS
+        if latest_ns < border_ns:
+            return True
+        return None if earliest_ns < border_ns + _MAKES_PROBER_NS else False
+
+    def _probed_from_ns(self, worker: Worker, instance: Instance | None) -> int | None:
+        """When the last tick would come that has none before it; None: not known."""
+        spec = worker.spec
+        assert spec is not None
+        if instance is None or instance.started_ns is None:
+            return None
+        since_ns = max(instance.started_ns, self._kubelet_ns) + spec.delay_s * NS_PER_S
+        startup = self.known(worker.key, worker.container, "startup")
+        if spec.after_startup and startup is not None:
+            since_ns = max(since_ns, startup.newest_ns)
+        return since_ns + spec.break_ns - spec.period_ns
+
+    def miss(
+        self, worker: Worker, room: int, ts_ns: int, *, restarts: bool = True, late: bool = False
+    ) -> None:
+        """Up to ``room`` ticks may be missing before a time; ``late``: no tick takes so long."""
+        if not room or worker.spec is None:
+            return
+        whole = self._bench.coverage.at(ts_ns) is None
+        lost = restarts and not whole
+        span = Span(room, restarts=lost, counted=worker.is_counted, quiet=whole)
+        surely = False
+        if not self.logs_all:
+            self._doubt(worker, room, ts_ns)
+            span = span._replace(results=(SUCCESS,))
+            surely = whole and late
+        worker.miss(span, _missing(worker, ts_ns), ts_ns, surely=surely)
+
+    def _doubt(self, worker: Worker, room: int, ts_ns: int) -> None:
+        """Lines may be lost without a sign: of a first tick, or of one out of turn."""
+        profile = self._bench.profile
+        unready = worker.probe_type == "readiness" and any(
+            state.cached != SUCCESS for state in worker.states
+        )
+        if unready and profile is not None and profile.prober.unready_triggers_probe:
+            room += _OUT_OF_TURN
+        worker.doubt(
+            Span(room, restarts=False, counted=worker.is_counted), _missing(worker, ts_ns), ts_ns
+        )
+
+    @property
+    def logs_all(self) -> bool:
+        """Whether successful ticks are logged: one was seen, or the verbosity says so."""
+        if self.successes_logged:
+            return True
+        level = whole_number(self._bench.settings.get("--v"))
+        return level is not None and level >= _SUCCESS_LEVEL
+
+    def are_overdue(self, start_ns: int, end_ns: int) -> bool:
+        """Whether any worker had to tick in a span and did not, as far as the records go."""
+        for worker in self._workers.values() if self.successes_logged else ():
+            spec, instance = worker.spec, self.instance(worker)
+            if spec is None or worker.newest is None or worker.is_on_hold:
+                continue
+            rests = worker.probe_type == "startup" and worker.result == SUCCESS
+            ended = instance is not None and instance.ended_ns is not None
+            replaced = instance is not None and instance.container_id != worker.container_id
+            if rests or ended or replaced or worker.newest_ns > start_ns:
+                continue
+            if end_ns > worker.newest_ns + spec.break_ns + NS_PER_S:
+                return True
+        return False
+
+    def lose(self) -> None:
+        """Records are missing, or their times mean nothing."""
+        for worker in self._workers.values():
+            worker.forget(f"the {worker.probe_type} ticks that are missing in the log")
+            worker.newest_ns = 0

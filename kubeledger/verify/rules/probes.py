@@ -1,0 +1,244 @@
+"""The rule of probe workers: equal ticks in a row that reach their threshold change what is cached.
+
+A worker is one :class:`~kubeledger.verify.rules.probe_worker.Worker`: the states in which it may
+be, stepped by ``doProbe``. A recorded change is judged in each of them; so is a change that had to
+come and was not recorded. What else tells of ticks is compared in ``probe_witnesses``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from kubeledger.ledger.records import FindingReported
+from kubeledger.lifecycle.disputes import LINES_DISAGREE, dispute_of
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    PodConfigChanged,
+    PodListed,
+    PodTerminated,
+    ReasonReported,
+)
+from kubeledger.machine import Body, Record
+from kubeledger.node.records import ClockStepped, KubeletStarted
+from kubeledger.node.state import NodeState
+from kubeledger.preemption.records import PodPreempted
+from kubeledger.prober.attempts import COUNTS_AS
+from kubeledger.prober.records import (
+    ProbeCountersRead,
+    ProbeExecuted,
+    ProbeTicksFolded,
+    ProbeTransitioned,
+    ProbeType,
+)
+from kubeledger.prober.results import FAILURE
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.rules.containers import key_for
+from kubeledger.verify.rules.probe_changes import ChangeJudge
+from kubeledger.verify.rules.probe_worker import Worker
+from kubeledger.verify.rules.spec_book import SpecBook
+from kubeledger.verify.verifier import Foresee, See
+
+__all__ = ["ProbeVerifier"]
+
+_KILLING: Final[Mapping[str | None, ProbeType]] = {
+    "liveness_probe": "liveness",
+    "startup_probe": "startup",
+}
+_TOLD_WITHIN_NS: Final = 20 * NS_PER_S
+"""The sync loop may be busy before it tells of a change."""
+_COUNTED_WITHIN_NS: Final = 60 * NS_PER_S
+_NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
+_TICKS_KEPT: Final = 512
+
+
+class ProbeVerifier(ChangeJudge):
+    """Judges changes of cached probe results; see docs/verify.md for what they rest on."""
+
+    decides = (ProbeTransitioned,)
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._book = SpecBook()
+        self._kill: tuple[Worker, int] | None = None
+        self._now_ns = 0
+        bench.cached_results = self
+
+    def foresees(self) -> Mapping[type[Body], Foresee]:
+        """For which pods the importer knew thresholds, and since when containers run."""
+        return {ProbeTransitioned: self._workers.foresee_change, PodListed: self._foresee_list}
+
+    def _foresee_list(self, record: Record) -> None:
+        self._workers.foresee(record)
+        self._book.foresee(record)
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """All that a worker's memory depends on, and what else tells of it."""
+        return {
+            KubeletStarted: self._kubelet_started,
+            ClockStepped: self._clock_stepped,
+            FindingReported: self._finding,
+            PodConfigChanged: self._config_changed,
+            PodListed: self._listed,
+            PodTerminated: self._terminated,
+            PodPreempted: self._preempted,
+            ContainerStarted: self._container_started,
+            ContainerDied: self._container_ended,
+            ContainerKilled: self._container_ended,
+            ProbeExecuted: self._ticked,
+            ProbeTicksFolded: self._folded,
+            ProbeCountersRead: self._counted,
+            ReasonReported: self._reported,
+            ProbeTransitioned: self._transitioned,
+        }
+
+    def settle(self, state: NodeState) -> None:
+        """The records end."""
+        self._counts.settle(None)
+        self._decide(None)
+
+    def _pass_time(self, now_ns: int) -> None:
+        if now_ns == self._now_ns:
+            return
+        if not self._now_ns:
+            self._witnesses.tell_disagreements(self._book)
+        self._now_ns = now_ns
+        if self._kill is not None:
+            self._learn_of_kill(*self._kill)
+        self._counts.settle(now_ns)
+        self._witnesses.pass_time(now_ns)
+        while self._awaited and self._awaited[0][0] < now_ns:
+            _, worker, tick = self._awaited.popleft()
+            if worker.newest is tick and self._workers.is_there(worker):
+                self._settle_change(worker)
+        while self._owed and self._owed[0].due_ns < now_ns:
+            self._miss(self._owed.popleft())
+        if self._waiting and self._waiting[0].due_ns < now_ns:
+            self._decide(now_ns)
+
+    # -- the kubelet, its pods and containers --------------------------------------------------
+
+    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        known = state.kubelet
+        if not body.restart and known.started_ts_ns is not None and body.pid in {None, known.pid}:
+            return  # another source tells of the same process
+        self._pass_time(record.ts_ns)
+        self._counts.settle(None)
+        self._awaited.clear()
+        self._owed.clear()
+        self._witnesses.forget()
+        self._workers.kubelet_started(record.ts_ns)
+
+    def _finding(self, record: Record, body: FindingReported, state: NodeState) -> None:
+        told = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
+        if told is not None:
+            sides = (record.seq, told.here), (record.seq, told.elsewhere)
+            self.bench.contradict(record.ts_ns, told.subject, told.why, *sides)
+
+    def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
+        self._workers.lose()
+
+    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
+        if body.operation == "ADD":
+            self._workers.pod_added(key_for(state, body))
+
+    def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
+        key = key_for(state, body)
+        if not body.gone:
+            self._pass_time(record.ts_ns)
+            self._witnesses.listed(record, body, key)
+        elif body.listed_by == "kubelet":
+            self._workers.pod_gone(key)
+
+    def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
+        self._workers.pod_gone(key_for(state, body))
+
+    def _preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
+        self._witnesses.blocked(record.ts_ns)
+
+    def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
+        self._workers.started(record, body, key_for(state, body))
+
+    def _container_ended(
+        self, record: Record, body: ContainerDied | ContainerKilled, state: NodeState
+    ) -> None:
+        self._pass_time(record.ts_ns)
+        key = key_for(state, body)
+        self._workers.ended(record, body, key)
+        if not isinstance(body, ContainerKilled) or body.container is None:
+            return
+        probe_type = _KILLING.get(body.reason)
+        worker = probe_type and self._workers.known(key, body.container, probe_type)
+        if worker and worker.container_id in (None, body.container_id):
+            self._kill = worker, record.seq
+
+    def _learn_of_kill(self, worker: Worker, seq: int) -> None:
+        """A kill for a failed probe tells that the failure is cached, whatever was reckoned."""
+        self._kill = None
+        if worker.belief is None:
+            return
+        # Where the change may have come earlier, no record of it is missed now.
+        worker.pending &= all(state.was is not None for state in worker.states)
+        worker.belief.keep(lambda state: state.cached == FAILURE)
+        if not any(state.cached == FAILURE for state in worker.states):
+            worker.believe(FAILURE, f"that the probe had failed, as record {seq} tells")
+
+    # -- ticks ---------------------------------------------------------------------------------
+
+    def _ticked(self, record: Record, body: ProbeExecuted, state: NodeState) -> None:
+        self._pass_time(record.ts_ns)
+        if self.bench.profile is not None:
+            self._tick(self._workers.find(body, state, record.ts_ns), record, body)
+
+    def _tick(self, worker: Worker, record: Record, body: ProbeExecuted) -> None:
+        if worker.newest is not None and record.ts_ns <= worker.newest_ns:
+            return  # its line stands twice
+        self._settle_change(worker)
+        self._ticks[record.seq] = worker, body
+        if len(self._ticks) > _TICKS_KEPT:
+            del self._ticks[next(iter(self._ticks))]
+        possible = self._workers.tick(worker, record, body)
+        self._witnesses.ticked(worker, record, body, possible=possible)
+        result = COUNTS_AS.get(body.result)
+        if result is not None:
+            self._counts.tick(worker, record.ts_ns, result)
+        if worker.pending:
+            self._awaited.append((record.ts_ns + _TOLD_WITHIN_NS, worker, record))
+
+    def _folded(self, record: Record, body: ProbeTicksFolded, state: NodeState) -> None:
+        if self.bench.profile is None:
+            return
+        self._pass_time(record.ts_ns)
+        self._counts.told_later = True
+        worker = self._workers.find(body, state, body.first_ts_ns)
+        result, tick = COUNTS_AS.get(body.result), None
+        for number in range(body.count):
+            ts_ns = body.first_ts_ns + number * body.period_ns
+            on_time = ts_ns - worker.newest_ns <= body.period_ns * 7 // 5
+            same = on_time and body.container_id == worker.container_id
+            if same and (result is None or worker.is_steady(result)):
+                worker.repeat(record, body.last_ts_ns, body.count - number)
+                return
+            tick = tick or body.tick()
+            self._tick(
+                worker,
+                msgspec.structs.replace(record, ts_ns=ts_ns, kind=tick.kind, v=tick.v, body=tick),
+                tick,
+            )
+
+    def _counted(self, record: Record, body: ProbeCountersRead, state: NodeState) -> None:
+        self._pass_time(record.ts_ns)
+        if self.bench.profile is None or self._counts.told_later:
+            return
+        worker = self._workers.find(body, state, record.ts_ns)
+        self._counts.read(worker, record, body, self._reconsider)
+
+    def _reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
+        if body.reason == "Unhealthy" and body.object_kind == "Pod":
+            self._pass_time(record.ts_ns)
+            self._witnesses.reported(record, body, key_for(state, body))
