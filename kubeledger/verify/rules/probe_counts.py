@@ -169,8 +169,7 @@ class Counts:
         worker, tally, record, counted = reading
         body, logged = record.body, tally.at(at_ns)
         assert isinstance(body, ProbeCountersRead)
-        lost = self._bench.coverage.missing(tally.since_ns, record.ts_ns)
-        if lost is not None or not worker.is_near(record.ts_ns):
+        if not worker.is_near(record.ts_ns):
             return
         worker.told = True
         self._bench.contradict(
