@@ -169,7 +169,10 @@ class Counts:
         worker, tally, record, counted = reading
         body, logged = record.body, tally.at(at_ns)
         assert isinstance(body, ProbeCountersRead)
-        if not worker.is_near(record.ts_ns):
+        since_ns, coverage = tally.since_ns, self._bench.coverage
+        if since_ns and coverage.missing(since_ns, record.ts_ns) is not None:
+            return
+        if not (worker.is_near(record.ts_ns) or worker.is_on_hold):
             return
         worker.told = True
         self._bench.contradict(
