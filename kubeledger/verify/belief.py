@@ -86,6 +86,7 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
         inputs: seqs of the records that it rests on.
         certain: rests on values of this very record against settings or a spec, so that lines
             lost elsewhere change nothing.
+        rule: the kubelet's function that decides so, where it is not the one that the rule names.
     """
 
     allowed: bool
@@ -95,6 +96,7 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     assumes: tuple[str, ...] = ()
     inputs: tuple[int, ...] = ()
     certain: bool = False
+    rule: str = ""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +108,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     inputs: tuple[int, ...] = ()
     certain: bool = False
+    rule: str = ""
 
 
 def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
@@ -126,13 +129,25 @@ def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
     if not denying:
         first = allowing[0]
         verdict: Verdict = "match" if all(r.chosen for r in allowing) else "admissible"
-        return Judgement(verdict=verdict, why=first.why, expected=first.expected, inputs=inputs)
+        return Judgement(
+            verdict=verdict,
+            why=first.why,
+            expected=first.expected,
+            inputs=inputs,
+            rule=first.rule,
+        )
     if allowing or cut is not None:
         missing = _difference(allowing, denying)
         if cut is not None:
             missing = (*missing, cut)
         why = f"{denying[0].why}; it may be right by {' and '.join(missing)}"
-        return Judgement(verdict="unverifiable", why=why, missing=missing, inputs=inputs)
+        return Judgement(
+            verdict="unverifiable",
+            why=why,
+            missing=missing,
+            inputs=inputs,
+            rule=denying[0].rule,
+        )
     first = denying[0]
     certain = all(ruling.certain for ruling in denying)
     return Judgement(
@@ -141,6 +156,7 @@ def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
         expected=first.expected,
         inputs=inputs,
         certain=certain,
+        rule=first.rule,
     )
 
 
@@ -151,6 +167,7 @@ def same(
     expected: Fields | None = None,
     inputs: Sequence[int] = (),
     certain: bool = False,
+    rule: str = "",
 ) -> Judgement:
     """Judge a decision on which all worlds agree; arguments as in :class:`Ruling`."""
     return Judgement(
@@ -159,6 +176,7 @@ def same(
         expected=expected,
         inputs=tuple(dict.fromkeys(inputs)),
         certain=certain and not allowed,
+        rule=rule,
     )
 
 
@@ -198,6 +216,7 @@ def all_of(judgements: Sequence[Judgement]) -> Judgement:
         missing=tuple(dict.fromkeys(phrase for each in worst for phrase in each.missing)),
         inputs=tuple(dict.fromkeys(seq for each in judgements for seq in each.inputs)),
         certain=worst[0].certain,
+        rule=worst[0].rule,
     )
 
 
@@ -309,7 +328,7 @@ class RuleVerifier(Verifier):
             expected=judgement.expected,
             recorded=recorded,
             missing=judgement.missing,
-            rule=rule or self.rule,
+            rule=rule or judgement.rule or self.rule,
             inputs=[seq for seq in judgement.inputs if seq],
             certain=judgement.certain,
             about=about,

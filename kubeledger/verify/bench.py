@@ -27,7 +27,7 @@ from kubeledger.verify.settings import Settings
 from kubeledger.verify.variant import RECORDED, Variant
 
 if TYPE_CHECKING:
-    from kubeledger.verify.admission.question import Question
+    from kubeledger.verify.rules.admission.case import AdmissionCase
 
 __all__ = ["Bench"]
 
@@ -56,7 +56,7 @@ class Bench:
     def __init__(
         self,
         variant: Variant = RECORDED,
-        on_question: Callable[[int, Question], None] = lambda _, __: None,
+        on_question: Callable[[int, AdmissionCase], None] = lambda _, __: None,
     ) -> None:
         self.variant = variant
         self.on_question = on_question

@@ -8,10 +8,10 @@ from itertools import chain
 from kubeledger.machine import Body, Record
 from kubeledger.node.reducer import evolve
 from kubeledger.node.state import NodeState
-from kubeledger.verify.admission.question import Question
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Outcome
 from kubeledger.verify.registry import VERIFIERS
+from kubeledger.verify.rules.admission.case import AdmissionCase
 from kubeledger.verify.variant import RECORDED, Variant
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
@@ -51,7 +51,7 @@ def verify(
     read: Reader,
     variant: Variant = RECORDED,
     verifiers: Sequence[type[Verifier]] | None = None,
-    on_question: Callable[[int, Question], None] = lambda _, __: None,
+    on_question: Callable[[int, AdmissionCase], None] = lambda _, __: None,
 ) -> Iterator[Outcome]:
     """Decide every decision of a node again.
 

@@ -14,7 +14,7 @@ from typing import Any
 from kubeledger.cgroups.paths import owner_of
 from kubeledger.units import NS_PER_S
 from kubeledger.verify import Finding
-from kubeledger.verify.admission.question import Question
+from kubeledger.verify.rules.admission.case import AdmissionCase
 from kubeledger.whatif.pods import Pods
 from kubeledger.whatif.world import Trust, World, pod_of
 
@@ -98,7 +98,7 @@ class Taint:
         self._world = world or World(self._pods)
         self._first: dict[str, int] = {}
         self._unsure_claims: dict[str, int] = {}
-        self._questions: dict[int, Question] = {}
+        self._questions: dict[int, AdmissionCase] = {}
         self._trust: Trust = "sure"
         self._start: int | None = None
         self._run: int | None = None
@@ -107,9 +107,9 @@ class Taint:
         self._gone = False
         self._is_calm = False
 
-    def note_question(self, seq: int, question: Question) -> None:
+    def note_question(self, seq: int, case: AdmissionCase) -> None:
         """What the decision of an admission rests on, before its finding comes."""
-        self._questions[seq] = question
+        self._questions[seq] = case
 
     def of(self, finding: Finding) -> int | None:
         """Seq of the change that makes this decision's inputs untrustworthy; None: they hold."""
@@ -143,10 +143,10 @@ class Taint:
 
     def _of_admission(self, finding: Finding) -> list[int | None]:
         """See :meth:`World.trust`."""
-        pod, question = pod_of(finding.subject), self._questions.get(finding.seq)
-        asks = pod if question is None else f"pod/{question.offer.full_name}"
+        pod, case = pod_of(finding.subject), self._questions.get(finding.seq)
+        asks = pod if case is None else f"pod/{case.add.full_name}"
         unsure = self._unsure_claims.get(asks)
-        self._trust = self._world.trust(finding, question, claims_sure=unsure is None)
+        self._trust = self._world.trust(finding, case, claims_sure=unsure is None)
         own = [] if finding.kind == _PREEMPTED else [self._world.lives_apart(asks, finding.ts_ns)]
         if own and own[0] is not None:
             self._trust = "doubtful"
@@ -178,7 +178,7 @@ class Taint:
         What was changed inside an image GC run is felt from the end of the run on. A pod that
         would perhaps not have been let in would perhaps have done nothing of what it did.
         """
-        question = self._questions.pop(finding.seq, None)
+        case = self._questions.pop(finding.seq, None)
         if is_open:
             self._trust = "doubtful"
             doubt = finding.seq if doubt is None else doubt
@@ -187,14 +187,14 @@ class Taint:
         if finding.kind in {_ADMITTED, _REJECTED}:
             self._unsure_claims.pop(pod_of(finding.subject), None)
         if doubt is not None:
-            self._doubtful(finding, doubt, question)
+            self._doubtful(finding, doubt, case)
         if finding.kind == _RUN_END:
             self._is_calm = False
             if self._run is not None:
                 self._first.setdefault(_IMAGES, self._run)
             self._run = self._start = None
 
-    def _doubtful(self, finding: Finding, doubt: int, question: Question | None) -> None:
+    def _doubtful(self, finding: Finding, doubt: int, case: AdmissionCase | None) -> None:
         """Whatever it would have been, that is possible behind it."""
         if finding.kind in _ASKED:
             if self._trust != "doubtful":
@@ -202,7 +202,7 @@ class Taint:
             if finding.kind == _PREEMPTED:
                 self._part(finding, doubt, _BESIDES)
             was_there = finding.kind in {_ADMITTED, _PREEMPTED}
-            self._world.part_by(finding, question, doubt, was_there=was_there)
+            self._world.part_by(finding, case, doubt, was_there=was_there)
         elif finding.kind == _EVICTED:
             self._part(finding, doubt, _BESIDES)
             if not _would_not_be(finding):

@@ -21,7 +21,7 @@ from kubeledger.kube.podqos import pod_qos
 from kubeledger.preemption import decider as preemption
 from kubeledger.units import NS_PER_S
 from kubeledger.verify import Finding
-from kubeledger.verify.admission.question import Answer, Other, Question
+from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, CountedPod
 from kubeledger.whatif.memory import SpareMemory
 from kubeledger.whatif.pods import Pods
 
@@ -113,21 +113,21 @@ class World:
                 self.part(subject, seq, ts_ns, ("absent",))
 
     def part_by(
-        self, finding: Finding, question: Question | None, seq: int, *, was_there: bool
+        self, finding: Finding, case: AdmissionCase | None, seq: int, *, was_there: bool
     ) -> None:
         """A doubtful admission: whoever asks, and whomever it may preempt.
 
         Args:
             finding: of the decision.
-            question: what it rests on; None where that is not known.
+            case: what it rests on; None where that is not known.
             seq: of the change behind which it lies.
             was_there: the pod that asks was let in.
         """
-        asker = pod_of(finding.subject) if question is None else _subject(question)
-        possible = None if question is None else self._possible(question)
+        asker = pod_of(finding.subject) if case is None else _subject(case)
+        possible = None if case is None else self._possible(case)
         if possible is None:
             self.part(asker, seq, finding.ts_ns, ("absent",) if was_there else ("besides",))
-            if question is None or preemption.may_preempt(question.pod):
+            if case is None or preemption.may_preempt(case.pod):
                 self.part_all(seq, finding.ts_ns)
             return
         if any(each.admit is not was_there for each in possible):
@@ -139,20 +139,20 @@ class World:
             flags = ("absent", "sure") if every else ("absent",)
             self.part(f"pod/{victim}", seq, finding.ts_ns, flags)
 
-    def _possible(self, question: Question) -> list[_Possible] | None:
+    def _possible(self, case: AdmissionCase) -> list[_Possible] | None:
         """What may come of an admission; None: too many things may."""
-        come = self._come(question)
-        if come is None or question.pressure is not None:
+        come = self._come(case)
+        if come is None or case.pressure is not None:
             return None
         refused = _Possible(False, frozenset())
         # Devices, CPUs and memory of its own are given before the rest is asked.
-        found = {refused: None} if question.offer.refusals else {}
-        for node, others in question.worlds():
+        found = {refused: None} if case.add.refusals else {}
+        for node, others in case.worlds():
             casts = list(self._casts(others, come))
             if not casts:
                 return None
             for cast in casts:
-                result = question.answer_in(node, cast).result
+                result = case.outcome_in(node, cast).result
                 names = {other.pod.metadata.uid: other.name for other in cast}
                 victims = frozenset(names[uid] for uid in result.victims)
                 found[_Possible(result.admit, victims)] = None
@@ -207,44 +207,44 @@ class World:
 
     # -- admissions --------------------------------------------------------------------------
 
-    def trust(self, finding: Finding, question: Question | None, *, claims_sure: bool) -> Trust:
+    def trust(self, finding: Finding, case: AdmissionCase | None, *, claims_sure: bool) -> Trust:
         """Whether an admission, or whom it preempts, would be what verification says.
 
         Args:
             finding: of the decision, under the variant.
-            question: what it rests on; None where that is not known.
+            case: what it rests on; None where that is not known.
             claims_sure: so were the decisions about the pod's devices, CPUs and memory.
         """
-        if question is not None:
-            self._learn(question)
-        own = pod_of(finding.subject) if question is None else _subject(question)
+        if case is not None:
+            self._learn(case)
+        own = pod_of(finding.subject) if case is None else _subject(case)
         if self.others(own) is None and claims_sure:
             return "sure"
         outcome = _outcome(finding)
-        if question is None or outcome is None:
+        if case is None or outcome is None:
             return "doubtful"
         admit, reason = outcome.admit, outcome.reason
         if not admit and finding.verdict != "impossible" and not _rests_on_others(reason):
             return "sure"
-        if question.offer.refusals and claims_sure and not admit:
+        if case.add.refusals and claims_sure and not admit:
             return "sure"  # whoever else was there: the managers are asked first
         if finding.verdict == "unverifiable":
             return "doubtful"
-        if reason == "Evicted" or question.pressure is not None:
+        if reason == "Evicted" or case.pressure is not None:
             return "doubtful"
         apart = [a for s, a in self._apart.items() if s != own]
         if not claims_sure and (not admit or any(a.besides or a.holds for a in apart)):
             return "doubtful"  # fewer pods leave more to claim, and that alone is told
-        if admit and _kept_out_by_memory(question) and not self.has_memory(finding.ts_ns, own):
+        if admit and _kept_out_by_memory(case) and not self.has_memory(finding.ts_ns, own):
             return "doubtful"
         try:
-            return self._decided_alike(question, outcome)
+            return self._decided_alike(case, outcome)
         except BadInputError:
             return "doubtful"
 
-    def _learn(self, question: Question) -> None:
-        self._objects[_subject(question)] = question.pod
-        for other in question.others:
+    def _learn(self, case: AdmissionCase) -> None:
+        self._objects[_subject(case)] = case.pod
+        for other in case.others:
             self._objects[f"pod/{other.name}"] = other.pod
 
     def has_memory(self, now_ns: int, own: str = "") -> bool:
@@ -257,15 +257,15 @@ class World:
         since_ns = min(apart.from_ns for apart in besides.values())
         return self._spare.holds(sum(known), since_ns, now_ns)
 
-    def _decided_alike(self, question: Question, outcome: _Outcome) -> Trust:
+    def _decided_alike(self, case: AdmissionCase, outcome: _Outcome) -> Trust:
         """Whether the same is decided, whoever of the pods that live apart was there."""
-        come = self._come(question)
+        come = self._come(case)
         if come is None:
             return "doubtful"
         alike = exact = True
         asked = 0
-        for node, others in question.worlds():
-            was = question.answer_in(node, others)
+        for node, others in case.worlds():
+            was = case.outcome_in(node, others)
             if not outcome.is_of(was):
                 continue
             asked += 1
@@ -274,7 +274,7 @@ class World:
                 # What fits beside more fits beside fewer, and nobody is killed for it.
                 casts = [self._largest(others, come), self._smallest(others, come)]
             for cast in casts:
-                answer = question.answer_in(node, cast)
+                answer = case.outcome_in(node, cast)
                 alike &= outcome.is_of(answer) and answer.result.victims == was.result.victims
                 exact &= answer.result.message == was.result.message
             if not alike or not casts:
@@ -283,14 +283,20 @@ class World:
             return "doubtful"
         return "sure" if exact else "sure but for words"
 
-    def _largest(self, others: Sequence[Other], come: Sequence[Other]) -> tuple[Other, ...]:
+    def _largest(
+        self, others: Sequence[CountedPod], come: Sequence[CountedPod]
+    ) -> tuple[CountedPod, ...]:
         return (*(o for o in others if not self._is_surely(o, "absent")), *come)
 
-    def _smallest(self, others: Sequence[Other], come: Sequence[Other]) -> tuple[Other, ...]:
+    def _smallest(
+        self, others: Sequence[CountedPod], come: Sequence[CountedPod]
+    ) -> tuple[CountedPod, ...]:
         there = [o for o in others if not self._is(o, "absent")]
         return (*there, *(o for o in come if self._is_surely(o, "besides")))
 
-    def _casts(self, others: Sequence[Other], come: Sequence[Other]) -> Iterator[tuple[Other, ...]]:
+    def _casts(
+        self, others: Sequence[CountedPod], come: Sequence[CountedPod]
+    ) -> Iterator[tuple[CountedPod, ...]]:
         """Who may have been there, all sets; none where that is too many."""
         there = self._smallest(others, come)
         most = self._largest(others, come)
@@ -300,25 +306,25 @@ class World:
                 for left in combinations(perhaps, count):
                     yield tuple(other for other in most if other not in left)
 
-    def _is_surely(self, other: Other, flag: str) -> bool:
+    def _is_surely(self, other: CountedPod, flag: str) -> bool:
         apart = self._apart.get(f"pod/{other.name}")
         return apart is not None and apart.sure and self._is(other, flag)
 
-    def _is(self, other: Other, flag: str) -> bool:
+    def _is(self, other: CountedPod, flag: str) -> bool:
         return bool(getattr(self._apart.get(f"pod/{other.name}"), flag, False))
 
-    def _come(self, question: Question) -> list[Other] | None:
+    def _come(self, case: AdmissionCase) -> list[CountedPod] | None:
         """Pods that would perhaps be there besides; None: one is not known well enough."""
-        there = {other.pod.metadata.uid for other in question.others}
+        there = {other.pod.metadata.uid for other in case.others}
         come = []
         for subject, apart in self._apart.items():
-            if not apart.besides or subject == _subject(question):
+            if not apart.besides or subject == _subject(case):
                 continue
             pod = self._objects.get(subject)
             if pod is None:
                 return None
             if pod.metadata.uid not in there:
-                come.append(Other(subject.removeprefix("pod/"), pod, 0, doubtful=True))
+                come.append(CountedPod(subject.removeprefix("pod/"), pod, 0, doubtful=True))
         return come
 
 
@@ -333,8 +339,8 @@ def _flags(apart: _Apart) -> set[str]:
     return {flag for flag in ("absent", "besides", "holds", "sure") if getattr(apart, flag)}
 
 
-def _subject(question: Question) -> str:
-    return f"pod/{question.offer.full_name}"
+def _subject(case: AdmissionCase) -> str:
+    return f"pod/{case.add.full_name}"
 
 
 def _rests_on_others(reason: str) -> bool:
@@ -342,12 +348,12 @@ def _rests_on_others(reason: str) -> bool:
     return reason.startswith("OutOf") or reason in _OF_OTHERS
 
 
-def _kept_out_by_memory(question: Question) -> bool:
+def _kept_out_by_memory(case: AdmissionCase) -> bool:
     """Shortage of memory keeps out BestEffort pods only."""
-    facts = question.facts
-    qos = pod_qos(question.pod, status_wins=facts.qos_class_from_status,
+    facts = case.facts
+    qos = pod_qos(case.pod, status_wins=facts.qos_class_from_status,
                   pod_level=facts.pod_level_resources)  # fmt: skip
-    return qos == "BestEffort" and not is_critical_pod(question.pod)
+    return qos == "BestEffort" and not is_critical_pod(case.pod)
 
 
 class _Outcome(NamedTuple):
@@ -360,7 +366,7 @@ class _Outcome(NamedTuple):
     reason: str = ""
     kills: bool | None = False
 
-    def is_of(self, answer: Answer) -> bool:
+    def is_of(self, answer: AdmissionOutcome) -> bool:
         """Whether an answer is that."""
         result = answer.result
         same = result.admit is self.admit and self.kills in (None, bool(result.victims))

@@ -20,7 +20,7 @@ from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.preemption.records import InsufficientResource, PodPreempted
 from kubeledger.verify import Contradiction, Finding, Outcome, Variant, run
-from kubeledger.verify.admission.verifier import AdmissionVerifier
+from kubeledger.verify.rules.admission.rule import AdmissionVerifier
 from tests.verify.histories import outcomes, scene
 
 __all__ = [

@@ -8,13 +8,12 @@ import pytest
 
 from kubeledger.devicemanager.records import AllocationFailed
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodRejected
+from kubeledger.lifecycle.records import PodAdmitted, PodRejected
 from kubeledger.node.records import NodeObserved
 from kubeledger.preemption.records import PreemptionFailed
-from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.topologymanager.records import AffinityDecided, Hint
 from kubeledger.verify import Contradiction, Finding, Outcome
 from tests.verify.admission_world import (
-    CRITICAL,
     add,
     admitted,
     asks,
@@ -96,20 +95,6 @@ def test_without_settings(settings: dict[str, Any], missing: str) -> None:
     assert only(found, "a").missing == (missing,)
 
 
-def test_without_specs() -> None:
-    """The pod's own, and those of pods that count."""
-    assert only(judge(start(), admitted("a", 1)), "a").missing == ("the pod's spec",)
-    found = judge(start(), admitted("a", 1), listed("a", containers="none"))
-    assert only(found, "a").missing == ("a readable spec of the pod",)
-    found = judge(start(), admitted("a", 1), listed("a", asks("one")))
-    assert only(found, "a").missing == ("readable quantities of all pods",)
-    found = judge(start(), admitted("a", 1), admitted("b", 2), listed("b", asks("1m")))
-    assert only(found, "b").missing == ("the spec of pod ns/a",)
-    refusal = refused("b", 2, "OutOfcpu", out_of_cpu(600, 600))
-    found = judge(start(), admitted("a", 1), refusal, listed("b", asks("600m")))
-    assert only(found, "b").missing == ("the spec of pod ns/a",)
-
-
 def test_without_a_machine() -> None:
     """A pod that asks for nothing needs only the number of pods."""
     steps = [step for step in start() if not isinstance(step[1], NodeObserved)]
@@ -121,40 +106,7 @@ def test_without_a_machine() -> None:
     )
 
 
-def test_a_pod_that_was_not_handed_over() -> None:
-    """Another UID than the ADD's cannot be; without any ADD nothing is known."""
-    stray = (3, PodAdmitted(namespace="ns", pod="a", pod_uid="another"))
-    found = judge(start(), admitted("a", 1), stray, listed("a"))
-    assert [f.verdict for f in findings_of(found, "a")] == ["match", "impossible"]
-    found = judge(start(), (3, PodAdmitted(namespace="ns", pod="x", pod_uid="u")))
-    assert only(found, "x").missing == (
-        "the line that hands the pod to the kubelet (SyncLoop ADD)",
-    )
-
-
 # -- who counts ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_pod_that_goes_counts_until_its_containers_are_down(version: str) -> None:
-    """Long before, it does; long after, it does not; in between either is admissible."""
-
-    def verdict(at: float, used: int) -> str:
-        found = judge(
-            start(version),
-            admitted("a", 1),
-            ran("a", 2),
-            (10, PodConfigChanged(**identity("a"), operation="DELETE", source="api")),
-            died("a", 20),
-            refused("b", at, "OutOfcpu", out_of_cpu(1100, used)),
-            listed("a", asks("600m")),
-            listed("b", asks("1100m")),
-        )
-        return only(found, "b").verdict
-
-    assert [verdict(5, 600), verdict(5, 0)] == ["match", "impossible"]
-    assert [verdict(15, 600), verdict(15, 0)] == ["match", "admissible"]
-    assert [verdict(30, 600), verdict(30, 0)] == ["impossible", "match"]
 
 
 @pytest.mark.parametrize(("policy", "counts"), [("Never", False), ("Always", True)])
@@ -185,33 +137,6 @@ def test_pods_of_one_turn() -> None:
     assert [only(found, name).verdict for name in "ab"] == ["match", "match"]
 
 
-@pytest.mark.parametrize("ordered", [True, False])
-def test_static_pods_of_one_turn(ordered: bool) -> None:
-    """They have no age: only the topology manager's records tell which came first."""
-    error = (
-        "preemption: error finding a set of pods to preempt: no set of running pods found to "
-        "reclaim resources: [(res: cpu, q: 300), ]"
-    )
-    words = f"Unexpected error while attempting to recover from admission failure: {error}"
-    hints = [
-        (1.0 + at, HintsGenerated(**identity(name), container="c", hints={}))
-        for at, name in ((0.01, "b"), (0.02, "a"), (0.03, "c"))
-    ]
-    found = judge(
-        start(),
-        [add(name, 1, "file") for name in "abc"],
-        hints if ordered else [],
-        (1.1, PodAdmitted(**identity("b"))),
-        (1.1, PodAdmitted(**identity("c"))),
-        refusal("a", 1.1, "UnexpectedAdmissionError", words),
-        listed("a", asks("700m")),
-        listed("b", asks("600m")),
-        listed("c", asks("100m")),
-    )
-    assert only(found, "a").verdict == ("match" if ordered else "admissible")
-    assert [only(found, name).verdict for name in "bc"] == ["match", "match"]
-
-
 def test_a_refused_pod_does_not_count() -> None:
     """Neither does one that had ended before this kubelet began."""
     found = judge(
@@ -227,23 +152,6 @@ def test_a_refused_pod_does_not_count() -> None:
     assert "0 of 10 pods" in only(found, "b").why
 
 
-def test_a_log_that_begins_late() -> None:
-    """Pods that ran before it may have counted."""
-    steps = [
-        listed("old", asks("500m"), at=0.5, created_s=10),
-        listed("a", asks("600m"), created_s=999),
-    ]
-    message = out_of_cpu(600, 500)
-    late = judge(start(whole=False), refused("a", 5, "OutOfcpu", message), steps)
-    assert only(late, "a").verdict == "match"
-    late = judge(start(whole=False), refused("a", 5, "OutOfcpu", out_of_cpu(600, 650)), steps)
-    assert only(late, "a").missing == ("the pods that ran before the log begins",)
-    late = judge(start(whole=False), admitted("a", 5), steps)
-    assert only(late, "a").verdict == "admissible"
-    whole = judge(start(), refused("a", 5, "OutOfcpu", out_of_cpu(600, 650)), steps[1:])
-    assert only(whole, "a").verdict == "impossible"
-
-
 # -- handlers before and behind the predicates -----------------------------------------------
 
 
@@ -251,31 +159,6 @@ def signal(at: float, available: int) -> Any:  # noqa: ANN401 # a step
     """The disk as the eviction manager reads it."""
     body = EvictionSignalObserved(signal="nodefs.available", available=available, capacity=1000)
     return at, body
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_under_pressure(version: str) -> None:
-    """Only critical pods are let in, until the transition period is over."""
-    hard: dict[str, Any] = {"evictionHard": {"nodefs.available": "10%"}}
-    words = ("Evicted", "The node had condition: [DiskPressure]. ")
-
-    def verdicts(*signals: Any, priority: int = 0) -> list[str]:  # noqa: ANN401 # steps
-        found = judge(
-            start(version, **hard),
-            signals,
-            admitted("a", 20),
-            refused("b", 21, *words),
-            listed("a", priority=priority),
-            listed("b", priority=priority),
-        )
-        return [only(found, name).verdict for name in "ab"]
-
-    assert verdicts(signal(10, 50)) == ["impossible", "admissible"]
-    assert verdicts(signal(10, 500)) == ["match", "impossible"]
-    assert verdicts() == ["match", "unverifiable"]
-    assert verdicts(signal(10, 50), priority=CRITICAL) == ["match", "impossible"]
-    found = judge(start(version), refused("b", 2, "Evicted", "words"), listed("b"))
-    assert only(found, "b").verdict == "impossible"
 
 
 def test_under_memory_pressure() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodTerminated
 from kubeledger.preemption.records import InsufficientResource, PreemptionFailed
@@ -91,35 +90,6 @@ def test_equals_are_admissible() -> None:
         assert "and one of them is taken" in finding.why
 
 
-def test_wrong_victims() -> None:
-    """Another pod, one too many, one too few, one that may not be preempted, one unheard of."""
-    world = [start(), pods("300m", "400m", "200m", c={"priority": CRITICAL + 1}), critical("500m")]
-    lies = [("a", "ns/b was to be killed"), ("c", "ns/b was to be killed"), ("q", "ns/b was to be")]
-    for victim, why in lies:
-        found = judge(*world, preempted(victim, "x", 20.1, ("cpu", 400)))
-        finding = findings_of(found, victim)[-1]
-        assert finding.verdict == "impossible"
-        assert finding.why.startswith(why)
-    found = judge(
-        *world,
-        preempted("a", "x", 20.1, ("cpu", 400)),
-        preempted("b", "x", 20.2, ("cpu", 400)),
-    )
-    assert [verdict(found, name) for name in "ab"] == ["impossible", "match"]
-    assert "ns/a was not to be killed" in findings_of(found, "a")[-1].why
-    stranger = preempted("no-such", "x", 20.2, ("cpu", 400))
-    nameless = replace(stranger[1], victim_uid=None)
-    for body in (stranger[1], nameless):
-        found = judge(*world, preempted("b", "x", 20.1, ("cpu", 400)), (20.2, body))
-        why = findings_of(found, "no-such")[-1].why
-        assert why.startswith("ns/no-such was not to be killed: ")
-    found = judge(start(), pods("300m", "400m", "200m"), critical("800m"),
-                  preempted("b", "x", 20.1, ("cpu", 700)))  # fmt: skip
-    finding = findings_of(found, "b")[-1]
-    assert finding.verdict == "impossible"
-    assert finding.why == "ns/b cannot free the missing 700m of cpu: ns/a is needed, too"
-
-
 def test_nobody_had_to_die() -> None:
     """There was room; or the pod is not critical, or is refused whatever is done."""
     found = judge(start(), pods("300m"), critical("500m"), preempted("a", "x", 20.1))
@@ -145,22 +115,6 @@ def test_what_came_of_the_kill() -> None:
     slow: list[Any] = [start(), pods("600m"), critical("500m", let_in=False), later()]
     found = judge(*slow, (35, PodAdmitted(**identity("x"))), failed)
     assert verdict(found, "a") == "match"
-
-
-def test_a_victim_that_outlives_its_preemption() -> None:
-    """A kill that failed leaves the pod active where pod workers know of it."""
-    for version, used in zip(VERSIONS, (500, 1100), strict=True):
-        found = judge(
-            start(version),
-            pods("600m"),
-            critical("500m", let_in=False),
-            preempted("a", "x", 20.1, ("cpu", 100), evicted=False),
-            (35, PodAdmitted(**identity("x"))),
-            *admitted("y", 40),
-            listed("y", asks("600m")),
-        )
-        why = findings_of(found, "y")[-1].why
-        assert f"used: {used}" in why
 
 
 def test_whose_room_it_was() -> None:

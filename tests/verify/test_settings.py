@@ -9,8 +9,8 @@ from kubeledger.machine import Body, Evidence, Record
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.node.snapshot_time import time_in_name
 from kubeledger.verify import Contradiction, Finding, Variant, Verdict
-from kubeledger.verify.admission.nodes import count_cpus
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.rules.admission.nodes import count_cpus
 from kubeledger.verify.settings import UNKNOWN, Settings
 from kubeledger.verify.tally import Tally
 from kubeledger.verify.variant import RECORDED

@@ -18,6 +18,8 @@ __all__ = ["LifeBuilder"]
 
 _LATE_NS: Final = NS_PER_S
 """The kubelet acts on an end within this time of the line that tells of it."""
+_TOLD_NS: Final = NS_PER_S // 10
+"""The worker that tells of its pod's end ends itself at once."""
 _NOTICED_NS: Final = 2 * NS_PER_S
 """What the kubelet takes at most to notice that the containers of a pod are down."""
 
@@ -31,6 +33,7 @@ class LifeBuilder:
         self._around = around
         self._lives: list[PodLife] = []
         self._life: PodLife | None = None
+        self._counted_ns = 0
         self._settled_ns: int | None = None
         self._died_ns: int | None = None
         self._running: dict[str, str | None] = {}
@@ -43,7 +46,9 @@ class LifeBuilder:
         self._last: dict[str, Sign | None] = {}
 
     def lives(self) -> list[PodLife]:
-        """All stays of the pod, in order."""
+        """All stays of the pod, in order; none of a mirror, which is no pod of its own."""
+        if self._mirrored and not self._static:
+            return self._lives
         for sign in self._signs:
             process = self._around.processes.at(sign.ts_ns)
             number = 0 if process is None else process.number
@@ -59,7 +64,9 @@ class LifeBuilder:
     def _is_of_mirror(self, sign: Sign) -> bool:
         """Whether a config line is about the API's image of a static pod."""
         config = sign.what in ("add", "update", "delete", "remove")
-        return config and sign.word == "api" and (self._static or self._mirrored)
+        if not (config and sign.word == "api" and self._static):
+            return False
+        return sign.what != "add" if self._life is None else self._life.source in ("file", "http")
 
     def _end_process(self, ts_ns: int) -> None:
         self._finish()
@@ -82,7 +89,7 @@ class LifeBuilder:
             since_ns=sign.ts_ns,
         )
         self._lives.append(life)
-        self._life = life
+        self._life, self._counted_ns = life, 0
         self._settled_ns = self._died_ns = None
         if sign.what == "add":
             life.add_seq, life.add_line = sign.seq, sign.number
@@ -116,7 +123,12 @@ class LifeBuilder:
         life.since_ns = 0 if process is None else process.known_from_ns
         if self._history.created_ns is not None:
             life.since_ns = min(max(life.since_ns, self._history.created_ns), sign.ts_ns)
-        life.vague = process is not None and process.number in self._around.configured
+        told = process is not None and process.number in self._around.configured
+        life.vague = told
+        if process is not None and process.from_start and told:
+            lost = self._around.coverage.missing(process.started_ns, sign.ts_ns)
+            if lost is None:  # it was heard of soon after it came
+                life.since_ns = max(life.since_ns, sign.ts_ns - SETTLING_NS)
 
     # Signs -------------------------------------------------------------------------------
 
@@ -169,8 +181,13 @@ class LifeBuilder:
             self._over(life, sign.ts_ns)
 
     def doomed(self, sign: Sign, process: Process | None) -> None:
-        """The kubelet decided to kill it."""
+        """The kubelet decided to kill it, which then counted: it is chosen among active pods."""
+        if self._life is None and sign.what == "preempted":
+            return  # a choice alone shows no pod
         life = self._current(sign, process)
+        if sign.what in ("evicted", "preempted"):
+            life.ending_ns = None
+            self._counted_ns = sign.ts_ns
         self._doom(life, sign.ts_ns)
         survives = sign.what == "ending_event" or sign.word == "survived"
         if self._while_terminating(process) is False and not survives:
@@ -208,7 +225,7 @@ class LifeBuilder:
         life = self._current(sign, process)
         life.terminated_ns = life.terminated_ns or sign.ts_ns
         self._running.clear()
-        self._over(life, sign.ts_ns + _LATE_NS)
+        self._over(life, sign.ts_ns + _TOLD_NS)
 
     def started(self, sign: Sign, process: Process | None) -> None:
         """The kubelet works with it."""
@@ -288,6 +305,7 @@ class LifeBuilder:
         self._begin_end(life, ts_ns)
 
     def _begin_end(self, life: PodLife, ts_ns: int) -> None:
+        ts_ns = max(ts_ns, self._counted_ns)
         life.ending_ns = ts_ns if life.ending_ns is None else min(life.ending_ns, ts_ns)
 
     def _over(self, life: PodLife, by_ns: int) -> None:

@@ -19,6 +19,7 @@ what the process does later, too, since nobody knows what the lost lines told.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -117,6 +118,7 @@ class Coverage:
         self._start_times: list[int] = []
         self._poison: list[Loss] = []
         self._missing: list[Loss] = []
+        self._gaps: list[Loss] = []
         self._drops: list[tuple[int, RecordsDropped]] = []
         self._stamps: list[tuple[int, tuple[int, ...]]] = []
         self._lost = LostRecords()
@@ -215,7 +217,8 @@ class Coverage:
     def _lose(
         self, first_ns: int | None, last_ns: int | None, end_ns: int | None, seq: int, phrase: str
     ) -> None:
-        self._missing.append(Loss(from_ts_ns=first_ns, to_ts_ns=last_ns, seq=seq, phrase=phrase))
+        self._gaps.append(Loss(from_ts_ns=first_ns, to_ts_ns=last_ns, seq=seq, phrase=phrase))
+        self._missing.append(self._gaps[-1])
         before_ns = None if first_ns is None else first_ns - _BEFORE_NS
         self._poison.append(Loss(from_ts_ns=before_ns, to_ts_ns=end_ns, seq=seq, phrase=phrase))
 
@@ -293,6 +296,19 @@ class Coverage:
             start_ns: start of the span.
             end_ns: its end; the same as the start for an instant.
         """
+        return self._lost_in(self._missing, start_ns, end_ns)
+
+    def silent(self, start_ns: int, end_ns: int) -> Loss | None:
+        """Whether all lines of some part of a span may be missing.
+
+        Where single lines are lost among others, one line proves nothing by its absence; but of a
+        pod that lives for a while some line is left.
+        """
+        last_ns = end_ns if self._line_ends is None else self._line_ends[1]
+        near = end_ns - last_ns <= SILENCE_NS  # so long nothing need be told
+        return self._lost_in(self._gaps, start_ns, min(end_ns, last_ns) if near else end_ns)
+
+    def _lost_in(self, losses: Sequence[Loss], start_ns: int, end_ns: int) -> Loss | None:
         if self._line_ends is None:
             return Loss(from_ts_ns=None, to_ts_ns=None, seq=0, phrase="the kubelet's log")
         first_ns, last_ns = self._line_ends
@@ -300,7 +316,7 @@ class Coverage:
             return Loss(from_ts_ns=None, to_ts_ns=first_ns, seq=0, phrase=_BEFORE_LOG)
         if end_ns > last_ns:
             return Loss(from_ts_ns=last_ns, to_ts_ns=None, seq=0, phrase=_AFTER_LOG)
-        loss = next((loss for loss in self._missing if loss.touches(start_ns, end_ns)), None)
+        loss = next((loss for loss in losses if loss.touches(start_ns, end_ns)), None)
         if loss is not None:
             return loss
         hole = self.hole(start_ns, end_ns)
@@ -341,8 +357,8 @@ class Coverage:
             return Loss(from_ts_ns=None, to_ts_ns=start_ns, seq=seq, phrase=_BEFORE_LOG)
         return self.missing(start_ns, ts_ns)
 
-    def complete_from(self, ts_ns: int) -> int:
-        """The earliest time from which on nothing is missing up to a time; later when something is.
+    def unbroken_from(self, ts_ns: int) -> int:
+        """The earliest time from which on no part is :meth:`silent` up to a time.
 
         Args:
             ts_ns: the end of the span.
@@ -350,7 +366,7 @@ class Coverage:
         if self._line_ends is None or ts_ns > self._line_ends[1]:
             return ts_ns + 1
         from_ns = 0 if self._begins_whole else self._line_ends[0]
-        for loss in self._missing:
+        for loss in self._gaps:
             if loss.from_ts_ns is None or loss.from_ts_ns <= ts_ns:
                 from_ns = max(from_ns, ts_ns + 1 if loss.to_ts_ns is None else loss.to_ts_ns)
         index = bisect_left(self._hole_ends, ts_ns)

@@ -49,20 +49,21 @@ class Gathered(msgspec.Struct):
     listed: list[int] = []
     preempted_for: dict[str, int] = {}
 
-    def all_seen_since(self, process: Process, ts_ns: int) -> int | None:
-        """From when on every pod that counts is known; None when that is never certain by then.
+    def all_told(self, process: Process, ts_ns: int) -> Iterator[int]:
+        """Times around another at which every pod is told: a start, or a list of the kubelet's.
 
-        Config lines tell of all pods that come; of those that were there before the log began,
-        a list of the kubelet does.
+        Config lines tell of all pods that come; without any, a list tells of its own time alone.
         """
-        configured_ns = self.configured.get(process.number)
         if process.from_start:
-            return process.started_ns
-        index = bisect_left(self.listed, process.started_ns)
-        if configured_ns is None or index == len(self.listed):
-            return None
-        seen_all_ns = max(self.listed[index], configured_ns)
-        return seen_all_ns if seen_all_ns + _WARMING_NS <= ts_ns else None
+            yield process.started_ns
+        # Lists leave no record of what an earlier one showed alike, perhaps under another process.
+        later = process.number > 0 and not process.from_start
+        if later or process.number not in self.configured:
+            return
+        index = bisect_right(self.listed, ts_ns)
+        for listed_ns in self.listed[max(index - 1, 0) : index + 1]:
+            if process.started_ns <= listed_ns < (process.ended_ns or listed_ns + 1):
+                yield listed_ns
 
 
 def gather(

@@ -163,7 +163,7 @@ class Timeline:
         """
         must: dict[str, PodLife] = {}
         may: dict[str, PodLife] = {}
-        whole_from_ns = self.coverage.complete_from(end_ns)
+        whole_from_ns = self.coverage.unbroken_from(end_ns)
         first, last = self._number(start_ns), self._number(end_ns)
         for life in (
             each for n in range(first, last + 1) for each in self._around(n, start_ns, end_ns)
@@ -221,19 +221,26 @@ class Timeline:
                 yield lives[index]
 
     def unknown_pods(self, ts_ns: int) -> Loss | None:
-        """Why pods may have counted at a time of which no record tells; None when none can."""
+        """Why pods may have counted at a time of which no record tells; None when none can.
+
+        Every pod is known from a time on, and to a time back, at which all are told: the start of
+        the process, or a list of the kubelet's. What came or went in between has its lines.
+        """
         process = self.process(ts_ns)
         if process is None:
             return self.coverage.missing(ts_ns, ts_ns)
-        seen_all_ns = self._gathered.all_seen_since(process, ts_ns)
-        if seen_all_ns is None or seen_all_ns > ts_ns:
-            return Loss(
-                from_ts_ns=None,
-                to_ts_ns=None,
-                seq=process.seq,
-                phrase="the pods that were there before the log",
-            )
-        return self.coverage.missing(seen_all_ns, ts_ns)
+        loss = Loss(
+            from_ts_ns=None,
+            to_ts_ns=None,
+            seq=process.seq,
+            phrase="the pods that were there before the log",
+        )
+        for known_ns in self._gathered.all_told(process, ts_ns):
+            found = self.coverage.silent(min(known_ns, ts_ns), max(known_ns, ts_ns))
+            if found is None:
+                return None
+            loss = found
+        return loss
 
     def _number(self, ts_ns: int) -> int:
         process = self.process(ts_ns)

@@ -14,7 +14,7 @@ from kubeledger.devicemanager.state import DeviceManagerState
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S, whole_number
-from kubeledger.verify.admission.question import UNCOUNTED
+from kubeledger.verify.rules.admission.case import UNCOUNTED
 
 __all__ = ["Restored", "devices", "lagging"]
 

@@ -9,7 +9,7 @@ from kubeledger.kube.pod import Pod
 from kubeledger.lifecycle.resourcefit import pod_request
 from kubeledger.preemption.requirements import Requirements
 from kubeledger.units import sizes_text
-from kubeledger.verify.admission.question import UNCOUNTED, Answer, Question
+from kubeledger.verify.rules.admission.case import UNCOUNTED, AdmissionCase, AdmissionOutcome
 
 __all__ = [
     "amount",
@@ -50,19 +50,19 @@ def priority_of(pod: Pod) -> str:
     return "no priority" if pod.spec.priority is None else f"priority {pod.spec.priority}"
 
 
-def short_of(answer: Answer) -> str:
+def short_of(outcome: AdmissionOutcome) -> str:
     """Why a pod does not fit: requested, used and allocatable of each resource it lacks."""
     return listing(
         f"{amount(i.resource_name, i.requested)} asked for, "
         f"{' of '.join(plains(i.resource_name, i.used, i.capacity))} in use"
-        for i in answer.insufficient
+        for i in outcome.insufficient
     )
 
 
-def fits_because(question: Question, answer: Answer) -> str:
+def fits_because(case: AdmissionCase, outcome: AdmissionOutcome) -> str:
     """Why a pod fits: what it asks for, and what is in use."""
-    info = answer.info
-    asked = {r: n for r, n in pod_request(question.pod.spec, question.facts).items() if n > 0}
+    info = outcome.info
+    asked = {r: n for r, n in pod_request(case.pod.spec, case.facts).items() if n > 0}
     parts = [
         f"{amount(resource, n)} ("
         f"{' of '.join(plains(resource, info.requested(resource), info.allocatable(resource)))} "
@@ -71,7 +71,7 @@ def fits_because(question: Question, answer: Answer) -> str:
         if resource in _FIRST
         or (info.lists_scalar(resource) and info.allocatable(resource) < UNCOUNTED)
     ]
-    room = f"{len(answer.pods)} of {info.allocatable('pods')} pods were active"
+    room = f"{len(outcome.pods)} of {info.allocatable('pods')} pods were active"
     if not parts:
         return f"the pod asks for no cpu and memory, and {room}"
     return f"the pod asks for {listing(parts)}; {room}"

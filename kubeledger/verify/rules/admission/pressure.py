@@ -7,9 +7,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from kubeledger.eviction.records import NodeConditionsChanged
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.quantity import QuantityError, value_of
 from kubeledger.machine import Record
+from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S, parse_go_duration
 from kubeledger.verify.settings import UNKNOWN, Settings
 
@@ -37,7 +39,11 @@ class _Short(msgspec.Struct):
 
 
 class Pressure:
-    """Conditions of the node, by the signals of one kubelet process."""
+    """Conditions of the node, by the signals of one kubelet process.
+
+    Attributes:
+        reported: what the kubelet itself reported last; None before it did.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -46,12 +52,20 @@ class Pressure:
         self._limits: dict[str, list[tuple[bool, object]]] = {}
         self._limits_of: object = None
         self._began_ns: int | None = None
+        self.reported: frozenset[str] | None = None
 
     def begin(self, began_ns: int | None) -> None:
         """Another kubelet process begins; None: at a time that is not known."""
         self._began_ns = began_ns
+        self.reported = None
         self._seen.clear()
         self._since_ns.clear()
+
+    def conditions_changed(
+        self, record: Record, body: NodeConditionsChanged, state: NodeState
+    ) -> None:
+        """Take in what the kubelet reports."""
+        self.reported = frozenset(body.conditions)
 
     def signal_read(self, record: Record, body: EvictionSignalObserved) -> None:
         """Take in a signal."""

@@ -10,8 +10,8 @@ import msgspec
 from kubeledger.kube.podqos import QOSClass
 from kubeledger.preemption.candidates import Candidates
 from kubeledger.preemption.requirements import Requirements, distances, subtract
-from kubeledger.verify.admission.question import Answer, Question
-from kubeledger.verify.admission.words import amount, amounts, listing, plain, priority_of
+from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome
+from kubeledger.verify.rules.admission.words import amount, amounts, listing, plain, priority_of
 
 __all__ = ["Choice", "choices"]
 
@@ -33,17 +33,19 @@ class Choice(msgspec.Struct, frozen=True):
     random: bool
 
 
-def choices(question: Question, answer: Answer, victims: Sequence[str]) -> dict[str, Choice]:
+def choices(
+    case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[str]
+) -> dict[str, Choice]:
     """UID of each victim -> why it was chosen; for victims that the kubelet can have chosen."""
-    return _Chooser(question, answer).choose(victims)
+    return _Chooser(case, outcome).choose(victims)
 
 
 class _Chooser:
-    def __init__(self, question: Question, answer: Answer) -> None:
-        pods = [other.pod for other in answer.pods]
-        self._candidates = Candidates(question.pod, pods, question.facts)
-        self._requirements = answer.requirements
-        self._names = {other.pod.metadata.uid or "": other.name for other in answer.pods}
+    def __init__(self, case: AdmissionCase, outcome: AdmissionOutcome) -> None:
+        pods = [other.pod for other in outcome.pods]
+        self._candidates = Candidates(case.pod, pods, case.facts)
+        self._requirements = outcome.requirements
+        self._names = {other.pod.metadata.uid or "": other.name for other in outcome.pods}
         self._at = {pod.metadata.uid or "": pick for pick, pod in enumerate(self._candidates.pods)}
 
     def choose(self, victims: Sequence[str]) -> dict[str, Choice]:

@@ -26,8 +26,8 @@ from kubeledger.node.records import NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.units import whole_number
-from kubeledger.verify.admission.machine import Clues, clues
 from kubeledger.verify.capacities import Capacities
+from kubeledger.verify.rules.admission.machine import Clues, clues
 from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["Allocatable", "Nodes", "count_cpus", "node_of"]

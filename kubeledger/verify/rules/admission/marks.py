@@ -10,7 +10,7 @@ import msgspec
 from kubeledger.kube.pod import Pod, Taint
 from kubeledger.lifecycle.taints import tolerates_no_execute
 from kubeledger.node.records import NodeObserved
-from kubeledger.verify.admission.nodes import Nodes
+from kubeledger.verify.rules.admission.nodes import Nodes
 from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = ["Marks", "hostname", "marks_at", "tolerates_short_taints"]

@@ -1,14 +1,16 @@
-"""One admission as a question to the deciders: pod, node, the pods that counted, and the doubts.
+"""One admission as the deciders get it: pod, node, the pods that counted, and what is not known.
 
-Where the records leave something open (a pod whose containers were just going down, pods of
-one age in one turn), the question has several *worlds*. The first is the likeliest: what is
-recorded *matches* when it is what that world gives, and is *admissible* when another gives it.
+What the records leave open makes *worlds*: a pod whose containers were just going down counted or
+did not. Each world says what it assumes; the first is the likeliest. Of pods, fewer leave more
+room, so the two ends (all that may have counted, and only those that must) say whether a pod fits
+in every world. Within a world the kubelet is free: resources run out in the order of a Go map, and
+the node object that it reads may lag behind what it wrote.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Final
 
 import msgspec
@@ -23,9 +25,17 @@ from kubeledger.preemption import decider as preemption
 from kubeledger.preemption.records import InsufficientResource
 from kubeledger.preemption.requirements import Requirements
 from kubeledger.profile.admission import AdmissionFacts
-from kubeledger.verify.admission.offers import Offer
+from kubeledger.verify.rules.admission.adds import PodAdd
 
-__all__ = ["UNCOUNTED", "UNSIZED", "Answer", "Other", "Question", "capacities"]
+__all__ = [
+    "UNCOUNTED",
+    "UNSIZED",
+    "AdmissionCase",
+    "AdmissionOutcome",
+    "Choices",
+    "CountedPod",
+    "capacities",
+]
 
 UNCOUNTED: Final = 1 << 30
 """Stands on a node for devices whose number is not known: there are as many as it takes."""
@@ -37,14 +47,14 @@ _DOUBTS_MAX: Final = 8
 """Of so many doubtful pods all combinations are tried; of more, none, all, and all but one."""
 
 
-class Other(msgspec.Struct, frozen=True):
+class CountedPod(msgspec.Struct, frozen=True):
     """A pod that counted.
 
     Attributes:
         name: ``namespace/name``.
         seq: record that shows its spec.
         doubtful: it may also not have counted.
-        extended: extended resources that it asks for.
+        extended: extended resources that it requests.
         lives: it is shown alive later.
     """
 
@@ -56,23 +66,23 @@ class Other(msgspec.Struct, frozen=True):
     lives: bool = False
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AdmissionOutcome(msgspec.Struct, frozen=True):
     """What the kubelet does in one world.
 
     Attributes:
         result: of admission, with victims.
         insufficient: what is missing, in the order of the fit check.
         requirements: the same as preemption gets it.
-        first: position 0 of the world among all.
         info: the node of that world with the pods that count in it; ``pods`` are these.
+        assumes: what the world assumes and no record tells, as noun phrases.
     """
 
     result: PodAdmitResult
     insufficient: tuple[InsufficientResourceError, ...]
     requirements: Requirements
-    first: bool
     info: NodeInfo
-    pods: tuple[Other, ...]
+    pods: tuple[CountedPod, ...]
+    assumes: tuple[str, ...] = ()
 
     @property
     def specs(self) -> tuple[int, ...]:
@@ -85,36 +95,40 @@ class Answer(msgspec.Struct, frozen=True):
         )
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+Choices = tuple[AdmissionOutcome, ...]
+"""(n,) what the kubelet is free to do in one world, the decider's own choice first."""
+
+
+class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     """One admission.
 
     Attributes:
-        offer: the pod as it was handed over.
+        add: the pod as it was handed over.
         pod: its object; ``spec_seq`` the record that shows it.
         facts: rules of the version; ``version`` as people write it.
         nodes: the node, the likeliest first.
         node_inputs: records that tell of the node and the settings.
         others: (n,) pods that counted, in the order of their admission.
         unread: names of pods that counted but whose specs are not known.
-        whole: the log shows this kubelet from its start, so no other pods counted.
+        complete: no pod can have counted that no record names.
         labels_known, taints_known: the node's labels and taints are known.
-        unsized: (n,) resources it asks for of which the node's capacity is not known.
+        unsized: (n,) resources it requests of which the node's capacity is not known.
         named: the node's name is told.
         inferred: the machine's size is not told, but follows from what is.
         pressure: record and words that show that the eviction manager let in critical pods
             only; None when nothing does.
     """
 
-    offer: Offer
+    add: PodAdd
     pod: Pod
     spec_seq: int
     facts: AdmissionFacts
     version: str
     nodes: tuple[Node, ...]
     node_inputs: tuple[int, ...]
-    others: tuple[Other, ...]
+    others: tuple[CountedPod, ...]
     unread: tuple[str, ...]
-    whole: bool
+    complete: bool
     labels_known: bool
     taints_known: bool
     unsized: tuple[str, ...] = ()
@@ -125,50 +139,61 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def inputs(self) -> tuple[int, ...]:
         """Records it rests on, without those of other pods."""
-        return (self.offer.seq, self.spec_seq, *self.node_inputs)
+        return (self.add.seq, self.spec_seq, *self.node_inputs)
 
-    def answers(self) -> Iterator[Answer]:
-        """What the kubelet does, world by world; never empty.
+    @property
+    def is_cut(self) -> bool:
+        """Whether so many pods are doubtful that :meth:`outcomes` does not try all worlds."""
+        return sum(other.doubtful for other in self.others) > _DOUBTS_MAX
+
+    def worlds(self) -> Iterator[tuple[Node, tuple[CountedPod, ...]]]:
+        """The node and the pods that count, in each world."""
+        return ((node, pods) for pods in self._subsets() for node in self.nodes)
+
+    def outcomes(self) -> Iterator[Choices]:
+        """What the kubelet may do, world by world; never empty.
 
         Raises:
             BadInputError: a quantity of a pod is none.
         """
-        first = True
-        for pods in self._casts():
-            for node in self.nodes:
-                for answer in self._in_world(node, pods, first=first):
-                    yield answer
-                    first = False
+        return map(self._choices, self._subsets())
 
-    def worlds(self) -> Iterator[tuple[Node, tuple[Other, ...]]]:
-        """The node and the pods that count, in each world."""
-        return ((node, pods) for pods in self._casts() for node in self.nodes)
+    def extremes(self) -> Iterator[Choices]:
+        """The same with all pods that may have counted, and with only those that must have.
 
-    def answer_in(self, node: Node, others: tuple[Other, ...]) -> Answer:
+        Raises:
+            BadInputError: as :meth:`outcomes`.
+        """
+        yield self._choices(self.others)
+        if any(other.doubtful for other in self.others):
+            yield self._choices(tuple(other for other in self.others if not other.doubtful))
+
+    def outcome_in(self, node: Node, others: tuple[CountedPod, ...]) -> AdmissionOutcome:
         """What the kubelet does on that node, with these pods; first order of what is short.
 
         Raises:
-            BadInputError: a quantity of a pod is none.
+            BadInputError: as :meth:`outcomes`.
         """
-        return next(self._in_world(node, others))
+        return next(self._in_world(node, others, ()))
 
-    @property
-    def open_worlds(self) -> bool:
-        """Whether so many pods are doubtful that not all worlds are tried."""
-        return sum(other.doubtful for other in self.others) > _DOUBTS_MAX
-
-    def _casts(self) -> Iterator[tuple[Other, ...]]:
+    def _subsets(self) -> Iterator[tuple[CountedPod, ...]]:
         """The pods that count, in each world."""
         yield self.others
         doubtful = [index for index, other in enumerate(self.others) if other.doubtful]
-        many = len(doubtful) > _DOUBTS_MAX
-        for size in (1, len(doubtful)) if many else range(1, len(doubtful) + 1):
+        sizes = (1, len(doubtful)) if self.is_cut else range(1, len(doubtful) + 1)
+        for size in sizes:
             for absent in combinations(doubtful, size):
                 yield tuple(o for index, o in enumerate(self.others) if index not in absent)
 
+    def _choices(self, pods: tuple[CountedPod, ...]) -> Choices:
+        absent = [other.name for other in self.others if other not in pods]
+        assumes = tuple(f"until when pod {name} counted" for name in absent)
+        found = (self._in_world(node, pods, assumes) for node in self.nodes)
+        return tuple(chain.from_iterable(found))
+
     def _in_world(
-        self, node: Node, others: tuple[Other, ...], *, first: bool = False
-    ) -> Iterator[Answer]:
+        self, node: Node, others: tuple[CountedPod, ...], assumes: tuple[str, ...]
+    ) -> Iterator[AdmissionOutcome]:
         """All that the random order of scalar resources can give in one world."""
         pods = tuple(other.pod for other in others)
         info = NodeInfo(node, pods, self.facts)
@@ -176,8 +201,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         for ordered in _orders(reasons):
             insufficient = tuple(r for r in ordered if isinstance(r, InsufficientResourceError))
             result = lifecycle.decide(self.pod, info, self.facts, self._recovery(pods), ordered)
-            yield Answer(result, insufficient, _missing(insufficient), first, info, others)
-            first = False
+            missing = _missing(insufficient)
+            yield AdmissionOutcome(result, insufficient, missing, info, others, assumes)
 
     def _recovery(self, pods: Sequence[Pod]) -> lifecycle.Recovery | None:
         if not preemption.may_preempt(self.pod):
@@ -209,7 +234,7 @@ def _orders(
 
 
 def _requested(pod: Pod) -> Iterator[str]:
-    """Resources that a pod takes, in whatever way it asks for them."""
+    """Resources that a pod takes, in whatever way it requests them."""
     spec = pod.spec
     yield from spec.overhead or ()
     parts = [c.resources for c in (*(spec.containers or ()), *(spec.init_containers or ()))]

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeledger.errors import BadInputError
+import msgspec
+
 from kubeledger.lifecycle.presence import known
 from kubeledger.lifecycle.state import PodState
 from kubeledger.machine import Evidence, Record
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.admission.findings import find
-from kubeledger.verify.admission.judgement import RULE_PREEMPTION, unverifiable, with_note
-from kubeledger.verify.admission.offers import Offer
-from kubeledger.verify.admission.preempted import Kill, judge_victims
-from kubeledger.verify.admission.question import Question
-from kubeledger.verify.bench import Bench
+from kubeledger.verify.belief import Judgement, RuleVerifier
+from kubeledger.verify.finding import Fields
+from kubeledger.verify.rules.admission.adds import PodAdd
+from kubeledger.verify.rules.admission.case import AdmissionCase
+from kubeledger.verify.rules.admission.judging import RULE_PREEMPTION, judged
+from kubeledger.verify.rules.admission.victims import Kill, judge_victims
 
 __all__ = ["Episode", "Episodes"]
 
@@ -36,14 +37,14 @@ class Episode:
     """One preemption.
 
     Attributes:
-        question: the admission it was for, or what is missing of it.
+        case: the admission it was for, or what is missing of it.
         kills: victims' records, in order.
         decided: place and time of the preemptor's own decision; None before it.
         shown: evidence of that decision.
     """
 
-    def __init__(self, question: Question | tuple[str, ...]) -> None:
-        self.question = question
+    def __init__(self, case: AdmissionCase | tuple[str, ...]) -> None:
+        self.case = case
         self.kills: list[tuple[Record, PodPreempted]] = []
         self.decided: tuple[int, int] | None = None
         self.shown: tuple[Evidence, ...] | None = None
@@ -52,70 +53,60 @@ class Episode:
 class Episodes:
     """All that are open; there is hardly ever more than one."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._open: dict[Offer, Episode] = {}
+    def __init__(self, rule: RuleVerifier) -> None:
+        """``rule`` gives the findings."""
+        self._rule = rule
+        self._open: dict[PodAdd, Episode] = {}
 
     def add(
         self,
-        offer: Offer,
-        question: Question | tuple[str, ...],
+        add: PodAdd,
+        case: AdmissionCase | tuple[str, ...],
         record: Record,
         body: PodPreempted,
     ) -> None:
-        """A victim was killed for an offer."""
-        episode = self._open.get(offer)
+        """A victim was killed for a pod that was handed over."""
+        episode = self._open.get(add)
         if episode is None:
-            episode = self._open[offer] = Episode(question)
+            episode = self._open[add] = Episode(case)
         episode.kills.append((record, body))
 
-    def victims_of(self, offer: Offer) -> list[str]:
-        """Names of those killed for an offer."""
-        episode = self._open.get(offer)
+    def victims_of(self, add: PodAdd) -> list[str]:
+        """Names of those killed for a pod."""
+        episode = self._open.get(add)
         kills = episode.kills if episode is not None else []
         return [f"{body.victim_namespace}/{body.victim_pod}" for _, body in kills]
 
-    def decided(self, offer: Offer, record: Record) -> None:
+    def decided(self, add: PodAdd, record: Record) -> None:
         """The preemptor's own admission is over."""
-        episode = self._open.get(offer)
+        episode = self._open.get(add)
         if episode is not None:
             episode.decided, episode.shown = (record.seq, record.ts_ns), record.evidence
 
-    def pass_time(self, now_ns: int, state: NodeState) -> None:
-        """Judge what is no longer awaited."""
-        if not self._open:
-            return
-        for offer, episode in list(self._open.items()):
-            since_ns = episode.decided[1] if episode.decided else offer.turn_ns
-            if since_ns is not None and now_ns > since_ns + _AWAITED_NS:
-                del self._open[offer]
+    def pass_time(self, now_ns: int | None, state: NodeState) -> None:
+        """Judge what is no longer awaited; None: the records, or the kubelet, end."""
+        for add, episode in list(self._open.items()):
+            since_ns = episode.decided[1] if episode.decided else add.turn_ns
+            over = since_ns is not None and now_ns is not None and now_ns > since_ns + _AWAITED_NS
+            if now_ns is None or over:
+                del self._open[add]
                 self._judge(episode, now_ns, state)
-
-    def close_all(self, state: NodeState) -> None:
-        """The records, or the kubelet, end."""
-        episodes = list(self._open.values())
-        self._open.clear()
-        for episode in episodes:
-            self._judge(episode, None, state)
 
     def _judge(self, episode: Episode, now_ns: int | None, state: NodeState) -> None:
         kills = [self._kill(episode, record, body, now_ns, state) for record, body in episode.kills]
-        question = episode.question
-        if isinstance(question, Question):
-            try:
-                judged = [
-                    with_note(verdict, inferred=question.inferred)
-                    for verdict in judge_victims(
-                        question, kills, all_told=_all_told(episode, question.offer)
-                    )
-                ]
-            except BadInputError:
-                judged = [unverifiable("readable quantities of all pods", rule=RULE_PREEMPTION)]
-                judged *= len(kills)
-        else:
-            judged = [unverifiable(*question, rule=RULE_PREEMPTION)] * len(kills)
-        for (record, body), verdict in zip(episode.kills, judged, strict=True):
-            find(self._bench, record, f"pod/{body.victim_namespace}/{body.victim_pod}", verdict)
+        for index, (record, _) in enumerate(episode.kills):
+            fields: Fields | None = None
+
+            def of_this(case: AdmissionCase, index: int = index) -> Judgement:
+                nonlocal fields
+                all_told = _all_told(episode, case.add)
+                judgement, fields = judge_victims(case, kills, all_told=all_told)[index]
+                return judgement
+
+            judgement = judged(episode.case, of_this)
+            judgement = msgspec.structs.replace(judgement, rule=RULE_PREEMPTION)
+            subject = f"pod/{kills[index].name}"
+            self._rule.conclude(record, subject, judgement, recorded=fields)
 
     def _kill(
         self,
@@ -145,7 +136,7 @@ class Episodes:
         return Kill(body)
 
 
-def _all_told(episode: Episode, offer: Offer) -> bool:
+def _all_told(episode: Episode, add: PodAdd) -> bool:
     """Whether one line names all victims, is not cut, and the log went on behind it.
 
     Since 1.33 or so there is a line a victim, any of which may be lost. It names the preemptor.
@@ -153,7 +144,7 @@ def _all_told(episode: Episode, offer: Offer) -> bool:
     last, body = episode.kills[-1]
     if body.cut or not all(b.preemptor_inferred and b.insufficient for _, b in episode.kills):
         return False
-    if offer.turn_ns is not None or not last.evidence:
+    if add.turn_ns is not None or not last.evidence:
         return True
     if episode.shown is None:
         return False
