@@ -100,11 +100,11 @@ def test_whether_a_line_may_be_missing(
     found = coverage(steps)
     loss = found.missing(span[0] * NS_PER_S, span[1] * NS_PER_S)
     assert (loss and loss.phrase) == phrase
-    # From the time on that it tells, nothing is missing; an instant before it, something is.
+    # From the time on that it tells, no part is silent.
     for end_s in (span[1], 300):
         end_ns = end_s * NS_PER_S
-        from_ns = found.complete_from(end_ns)
-        assert from_ns > end_ns or found.missing(from_ns, end_ns) is None
+        from_ns = found.unbroken_from(end_ns)
+        assert from_ns > end_ns or found.silent(from_ns, end_ns) is None
 
 
 def test_a_process_is_complete_until_the_first_loss() -> None:
