@@ -7,6 +7,7 @@ runtime still listed an exited instance, and an entry that may or may not have b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kubeledger.kuberuntime.backoff import (
@@ -95,6 +96,11 @@ class BackOff:
     def failures(self) -> str:
         """What is missing where starts may have failed without a line."""
         return f"events about starts of container {self._name} that failed"
+
+    @property
+    def unseen(self) -> str:
+        """What is missing where an instance may have run that no record shows."""
+        return f"whether container {self._name} ran once more, which no record shows"
 
     @property
     def _which(self) -> str:
@@ -187,7 +193,9 @@ class BackOff:
         self.belief.keep(lambda entry: passed_ns >= entry.value_ns)
         return rulings
 
-    def holds_back(self, value_ns: int, seq: int, known: tuple[int, ...]) -> tuple[Ruling, ...]:
+    def holds_back(
+        self, value_ns: int, seq: int, policy: BackOffPolicy, passed_ns: int
+    ) -> tuple[Ruling, ...]:
         """What each world says of a start that is held back for so long; the belief narrows.
 
         A value that no world allows may have been wrong, or the belief was: a later one that
@@ -196,7 +204,8 @@ class BackOff:
         Args:
             value_ns: the back-off that the record tells.
             seq: the record.
-            known: (n,) all values that an entry can have.
+            policy: first and greatest back-off.
+            passed_ns: so long ago, at most, the newest instance that was shown ended.
         """
         self.belief.keep(lambda entry: entry.value_ns > 0)
         worlds = self.belief.worlds
@@ -215,15 +224,20 @@ class BackOff:
             for world in worlds
         )
         told = Entry(value_ns, worlds[0].state.raised_ns)
+        unseen = any(value_ns in _reached(policy, world.state, passed_ns) for world in worlds)
         if any(ruling.allowed for ruling in rulings):
             self._denied = None
+        elif unseen:
+            rulings = (*rulings, Ruling(allowed=True, why="", assumes=(self.unseen,)))
+            self._starts, self._denied = None, None
         elif self._denied is not None and self._denied[0].value_ns == value_ns:
             assumes = f"the starts before record {self._denied[1]} that no record tells of"
             rulings = (*rulings, Ruling(allowed=True, why="", assumes=(assumes,)))
             self._starts, self._denied = None, None
         else:
             # Starts that are missing can only have raised it.
-            self._denied = (told, seq) if value_ns in known and value_ns > allowed[-1] else None
+            known = value_ns in series(policy)
+            self._denied = (told, seq) if known and value_ns > allowed[-1] else None
             return rulings
         self.belief = Belief([World(told)])
         return rulings
@@ -247,3 +261,11 @@ class BackOff:
 
 def _raised(policy: BackOffPolicy, entry: Entry, now_ns: int) -> Entry:
     return Entry(next_back_off(policy, entry.value_ns), now_ns)
+
+
+def _reached(policy: BackOffPolicy, entry: Entry, passed_ns: int) -> Iterator[int]:
+    """Values of an entry after starts that no record shows, each of which waited for its own."""
+    while entry.value_ns <= passed_ns:
+        passed_ns -= max(entry.value_ns, policy.initial_ns)
+        entry = _raised(policy, entry, 0)
+        yield entry.value_ns

@@ -300,9 +300,11 @@ class ListedInstances:
                 self._counts.setdefault(container_id, Counter())[count] += 1
                 self._told.setdefault((container_id, count), (record.seq, subject))
 
-    def knows(self, container_id: str | None) -> bool:
-        """Whether a list shows the instance."""
-        return container_id in self._counts
+    def knows(self, container_id: str | None, subject: str = "") -> bool:
+        """Whether a list shows the instance; as one of that container, if it is given."""
+        counts = self._counts.get(container_id or "", ())
+        told = {self._told[container_id or "", count][1] for count in counts}
+        return bool(told) and subject in {"", *told}
 
     def count(self, container_id: str | None) -> int | None:
         """Restarts up to an instance, as most lists tell; None when none does."""

@@ -27,6 +27,7 @@ _ENDINGS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "node_shutdown": (("shutdown",), "the node shuts down"),
 }
 """Reason of a kill -> reasons for which a pod's worker stops it, and what that means."""
+_SANDBOX: Final = "sandbox_changed"
 REASONS: Final = frozenset(
     {*PROBE_OF, *_ENDINGS, "preempted", "evicted", "spec_changed", "post_start_hook"}
 )
@@ -79,8 +80,10 @@ class KillReasons:
                 if reason != "pod_ended" or not self._others_ended(spec, key, name):
                     return _lacking(f"the records that show that {told}")
                 seq = spec.seq
-        else:
+        elif reason == _SANDBOX:
             return _lacking(f"a rule for the reason {reason}")
+        else:
+            return same(False, f"{reason} is no reason of a kill")
         if seq is not None:
             return same(True, told, inputs=[seq])
         if not pod.added or reason == "spec_changed":

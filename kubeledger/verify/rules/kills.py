@@ -278,7 +278,9 @@ class KillVerifier(RuleVerifier):
         """The judgement of a kill of another container than what led to it, or than ran."""
         container = self._containers.find(key, body.container)
         shown = container is not None and container.find(body.container_id) is not None
-        if self._listed.knows(body.container_id) or (shown and body.pod_uid is not None):
+        if self._listed.knows(body.container_id, subject_of(body)) or (
+            shown and body.pod_uid is not None
+        ):
             listed = self.bench.pods.at(record.ts_ns, body.pod_uid)
             if listed is None or (listed.namespace, listed.name) == (body.namespace, body.pod):
                 return None
@@ -333,16 +335,15 @@ class KillVerifier(RuleVerifier):
         )
 
     def _ended_before(self, record: Record, body: ContainerKilled, key: str) -> Judgement | None:
-        """A sync does not kill what it knows to have ended."""
+        """What is known to have ended is not killed."""
         container = self._containers.find(key, body.container)
         killed: Instance | None = None if container is None else container.find(body.container_id)
-        by_sync = body.reason in PROBE_OF or body.reason == "spec_changed"
-        if killed is None or killed.died_ns is None or not by_sync:
+        if killed is None or killed.died_ns is None:
             return None
         if record.ts_ns - killed.died_ns < _ENDED_BEFORE_NS:
             return None
         why = f"container {body.container} had ended by {format_ts(killed.died_ns)}"
-        return same(False, f"{why}, and a sync kills only what runs", inputs=[killed.died_seq or 0])
+        return same(False, f"{why}, and only what runs is killed", inputs=[killed.died_seq or 0])
 
 
 def _over(worlds: Sequence[Judgement], specs: Sequence[PodSpec]) -> Judgement:

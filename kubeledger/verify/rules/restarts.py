@@ -19,7 +19,7 @@ from kubeledger.lifecycle.records import (
 from kubeledger.machine import Body, Record
 from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S, format_ts
-from kubeledger.verify.belief import Judgement, all_of, judge, same
+from kubeledger.verify.belief import Judgement, all_of, judge, open_to, same
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.container_specs import specs_of
@@ -193,19 +193,20 @@ class RestartVerifier(Starts):
             self.lacking(record, subject_of(body), [back_off.unknown])
             return
         since_ns = 0 if died_ns is None else record.ts_ns - died_ns
-        if died_ns is not None and since_ns >= value_ns:
-            why = f"container {body.container} had ended by {format_ts(died_ns)}, "
-            why += f"{since_ns / NS_PER_S:.1f} s before, so a back-off of {body.back_off_s} s"
-            over = same(False, f"{why} was over")
-            self._conclude(record, body, over)
-            return
         if not _is_verbose(record) and value_ns in series(policy):
             back_off.may_have_risen(policy, back_off.failures)
-        said = judge(back_off.holds_back(value_ns, record.seq, series(policy)))
+        ended_ns = None if ended is None else ended.ended_from_ns
+        passed_ns = record.ts_ns - (ended_ns or record.ts_ns)
+        said = judge(back_off.holds_back(value_ns, record.seq, policy, passed_ns))
         if said.verdict == "match" and died_ns is not None and since_ns >= NS_PER_S // 10:
-            why = f"{said.why}, of which {since_ns / NS_PER_S:.1f} s had passed since it was seen "
-            why += f"to have ended at {format_ts(died_ns)}"
-            said = msgspec.structs.replace(said, why=why)
+            if since_ns >= value_ns:
+                why = f"container {body.container} had ended by {format_ts(died_ns)}, "
+                why += f"{since_ns / NS_PER_S:.1f} s before, so a back-off of {body.back_off_s} s"
+                said = open_to(back_off.unseen, denied=f"{why} was over")
+            else:
+                why = f"{said.why}, of which {since_ns / NS_PER_S:.1f} s had passed since it was "
+                why += f"seen to have ended at {format_ts(died_ns)}"
+                said = msgspec.structs.replace(said, why=why)
         ends = () if ended is None else (ended.killed_seq, ended.died_seq)
         self._conclude(record, body, said, inputs=(self.bench.settings.seq, *ends))
 
