@@ -288,7 +288,7 @@ class ListedInstances:
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[int]] = {}
-        self._told: dict[tuple[str, int], tuple[int, str]] = {}
+        self._subjects: dict[str, set[str]] = {}
 
     def note(self, record: Record) -> None:
         """Take in a list of the first reading."""
@@ -298,26 +298,17 @@ class ListedInstances:
             subject = f"container/{body.namespace}/{body.pod}/{status.get('name')}"
             for container_id, count in _counted(status):
                 self._counts.setdefault(container_id, Counter())[count] += 1
-                self._told.setdefault((container_id, count), (record.seq, subject))
+                self._subjects.setdefault(container_id, set()).add(subject)
 
     def knows(self, container_id: str | None, subject: str = "") -> bool:
         """Whether a list shows the instance; as one of that container, if it is given."""
-        counts = self._counts.get(container_id or "", ())
-        told = {self._told[container_id or "", count][1] for count in counts}
+        told = self._subjects.get(container_id or "", set())
         return bool(told) and subject in {"", *told}
 
     def count(self, container_id: str | None) -> int | None:
         """Restarts up to an instance, as most lists tell; None when none does."""
         counts = self._counts.get(container_id or "")
         return counts.most_common(1)[0][0] if counts else None
-
-    def disputes(self) -> Iterator[tuple[str, str, list[tuple[int, str]]]]:
-        """Subject, sentence and sides, where lists count differently up to one instance."""
-        for container_id, counts in self._counts.items():
-            if len(counts) > 1:
-                sides = sorted((*self._told[container_id, count], count) for count in counts)
-                why = f"lists count different restarts up to the same container {container_id}"
-                yield sides[0][1], why, [(seq, f"restartCount {n}") for seq, _, n in sides]
 
 
 def _statuses(body: PodListed) -> Iterator[dict[str, Any]]:

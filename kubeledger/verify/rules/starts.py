@@ -37,6 +37,8 @@ from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["Starts"]
 
+_PAUSE_NS: Final = 5 * NS_PER_S
+"""After a pause so long it is asked whether probes that had to be made are missing."""
 _SILENCE_NS: Final = 300 * NS_PER_S
 """No log with containers that are restarted is silent for so long."""
 _RETRY_NS: Final = 5 * NS_PER_S
@@ -95,8 +97,11 @@ class Starts(RuleVerifier):
     def _pass_time(self, record: Record) -> None:
         now_ns, seen_ns = record.ts_ns, self._seen_ns
         if seen_ns and now_ns > seen_ns:
-            hole = self.bench.coverage.hole(seen_ns, now_ns)
-            if hole is not None or now_ns - seen_ns > _SILENCE_NS:
+            pause_ns = now_ns - seen_ns
+            untold = self.bench.coverage.hole(seen_ns, now_ns) is not None
+            if pause_ns > _PAUSE_NS and not untold:
+                untold = self.bench.cached_results.hole(seen_ns, now_ns)
+            if untold or pause_ns > _SILENCE_NS:
                 self._lose()
         self._seen_ns = now_ns
 
