@@ -13,7 +13,7 @@ from kubeledger.memorymanager.records import MemoryManagerStateRead
 
 if TYPE_CHECKING:
     from kubeledger.replay.histories import History
-    from kubeledger.verify.cgroups.drift import Drift
+    from kubeledger.verify.rules.cgroups.drift import Drift
 
 __all__ = ["BadCheckpoint", "Contents", "contents_of"]
 
@@ -66,9 +66,9 @@ def contents_of(histories: Iterable[History]) -> Contents:
         KubeledgerError: records cannot be read, or are not as they were written.
     """
     from kubeledger.cgroups.records import CgroupUpdated
-    from kubeledger.verify.cgroups.drift import drift_of
-    from kubeledger.verify.cgroups.verifier import CgroupVerifier
     from kubeledger.verify.finding import Finding
+    from kubeledger.verify.rules.cgroups.drift import drift_of
+    from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 
     contents = Contents()
     for history in histories:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
+from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from kubeledger.verify.rules.cpus import CpuRule
 from kubeledger.verify.rules.devices.rule import DeviceRule
 from kubeledger.verify.rules.evictions.verifier import EvictionVerifier

@@ -6,6 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from kubeledger.verify.cgroups.processes import MISSING_PIDS
+from kubeledger.verify.cgroups.timing import WHOLE_LOG
+from kubeledger.verify.cgroups.values import NO_LIMIT_V1, kernel_values
+from kubeledger.verify.cgroups.verifier import CgroupVerifier
 
 from kubeledger.cgroups.records import (
     CgroupRemoved,
@@ -31,10 +35,6 @@ from kubeledger.lifecycle.records import (
 from kubeledger.machine import Body, Evidence
 from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.verify import Contradiction, Finding, run
-from kubeledger.verify.cgroups.processes import MISSING_PIDS
-from kubeledger.verify.cgroups.timing import WHOLE_LOG
-from kubeledger.verify.cgroups.values import NO_LIMIT_V1, kernel_values
-from kubeledger.verify.cgroups.verifier import CgroupVerifier
 from tests.verify.histories import findings, outcomes, scene
 
 GIB = 2**30

@@ -6,6 +6,7 @@ from functools import cache
 
 import msgspec
 import pytest
+from kubeledger.verify.cgroups.waiting import UNTOLD, SyncLoop
 
 from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.lifecycle.records import ContainerDied, PodListed
@@ -14,7 +15,6 @@ from kubeledger.preemption.records import PodPreempted
 from kubeledger.simulate.plan import ContainerScript, ExitStep
 from kubeledger.units import NS_PER_S
 from kubeledger.verify import Finding
-from kubeledger.verify.cgroups.waiting import UNTOLD, SyncLoop
 from tests.simulate import scenes
 
 _SECOND_BEAT_S = 62

@@ -190,10 +190,11 @@ class LifeBuilder:
             self._counted_ns = sign.ts_ns
         self._doom(life, sign.ts_ns)
         survives = sign.what == "ending_event" or sign.word == "survived"
-        if self._while_terminating(process) is False and not survives:
+        at_once = self._while_terminating(process) is False and not survives
+        if at_once and sign.what != "preempted":
             self._over(life, sign.ts_ns + _NOTICED_NS)  # its phase is final at once
-        elif sign.what == "preempted" and sign.word == "gone":
-            # Its kill was waited for, before the loop went on.
+        elif sign.what == "preempted" and (at_once or sign.word == "gone"):
+            # Its kill, and those of the victims before it, were waited for.
             over_ns = self._around.turns.over_by(sign.ts_ns)
             if over_ns is not None:
                 self._over(life, over_ns)

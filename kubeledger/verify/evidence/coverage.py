@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from kubeledger.cgroups.records import QOSCgroupsUpdated
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.ledger.records import (
     FindingReported,
@@ -59,7 +60,13 @@ _STAMP_AROUND_NS: Final = 60 * NS_PER_S
 _FEW: Final = 3
 """Fewer missing beats than that do not tell where the loss began and ended."""
 _HOLES_MAX: Final = 4096
-_LINES: Final = (ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged)
+_LINES: Final = (
+    ContainerDied,
+    ContainerStarted,
+    KubeletStarted,
+    PodConfigChanged,
+    QOSCgroupsUpdated,
+)
 """What stands on a line stands on one of the kubelet's log."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
@@ -105,6 +112,7 @@ class Coverage:
         LogThinned,
         PodConfigChanged,
         PodEvicted,
+        QOSCgroupsUpdated,
         RecordsDropped,
         *LostRecords.KINDS,
         *UntoldPods.KINDS,

@@ -42,6 +42,7 @@ class Turns:
         self._told: set[int] | list[int] = set()
         self._preempted: set[int] | list[int] = set()
         self._waits: list[tuple[int, int]] = []
+        self._waits_on_ns: int | None = None
 
     KINDS: tuple[type[Body], ...] = (
         ContainerDied,
@@ -79,6 +80,8 @@ class Turns:
             after = bisect_right(self._told, ts_ns)
             since_ns = self._told[before - 1] if before else ts_ns
             until_ns = self._told[after] if after < len(self._told) else ts_ns
+            if after == len(self._told) and self._waits_on_ns is None:
+                self._waits_on_ns = since_ns
             self._waits.append((since_ns, until_ns + _BURST_NS))
 
     def over_by(self, ts_ns: int) -> int | None:
@@ -100,6 +103,10 @@ class Turns:
         assert isinstance(self._preempted, list)
         index = bisect_left(self._preempted, start_ns)
         return index < len(self._preempted) and self._preempted[index] <= end_ns
+
+    def waits_on(self, ts_ns: int) -> bool:
+        """Whether the loop waits at a time, and the log ends before it tells what it missed."""
+        return self._waits_on_ns is not None and ts_ns >= self._waits_on_ns
 
     def earliest(self, ts_ns: int) -> int:
         """When that can have happened at the earliest which the loop tells at a time."""

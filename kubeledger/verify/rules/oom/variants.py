@@ -26,9 +26,9 @@ from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.units import format_ts
 from kubeledger.verify.belief import Ruling
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.cgroups.settings import read_settings
-from kubeledger.verify.cgroups.values import is_unified
 from kubeledger.verify.finding import Finding
+from kubeledger.verify.rules.cgroups.settings import read_settings
+from kubeledger.verify.rules.cgroups.values import is_unified
 from kubeledger.verify.rules.oom.specs import decide, memory_limit, recorded_pod
 from kubeledger.verify.settings import Settings
 

@@ -24,12 +24,15 @@ __all__ = [
     "first_of",
     "is_unified",
     "kernel_values",
+    "keys_of",
     "nested",
     "recorded_of",
 ]
 
-Values = dict[str, tuple[Any, ...]]
+Values = dict[str, Sequence[Any]]
 """``field`` or ``field/file`` of a cgroup's record -> (1 or more,) what it may hold."""
+
+_FIELDS: Final = ("cpu_shares", "cpu_quota_us", "cpu_period_us", "memory_limit_bytes")
 
 _PAGES: Final = (4096, 16384, 65536)
 """Page sizes of the machines that kubelets run on; nearly all have the first."""
@@ -133,6 +136,14 @@ def recorded_of(body: CgroupUpdated, keys: Iterable[str]) -> dict[str, Any]:
         if value is not None:
             found[key] = value
     return found
+
+
+def keys_of(body: CgroupUpdated) -> list[str]:
+    """``field`` or ``field/file`` of all values that a record holds."""
+    keys = [field for field in _FIELDS if getattr(body, field) is not None]
+    for field in ("hugetlb_limit_bytes", "unified", "other"):
+        keys += [f"{field}/{file}" for file in getattr(body, field)]
+    return keys
 
 
 def first_of(values: Values, keys: Sequence[str]) -> dict[str, Any]:

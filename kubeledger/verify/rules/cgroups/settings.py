@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from kubeledger.cgroups.node_config import ReservationSettings
 from kubeledger.cgroups.unified import TIERED_RESERVATION
+from kubeledger.errors import BadQuestionError
+from kubeledger.kube.pod import Pod
 from kubeledger.kube.quantity import Quantity, QuantityError
+from kubeledger.profile.gates import with_gates
+from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.units import parse_go_duration, whole_number
+from kubeledger.verify.evidence.processes import Process
+from kubeledger.verify.pods import ListedPod
 from kubeledger.verify.settings import UNKNOWN, Settings
+from kubeledger.verify.variant import Variant
 
-__all__ = ["NO_RESERVE", "CgroupSettings", "read_settings"]
+__all__ = ["NO_RESERVE", "CgroupSettings", "Rules", "read_settings", "rules_of"]
 
 NO_RESERVE: Final = -1
 """In the place of a percentage: nothing is reserved by QoS class."""
 
 _NS_PER_US: Final = 1000
+_RESIZE_SINCE_MINOR: Final = 33
+_PIDS_SINCE_MINOR: Final = 20
+"""The gates SupportPodPidsLimit and SupportNodePidsLimit say nothing any more."""
+_SOURCE: Final = "kubernetes.io/config.source"
 
 
 class CgroupSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,3 +162,78 @@ def _quantities(value: Any) -> dict[str, Quantity] | None:  # noqa: ANN401 # any
         return {name: Quantity.from_api(amount) for name, amount in (value or {}).items()}
     except (QuantityError, TypeError):
         return None
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """Under which a value was written."""
+
+    profile: KubeletProfile
+    settings: CgroupSettings
+
+    @property
+    def missing(self) -> list[str]:
+        """Settings that pods and containers need and no source tells."""
+        settings = self.settings
+        return [
+            f"the setting {name}"
+            for name, value in (
+                ("cpuCFSQuota", settings.enforce_cpu_limits),
+                ("cpuCFSQuotaPeriod", settings.cpu_period_us),
+            )
+            if value is None
+        ]
+
+    @property
+    def missing_for_node(self) -> list[str]:
+        """Settings that the cgroup of all pods needs and no source tells."""
+        missing = []
+        if self.settings.reservation is None:
+            missing.append("the settings systemReserved and kubeReserved")
+        if self.settings.enforce_pods is None:
+            missing.append("the setting enforceNodeAllocatable")
+        return missing
+
+    @property
+    def node_pids_written(self) -> bool:
+        """Whether process IDs of all pods together are limited.
+
+        Source: v1.19.0 pkg/kubelet/cm/cgroup_manager_linux.go toResources
+        """
+        gates = (self.settings.node_pids_gate, self.settings.pod_pids_gate)
+        return self._pids_always or any(gate is not False for gate in gates)
+
+    @property
+    def pod_pids_written(self) -> bool:
+        """Whether podPidsLimit counts.
+
+        Source: v1.19.0 pkg/kubelet/cm/pod_container_manager_linux.go EnsureExists
+        """
+        return self._pids_always or self.settings.pod_pids_gate is not False
+
+    @property
+    def _pids_always(self) -> bool:
+        return self.profile.version.minor >= _PIDS_SINCE_MINOR
+
+    def resizes(self, listed: ListedPod) -> bool:
+        """Whether the resources of this pod can change while it runs; a static pod's cannot.
+
+        Raises:
+            msgspec.ValidationError: the object cannot be read.
+        """
+        possible = self.settings.resize
+        if possible is None:
+            possible = self.profile.version.minor >= _RESIZE_SINCE_MINOR
+        annotations = listed.as_(Pod).metadata.annotations or {}
+        return possible and annotations.get(_SOURCE, "api") == "api"
+
+
+def rules_of(process: Process | None, variant: Variant) -> Rules | None:
+    """Those of a kubelet process, under a variant; None where its version's are not known."""
+    settings = Settings(variant, process)
+    version = variant.kubelet_version or (None if process is None else process.version)
+    gates = settings.get("featureGates")
+    with suppress(BadQuestionError):
+        if version is not None:
+            profile = with_gates(resolve(version), gates if isinstance(gates, dict) else None)
+            return Rules(profile, read_settings(settings))
+    return None

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-import msgspec
-
 from kubeledger.cgroups.container_config import (
     ContainerConfig,
     container_config,
@@ -27,85 +25,17 @@ from kubeledger.cgroups.paths import parse_cgroup_path
 from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.cgroups.unified import UnifiedSettings
 from kubeledger.kube.pod import Container, Pod
-from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.verify.cgroups.judging import Option
-from kubeledger.verify.cgroups.settings import CgroupSettings
-from kubeledger.verify.cgroups.values import Values, is_unified, kernel_values
-from kubeledger.verify.cgroups.words import container_words, pod_words
 from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.rules.cgroups.files import Option
+from kubeledger.verify.rules.cgroups.settings import Rules
+from kubeledger.verify.rules.cgroups.values import Values, is_unified, kernel_values
+from kubeledger.verify.rules.cgroups.words import container_words, pod_words
 
-__all__ = ["PodOptions", "Rules"]
+__all__ = ["PodOptions"]
 
 _ANY_CAPACITY: Final = 1
 """Bytes of the node in the place of a number: it decides about the OOM score alone, which
 is in no cgroup file."""
-_RESIZE_SINCE_MINOR: Final = 33
-_PIDS_SINCE_MINOR: Final = 20
-"""The gates SupportPodPidsLimit and SupportNodePidsLimit say nothing any more."""
-_SOURCE: Final = "kubernetes.io/config.source"
-
-
-class Rules(msgspec.Struct, frozen=True):
-    """Under which a value was written."""
-
-    profile: KubeletProfile
-    settings: CgroupSettings
-
-    @property
-    def missing(self) -> list[str]:
-        """Settings that pods and containers need and no source tells."""
-        settings = self.settings
-        return [
-            f"the setting {name}"
-            for name, value in (
-                ("cpuCFSQuota", settings.enforce_cpu_limits),
-                ("cpuCFSQuotaPeriod", settings.cpu_period_us),
-            )
-            if value is None
-        ]
-
-    @property
-    def missing_for_node(self) -> list[str]:
-        """Settings that the cgroup of all pods needs and no source tells."""
-        missing = []
-        if self.settings.reservation is None:
-            missing.append("the settings systemReserved and kubeReserved")
-        if self.settings.enforce_pods is None:
-            missing.append("the setting enforceNodeAllocatable")
-        return missing
-
-    @property
-    def node_pids_written(self) -> bool:
-        """Whether process IDs of all pods together are limited.
-
-        Source: v1.19.0 pkg/kubelet/cm/cgroup_manager_linux.go toResources
-        """
-        gates = (self.settings.node_pids_gate, self.settings.pod_pids_gate)
-        return self._pids_always or any(gate is not False for gate in gates)
-
-    @property
-    def pod_pids_written(self) -> bool:
-        """Whether podPidsLimit counts.
-
-        Source: v1.19.0 pkg/kubelet/cm/pod_container_manager_linux.go EnsureExists
-        """
-        return self._pids_always or self.settings.pod_pids_gate is not False
-
-    @property
-    def _pids_always(self) -> bool:
-        return self.profile.version.minor >= _PIDS_SINCE_MINOR
-
-    def resizes(self, listed: ListedPod) -> bool:
-        """Whether the resources of this pod can change while it runs; a static pod's cannot.
-
-        Raises:
-            msgspec.ValidationError: the object cannot be read.
-        """
-        possible = self.settings.resize
-        if possible is None:
-            possible = self.profile.version.minor >= _RESIZE_SINCE_MINOR
-        annotations = listed.as_(Pod).metadata.annotations or {}
-        return possible and annotations.get(_SOURCE, "api") == "api"
 
 
 class PodOptions:

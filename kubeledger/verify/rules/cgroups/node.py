@@ -10,60 +10,59 @@ import msgspec
 
 from kubeledger.cgroups.container_config import huge_page_unit_size
 from kubeledger.cgroups.decider import decide_node
-from kubeledger.cgroups.node_config import resource_config_for_node
+from kubeledger.cgroups.node_config import kubepods_resources, resource_config_for_node
 from kubeledger.cgroups.pod_config import ResourceConfig
 from kubeledger.cgroups.qos_config import QOS_HUGE_PAGE_LIMIT
 from kubeledger.cgroups.records import CgroupUpdated
+from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.machine import Record
 from kubeledger.node.records import NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.capacities import Capacities
-from kubeledger.verify.cgroups.judging import Option
-from kubeledger.verify.cgroups.pods import Rules
-from kubeledger.verify.cgroups.processes import MISSING_PIDS, ProcessIDs, node_pids
-from kubeledger.verify.cgroups.values import Values, is_unified, kernel_values
+from kubeledger.verify.rules.cgroups.files import Option
+from kubeledger.verify.rules.cgroups.settings import Rules
+from kubeledger.verify.rules.cgroups.values import Values, is_unified, kernel_values
 
-__all__ = ["Capacity", "Machine", "node_option"]
+__all__ = ["MISSING_PIDS", "Capacity", "Machine", "node_option"]
 
+MISSING_PIDS: Final = "the machine's limit of process IDs (signal pid.available)"
+
+_PID_SIGNAL: Final = "pid.available"
+"""The eviction manager's signal that tells of that limit."""
+_MOST_PIDS: Final = 16
 _HUGE_PAGES: Final = "hugepages-"
 _BY_CAPACITY: Final = (
     "cpu_shares", "memory_limit_bytes", "unified/cpu.weight", "unified/memory.max",
 )  # fmt: skip
-_MISSING_PAGES: Final = "the machine's huge pages"
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """What the machine has.
-
-    Attributes:
-        seq: record that tells.
-        amounts: resource -> quantity.
-    """
+    """What the machine has: resource -> quantity, by the record that tells."""
 
     seq: int
     amounts: dict[str, Quantity]
 
 
 class Machine:
-    """The capacity as it was at a time; it is told once, and holds from the start on.
-
-    Attributes:
-        pids: its limit of process IDs.
-    """
+    """The capacity as it was at a time; it is told once, and holds from the start on."""
 
     def __init__(self, sizes: Capacities) -> None:
         self._sizes = sizes
         self._noted: list[Record] = []
         self._told: list[tuple[int, Capacity]] = []
-        self._allocatable: tuple[Capacity, Rules, int] | None = None
-        self.pids = ProcessIDs()
+        self._pids: dict[int, tuple[int, int]] = {}
 
     def foresee(self, record: Record) -> None:
-        """Take in what a record of the node tells."""
-        assert isinstance(record.body, NodeObserved)
-        self._noted.append(record)
+        """Take in what a record of the first reading tells."""
+        body = record.body
+        if isinstance(body, NodeObserved):
+            self._noted.append(record)
+        elif isinstance(body, EvictionSignalObserved) and body.signal == _PID_SIGNAL:
+            known = body.capacity in self._pids or len(self._pids) >= _MOST_PIDS
+            if body.capacity > 0 and not known:
+                self._pids[body.capacity] = (record.ts_ns, record.seq)
 
     def _settle(self) -> None:
         """The first reading is over: what was told is put right where it is not believed."""
@@ -86,6 +85,17 @@ class Machine:
             return None
         index = bisect_right(self._told, ts_ns, key=lambda told: told[0])
         return self._told[max(index - 1, 0)][1]
+
+    def pids(self, ts_ns: int) -> list[tuple[int, int]]:
+        """Limits of process IDs, each with the record that told it first.
+
+        A kubelet reads it when it starts, and the eviction manager at each signal, so that each
+        that was ever told may be the one that was written; the last before a time comes first.
+        """
+        told = [(first_ns, limit, seq) for limit, (first_ns, seq) in self._pids.items()]
+        before = sorted((each for each in told if each[0] <= ts_ns), reverse=True)
+        after = sorted(each for each in told if each[0] > ts_ns)
+        return [(limit, seq) for _, limit, seq in (*before, *after)]
 
     def compare(self, record: Record, body: NodeObserved, state: NodeState, bench: Bench) -> None:
         """Two sources tell the capacity: the line about the machine, and the node object."""
@@ -114,12 +124,8 @@ class Machine:
         capacity, reservation = self.at(ts_ns), rules.settings.reservation
         if capacity is None or reservation is None or "memory" not in capacity.amounts:
             return None
-        known = self._allocatable
-        if known is None or known[0] is not capacity or known[1] is not rules:
-            decision = decide_node(capacity.amounts, reservation, rules.profile.cgroups)
-            known = (capacity, rules, decision.kubepods["memory"].value())
-            self._allocatable = known
-        return known[2]
+        decision = decide_node(capacity.amounts, reservation, rules.profile.cgroups)
+        return decision.kubepods["memory"].value()
 
 
 def _amounts(node: NodeObserved, sizes: Capacities) -> dict[str, Quantity]:
@@ -135,23 +141,11 @@ def _amounts(node: NodeObserved, sizes: Capacities) -> dict[str, Quantity]:
 
 
 def node_option(
-    body: CgroupUpdated,
-    capacity: Capacity | None,
-    pids: Sequence[tuple[int, int]],
-    rules: Rules,
-    missing: list[str],
-) -> Option:
-    """What is known of the cgroup of all pods; what is not is named in ``missing``.
-
-    Args:
-        body: the record.
-        capacity: of the machine; None where nothing tells.
-        pids: limits of process IDs with the records that tell of them, the likeliest first.
-        rules: of the kubelet.
-        missing: inputs that are missing are added here.
-    """
-    settings, unified = rules.settings, is_unified(body)
-    missing += rules.missing_for_node
+    body: CgroupUpdated, machine: Machine, ts_ns: int, rules: Rules
+) -> tuple[Option, list[str]]:
+    """What is known of the cgroup of all pods, and the names of what is not."""
+    settings, unified, capacity = rules.settings, is_unified(body), machine.at(ts_ns)
+    missing = rules.missing_for_node
     missing += ["the machine's capacity"] if capacity is None else []
     asked = _asked(capacity, rules, missing) if capacity is not None and not missing else None
     shares = (asked.cpu_shares if asked is not None else None) or 0
@@ -177,15 +171,15 @@ def node_option(
             f"{asked.cpu_shares} shares and a limit of {asked.memory_limit_bytes} bytes to all pods"
         ]
     if "pids.max" in (body.unified if unified else body.other):
-        limits = node_pids([limit for limit, _ in pids], rules)
-        if limits:
+        pids = machine.pids(ts_ns)
+        if limits := _pids([limit for limit, _ in pids], rules):
             values["unified/pids.max" if unified else "other/pids.max"] = limits
             told.append(f"pids.max of {limits[0]}")
             inputs += [seq for _, seq in pids[:1]]
-        elif MISSING_PIDS not in missing:
+        else:
             missing.append(MISSING_PIDS)
     fields = {"level": "node", "qos_class": None, "pod_uid": None}
-    return Option(values, ", and ".join(told), tuple(inputs), fields)
+    return Option(values, ", and ".join(told), tuple(inputs), fields), missing
 
 
 def _asked(capacity: Capacity, rules: Rules, missing: list[str]) -> ResourceConfig | None:
@@ -222,6 +216,31 @@ def _huge_pages(
             limits.append(QOS_HUGE_PAGE_LIMIT)
         if known or found in limits:
             values[f"hugetlb_limit_bytes/{size}"] = tuple(limits)
-        elif _MISSING_PAGES not in missing:
-            missing.append(_MISSING_PAGES)
+        else:
+            missing.append("the machine's huge pages")
     return values
+
+
+def _pids(limits: Sequence[int], rules: Rules) -> tuple[str, ...]:
+    """What ``pids.max`` can hold by limits of the machine; empty where nothing tells.
+
+    The machine's limit less what is reserved of it. None is written for the QoS classes, which
+    keep the kernel's ``max``; a container's is the runtime's own affair.
+
+    Source: v1.36.2 pkg/kubelet/cm/node_container_manager_linux.go getCgroupConfigInternal
+    """
+    settings = rules.settings
+    if not rules.node_pids_written:
+        return ("max",)
+    if rules.missing_for_node:
+        return ()
+    values: dict[str, None] = {}
+    for limit in limits:
+        left = {"pid": Quantity.of(limit)}
+        if settings.enforce_pods:
+            assert settings.reservation is not None
+            left = kubepods_resources(left, settings.reservation)
+        # A limit of 0 is not written, or written as 1, as the runtime's library has it.
+        most = left["pid"].value()
+        values |= dict.fromkeys([str(most)] if most > 0 else ["max", "0", "1"])
+    return tuple(values)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from kubeledger.kube.pod import Container, Pod, ResourceRequirements
-from kubeledger.verify.cgroups.pods import Rules
 from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.rules.cgroups.settings import Rules
 
 __all__ = ["differing_resources", "versions_of"]
 
