@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from kubeledger.verify.cgroups.verifier import CgroupVerifier
 
 from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated
 from kubeledger.lifecycle.records import ContainerStarted, PodListed, PodRejected
@@ -14,6 +13,7 @@ from kubeledger.machine import Body
 from kubeledger.node.records import KubeletStarted, SettingsObserved
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify import run
+from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from tests.verify.histories import findings, scene
 from tests.verify.test_cgroups_scenes import added, cgroup, pod, start
 

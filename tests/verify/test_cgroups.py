@@ -10,8 +10,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kubeledger.verify.cgroups.drift import drifts
-from kubeledger.verify.cgroups.verifier import CgroupVerifier
 
 from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.lifecycle.records import PodConfigChanged, PodListed
@@ -19,6 +17,8 @@ from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.units import NS_PER_S
 from kubeledger.verify import Contradiction, Finding, Variant, run
+from kubeledger.verify.rules.cgroups.drift import drifts
+from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from tests.verify.histories import changed, findings, outcomes, recorded
 
 NODES = ["node-a", "node-b"]

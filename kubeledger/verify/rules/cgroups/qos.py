@@ -26,7 +26,7 @@ from kubeledger.verify.rules.cgroups.values import Values, is_unified, kernel_va
 from kubeledger.verify.rules.cgroups.words import qos_pods, shares_sum
 from kubeledger.verify.rules.cgroups.writes import PERIOD_NS, READ_NS, WHOLE_LOG, Write, Writes
 
-__all__ = ["QOSLevels"]
+__all__ = ["UNTOLD", "QOSLevels"]
 
 UNTOLD: Final = "what the sync loop tells behind the preemption that it waits for"
 
@@ -118,6 +118,8 @@ class QOSLevels:
         loss = self._bench.coverage.missing(ts_ns - _AROUND_NS, end_ns)
         if loss is not None:
             return loss.phrase
+        if self._writes.ends_early(end_ns):
+            return WHOLE_LOG
         return UNTOLD if self._bench.timeline.turns.waits_on(ts_ns) else None
 
     def _reckoning(self, write: Write, rules: Rules) -> tuple[str | None, tuple[str, ...]]:
@@ -152,7 +154,7 @@ class QOSLevels:
         self, body: CgroupUpdated, ts_ns: int, rules: Rules
     ) -> tuple[Judgement, Compared | None]:
         """Whether some write can have left what a level holds."""
-        kept = self._kept.get(body.cgroup)
+        kept = dict(self._kept.get(body.cgroup, {}))
         missing: list[str] = []
         unknown: list[str] = []
         options = [
@@ -193,7 +195,7 @@ class QOSLevels:
         body: CgroupUpdated,
         ts_ns: int,
         moment: _Moment,
-        kept: Kept | None,
+        kept: Kept,
         missing: list[str],
         unknown: list[str],
     ) -> Iterator[Option]:
@@ -227,7 +229,7 @@ class QOSLevels:
         ts_ns: int,
         rules: Rules,
         compared: Compared,
-        kept: Kept | None,
+        kept: Kept,
         unknown: tuple[str, ...],
     ) -> str | None:
         """Why a value that no known write gives may be right all the same."""
@@ -279,7 +281,7 @@ def _options(
     sums: Sums,
     rules: Rules,
     allocatable: int | None,
-    kept: Kept | None,
+    kept: Kept,
     inputs: tuple[int, ...],
 ) -> Iterator[Option]:
     """One for each sum; where there are too many, one that holds all between the ends."""
@@ -310,7 +312,7 @@ def _option(
     sums: Sums,
     rules: Rules,
     allocatable: int | None,
-    kept: Kept | None,
+    kept: Kept,
     inputs: tuple[int, ...],
 ) -> Option:
     percent = rules.settings.reserve_percent
@@ -331,7 +333,7 @@ def _option(
     )
     for key in _UNWRITTEN if memory is None else ():
         values.pop(key, None)
-        if kept is not None and key in kept:
+        if key in kept:
             values[key] = kept[key]
     values["unified/pids.max" if unified else "other/pids.max"] = ("max",)
     if unified and burstable and rules.settings.memory_qos:

@@ -100,13 +100,14 @@ class CgroupVerifier(Verifier):
 
     def _foresee_line(self, record: Record) -> None:
         self._origins.alive(record.ts_ns)
+        self._writes.alive(record)
 
     def _foresee_signal(self, record: Record) -> None:
-        self._origins.alive(record.ts_ns)
+        self._foresee_line(record)
         self._machine.foresee(record)
 
     def _foresee_write(self, record: Record) -> None:
-        self._origins.alive(record.ts_ns)
+        self._foresee_line(record)
         self._writes.foresee(record)
 
     def sees(self) -> Mapping[type[Body], See]:

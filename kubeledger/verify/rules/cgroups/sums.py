@@ -108,6 +108,8 @@ class Summer:
             if life.full_name in static and not life.is_static:
                 continue  # the API's image of a static pod
             listed = self._bench.pods.at(end_ns, life.uid, life.namespace, life.name)
+            if listed is None and life.is_static:  # its image in the API has its spec
+                listed = self._bench.pods.at(end_ns, None, life.namespace, life.name)
             requests = self._requests(listed, rules)
             if requests is None or listed is None:
                 named = f"the spec of pod {life.full_name}"

@@ -20,6 +20,7 @@ from kubeledger.cgroups.records import QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.coverage import SILENCE_NS
 from kubeledger.verify.evidence.podlife import PodLife
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.rules.cgroups.lists import Sightings
@@ -82,6 +83,11 @@ class Writes:
         self._by_seq: dict[int, Write] = {}
         self._runs: list[list[int]] = []
         self._settled = False
+        self._lines: set[int] = set()
+
+    def alive(self, record: Record) -> None:
+        """First reading: a line of the log."""
+        self._lines.add(record.ts_ns // NS_PER_S)
 
     def foresee(self, record: Record) -> None:
         """Take in a record of the first reading."""
@@ -138,6 +144,21 @@ class Writes:
         return (
             last_ns is not None and next_ns is not None and next_ns - last_ns > 3 * PERIOD_NS // 2
         )
+
+    def ends_early(self, ts_ns: int) -> bool:
+        """Whether the log of a process may have ended before a time, and another began later.
+
+        A process that stood still writes nothing, nor does one whose lines are lost.
+        """
+        process = self._bench.timeline.process(ts_ns)
+        following = self._bench.timeline.processes.all[process.number + 1 :] if process else []
+        if process is None or not following:
+            return False
+        start_ns = following[0].started_ns
+        lines = sorted(line for line in self._lines if line * NS_PER_S < start_ns)
+        last_ns = (lines[-1] + 1) * NS_PER_S if lines else process.started_ns
+        lost = not following[0].from_start or start_ns - last_ns > SILENCE_NS
+        return lost and ts_ns >= last_ns
 
     def _give_reserves(self) -> None:
         self._reserves.sort(key=lambda told: told[:2])
@@ -250,17 +271,20 @@ class Writes:
 
     def _killed(self, life: PodLife) -> tuple[int, int] | None:
         """When the pod can have been taken down; None where nothing tells that it was."""
-        pod = self._bench.timeline.pods[life.key]
-        if life.ending_ns is None or (life.admitted is False and not pod.runs):
+        pod, start_ns = self._bench.timeline.pods[life.key], life.ending_ns
+        if life.admitted is False and not pod.runs:
+            # Since 1.22 a worker may take down what was refused and is deleted (UpdatePod).
+            start_ns = life.deleted_ns or life.removed_ns
+        if start_ns is None:
             return None
-        signs = [life.ending_ns, life.deleted_ns, life.removed_ns, life.terminated_ns]
+        signs = [start_ns, life.deleted_ns, life.removed_ns, life.terminated_ns]
         signs += [life.doomed_ns, life.ended_ns]
-        runs = [run for run in pod.runs if (run.died_ns or life.ending_ns) >= life.since_ns]
+        runs = [run for run in pod.runs if (run.died_ns or start_ns) >= life.since_ns]
         for run in runs:
             signs += [run.killed_ns, run.died_ns]
         up = any(run.died_ns is None for run in runs)
         last_ns = max(ts_ns for ts_ns in signs if ts_ns is not None)
-        return life.ending_ns, last_ns + (_GRACE_NS if up else _KILLED_NS)
+        return start_ns, last_ns + (_GRACE_NS if up else _KILLED_NS)
 
 
 def _beats(times: Sequence[int], index: int) -> list[int]:
