@@ -114,6 +114,7 @@ def _print_contents(contents: Contents) -> int:
         click.echo(f"{place} (record {bad.seq}): {bad.problem}")
     for node, drift in contents.drifts:
         place = printable(f"{node}: {drift.place}")
-        what = f"{drift.cgroup}: {drift.value} is {drift.found}, not {drift.expected}"
+        held = "stays as it was" if drift.found is None else f"is {drift.found}"
+        what = f"{drift.cgroup}: {drift.value} {held}, not {drift.expected}"
         click.echo(f"{place} (record {drift.seq}): {printable(what)}: {printable(drift.why)}")
     return len(contents.bad_checkpoints) + len(contents.drifts)

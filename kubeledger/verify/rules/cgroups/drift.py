@@ -23,7 +23,7 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
         value: field of the record, with the file's name where the field holds several
             (``cpu_shares``, ``unified/cpu.weight``).
         expected: what the pods ask for.
-        found: what the file holds.
+        found: what the file holds; None where it holds what it did before, and had to change.
         why: one sentence.
     """
 
@@ -48,11 +48,10 @@ def drift_of(finding: Finding) -> Iterator[Drift]:
     """The values of a cgroup that cannot be; none for a finding about anything else."""
     if finding.kind != CgroupUpdated.kind or finding.verdict != "impossible":
         return
-    if finding.expected is None or finding.recorded is None:
-        return
-    found = dict(_flat(finding.recorded))
-    for value, expected in _flat(finding.expected):
-        if value not in found or found[value] == expected:
+    stays = finding.recorded is None
+    found = dict(_flat(finding.recorded or {}))
+    for value, expected in _flat(finding.expected or {}):
+        if not stays and (value not in found or found[value] == expected):
             continue
         yield Drift(
             seq=finding.seq,
@@ -61,7 +60,7 @@ def drift_of(finding: Finding) -> Iterator[Drift]:
             cgroup=finding.subject.removeprefix("cgroup/"),
             value=value,
             expected=expected,
-            found=found[value],
+            found=found.get(value),
             why=finding.why,
         )
 

@@ -7,7 +7,7 @@ classes, from the pods that were active at the last write before the files were 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from kubeledger.cgroups.records import (
@@ -30,6 +30,7 @@ from kubeledger.node.state import NodeState
 from kubeledger.verify.belief import Judgement, judge, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.processes import Process
+from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.cgroups.files import Compared, Lines, compare, line_of, uncompared
 from kubeledger.verify.rules.cgroups.lists import Sightings
 from kubeledger.verify.rules.cgroups.node import Machine, node_option
@@ -39,6 +40,7 @@ from kubeledger.verify.rules.cgroups.qos import QOSLevels
 from kubeledger.verify.rules.cgroups.removals import Removals
 from kubeledger.verify.rules.cgroups.resizes import differing_resources
 from kubeledger.verify.rules.cgroups.settings import Rules, rules_of
+from kubeledger.verify.rules.cgroups.values import nested
 from kubeledger.verify.rules.cgroups.writes import Writes
 from kubeledger.verify.verifier import Foresee, See, Verifier
 
@@ -209,7 +211,7 @@ class CgroupVerifier(Verifier):
                     record,
                     CgroupUpdated.kind,
                     subject=f"cgroup/{path}",
-                    expected=judgement.expected or {},
+                    expected=_part(judgement.expected or {}, compared.differing),
                     why=f"the cgroup still holds what it did before: {judgement.why}",
                     rule=_QOS_RULE,
                     inputs=judgement.inputs,
@@ -280,6 +282,13 @@ class CgroupVerifier(Verifier):
             (before.seq, first),
             (listed.seq, second),
         )
+
+
+def _part(fields: Fields, keys: Sequence[str]) -> Fields:
+    """The values of ``field`` and ``field/file`` alone."""
+    names = [key.partition("/")[::2] for key in keys]
+    return nested({f"{field}/{file}" if file else field: fields[field][file] if file
+                   else fields[field] for field, file in names})  # fmt: skip
 
 
 def _as_shown(path: str, cgroup: CgroupState) -> CgroupUpdated:

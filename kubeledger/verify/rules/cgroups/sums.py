@@ -103,6 +103,7 @@ class Summer:
         missing: list[str] = []
         unknown = [] if active.loss is None else [active.loss.phrase]
         counted = 0
+        certain = {life.full_name for life in active.must.values()}
         static = {life.full_name for life in active.may.values() if life.is_static}
         for key, life in active.may.items():
             if life.full_name in static and not life.is_static:
@@ -117,6 +118,7 @@ class Summer:
                 continue
             over_ns = life.ended_ns
             likely = not life.returned and (over_ns is None or over_ns > end_ns)
+            likely = likely and not (life.vague and life.full_name in certain)
             counted += likely
             if requests == QOSRequests(0, 0, 0):
                 continue
