@@ -61,12 +61,8 @@ _FEW: Final = 3
 """Fewer missing beats than that do not tell where the loss began and ended."""
 _HOLES_MAX: Final = 4096
 _LINES: Final = (
-    ContainerDied,
-    ContainerStarted,
-    KubeletStarted,
-    PodConfigChanged,
-    QOSCgroupsUpdated,
-)
+    *(ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged), QOSCgroupsUpdated,
+)  # fmt: skip
 """What stands on a line stands on one of the kubelet's log."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
