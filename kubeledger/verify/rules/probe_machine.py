@@ -141,6 +141,7 @@ class Machine:
         if probe_type == "liveness":
             self.told = frozenset({FAILURE})
         self._steps: dict[tuple[State, Result], State | None] = {}
+        self._any: frozenset[State] = frozenset()
         self._hidden: dict[tuple[State, Span], frozenset[State]] = {}
         spec = objects.Probe(success_threshold=successes, failure_threshold=failures)
         container = objects.Container(
@@ -171,7 +172,10 @@ class Machine:
     @property
     def any_state(self) -> frozenset[State]:
         """Every state that a worker can be in."""
-        return self.hidden(self.fresh, Span(2 * self.cap + 2)) | {self.fresh}
+        if not self._any:
+            found = self.hidden(self.fresh, Span(2 * self.cap + 2)) | {self.fresh}
+            self._any = frozenset(state._replace(hidden=None) for state in found)
+        return self._any
 
     def step(self, state: State, result: Result) -> State | None:
         """Take a tick; None when a worker on hold would not have probed."""

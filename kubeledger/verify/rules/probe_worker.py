@@ -23,6 +23,8 @@ __all__ = ["Worker"]
 
 _STREAK_MAX: Final = 32
 _WORLDS_MAX: Final = 1024
+_STEPS_MAX: Final = 512
+"""With more worlds and missing ticks than that, nothing is known of the worker."""
 
 
 class Worker:
@@ -78,9 +80,23 @@ class Worker:
     def forget(self, unknown: str) -> None:
         """It may be in any state."""
         if self.belief is not None and self.machine is not None:
-            states = self.machine.any_state
-            self.belief.widen(lambda _: states, unknown)
+            self._open(self.belief, unknown)
             self.loose = None
+
+    def _open(self, belief: Belief[State], phrase: str) -> None:
+        """Any state is possible."""
+        assert self.machine is not None
+        first, states = belief.worlds[0].state, self.machine.any_state
+        belief.widen(lambda state: states if state is first else (), phrase)
+
+    def _widen(self, belief: Belief[State], span: Span, phrase: str) -> None:
+        """Add the states behind some hidden ticks; any state where that is most of them."""
+        machine = self.machine
+        assert machine is not None
+        if len(belief.worlds) * span.most > _STEPS_MAX:
+            self._open(belief, phrase)
+        else:
+            belief.widen(lambda state: machine.hidden(state, span), phrase)
 
     # -- what happens ------------------------------------------------------------------------
 
@@ -112,7 +128,7 @@ class Worker:
             if surely:
                 belief.step(lambda state: machine.hidden(state, span) or (state,))
             else:
-                belief.widen(lambda state: machine.hidden(state, span), phrase)
+                self._widen(belief, span, phrase)
 
     def doubt(self, span: Span, phrase: str, ts_ns: int) -> None:
         """Ticks may be missing, though nothing but their absence tells so."""
@@ -121,7 +137,7 @@ class Worker:
             return
         self.missed_ns = ts_ns
         self.loose = self.loose or Belief(self.belief.worlds, most=_WORLDS_MAX)
-        self.loose.widen(lambda state: machine.hidden(state, span), phrase)
+        self._widen(self.loose, span, phrase)
 
     def tick(self, record: Record, result: Result | None) -> bool:
         """Take a tick; False when no state could have come to it."""
