@@ -158,6 +158,18 @@ class Container(msgspec.Struct):
             return None
         return next((i for i in self.instances if i.container_id == container_id), None)
 
+    def may_follow(self, container_id: str) -> bool:
+        """Whether that instance may be the last before the newest.
+
+        Of those that only their ends show it is not told which ran last.
+        """
+        for instance in self.instances[-2::-1]:
+            if instance.container_id == container_id:
+                return True
+            if instance.is_told:
+                return False
+        return False
+
     def push(self, instance: Instance) -> None:
         """Another instance."""
         self.was_inherited = False

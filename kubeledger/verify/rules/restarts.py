@@ -125,9 +125,9 @@ class RestartVerifier(Starts):
         previous = self._listed.count(previous_id)
         shown = before is not None and before.container_id is not None
         if before is not None and shown and previous_id is not None and not container.was_inherited:
-            if previous_id == before.container_id or None in (listed, previous) or (
-                previous != (listed or 0) - 1
-            ):  # fmt: skip
+            if container.may_follow(previous_id):
+                expected["previous_container_id"] = previous_id
+            elif None in (listed, previous) or previous != (listed or 0) - 1:
                 expected["previous_container_id"] = before.container_id
             else:
                 self._back_off(container).lose()  # one that only lists tell of ran in between
