@@ -25,6 +25,10 @@ __all__ = ["Counts"]
 
 _EARLY_NS: Final = NS_PER_S
 _SERVED_WITHIN_NS: Final = 5 * NS_PER_S
+_AT_ONCE_NS: Final = 2 * NS_PER_S
+"""An agreement later than that is rather by chance, as the next ticks make up for lost ones."""
+_KNOWN: Final = 3
+"""So many workers have to agree on an instant: fewer may by chance."""
 _NEAR_NS: Final = NS_PER_S // 5
 """A tick is logged a moment before it is counted."""
 
@@ -42,6 +46,8 @@ class _Tally:
         self.base: Pair | None = None
         """Counted less recorded."""
         self.seq, self.since_ns = 0, 0
+        self.whole = False
+        """No tick of it was before the records."""
 
     def at(self, ts_ns: int) -> Pair:
         """Ticks recorded until then."""
@@ -97,6 +103,7 @@ class Counts:
         if worker.tally is None:
             worker.tally = _Tally()
         worker.is_counted = True
+        worker.counted_until_ns = record.ts_ns + _SERVED_WITHIN_NS
         counted = body.successful, body.failed
         self._readings.append(_Reading(worker, worker.tally, record, counted))
 
@@ -108,43 +115,38 @@ class Counts:
         if now_ns is not None and now_ns <= read_ns + _SERVED_WITHIN_NS:
             return
         readings, self._readings = self._readings, []
-        instants = _instants(readings, read_ns)
-        wrong = [each for each in readings if self._compare(each, instants)]
+        candidates, agreed = _instants(readings, read_ns)
+        wrong = [each for each in readings if self._compare(each, candidates, agreed)]
         if len(wrong) == 1:  # several are a hole in the log
-            self._contradict(wrong[0], instants[0])
+            self._contradict(wrong[0], read_ns)
 
-    def _compare(self, reading: _Reading, instants: list[int]) -> bool:
+    def _compare(self, reading: _Reading, candidates: list[int], agreed: list[int]) -> bool:
         """Tell what is missing; True when the ticks cannot be those that were counted."""
         worker, tally, record, counted = reading
-        near = [ns for at in instants for ns in (at, at - _NEAR_NS, at + _NEAR_NS)]
-        offs = frozenset(tally.off(counted, ns) for ns in near)
-        fresh = tally.base is None and worker.is_fresh
-        known = tally.base is not None or fresh
-        missing = frozenset(off for off in offs if min(off) >= 0)
-        if not self._workers.logs_all or (known and not missing):
-            tally.base = None
+        when = agreed or candidates
+        offs = {tally.off(counted, ns) for at in when for ns in (at, at - _NEAR_NS, at + _NEAR_NS)}
+        known = tally.base is not None or worker.is_fresh
+        tally.whole |= worker.is_fresh
+        totals = [tally.at(ns) for ns in when]
+        fewer = tally.whole and all(counted[0] < g or counted[1] < b for g, b in totals)
+        wrong = fewer or (known and all(min(off) < 0 for off in offs))
+        wrong = wrong and self._workers.logs_all
+        near = [at for at in candidates if at <= record.ts_ns + _AT_ONCE_NS]
+        sure = all(tally.off(counted, ns) == (0, 0) for at in near for ns in (at, at + _NEAR_NS))
+        if known and agreed and sure and self._workers.logs_all:
+            nothing = frozenset({(0, 0)})
+            self._tell(worker, nothing, record.ts_ns - _EARLY_NS)
+            self._drop_hidden(worker, nothing, record.ts_ns)
+            offs = {(0, 0)}
+        else:
             self._drop_hidden(worker, None, record.ts_ns)
-            return known and self._workers.logs_all and not worker.told
-        if tally.base is not None and not _explains(worker, missing, record.ts_ns):
-            tally.base = None
-            self._drop_hidden(worker, None, record.ts_ns)
-            return False
-        if known:
-            self._tell(worker, missing, record.ts_ns - _EARLY_NS)
-            self._drop_hidden(worker, missing, record.ts_ns)
-        if len(offs) == 1 and (known or tally.recent):
-            (off,) = offs
-            base = tally.base or (0, 0)
-            tally.base = (base[0] + off[0], base[1] + off[1])
+        tally.base = None
+        if len(offs) == 1 and tally.recent and not wrong:
+            good, bad = tally.at(when[0])
+            tally.base = counted[0] - good, counted[1] - bad
             tally.seq, tally.since_ns = record.seq, record.ts_ns
-            worker.is_fresh = False
-        elif known and (0, 0) not in offs:
-            tally.base = None
-            worker.is_fresh = False
-        elif known:
-            tally.base = tally.base or (0, 0)
-            worker.is_fresh = False
-        return False
+        worker.is_fresh = False
+        return wrong and not worker.told
 
     @staticmethod
     def _drop_hidden(worker: Worker, missing: frozenset[Pair] | None, read_ns: int) -> None:
@@ -190,27 +192,19 @@ class Counts:
         )
 
 
-def _explains(worker: Worker, missing: frozenset[Pair], read_ns: int) -> bool:
-    """Whether in some state as many ticks are missing as were counted beside those recorded."""
-    if worker.belief is None or worker.missed_ns > read_ns - _EARLY_NS:
-        return True
-    states = (world.state for belief in worker.beliefs() for world in belief.worlds)
-    return any(state.hidden is None or state.hidden in missing for state in states)
+def _instants(readings: list[_Reading], read_ns: int) -> tuple[list[int], list[int]]:
+    """When the counts can have been taken, and at which of these no tick is missing anywhere.
 
-
-def _instants(readings: list[_Reading], read_ns: int) -> list[int]:
-    """Instants, in order, at which most counts agree with the ticks."""
+    There is none of the latter where too few workers tell: one or two may agree by chance.
+    """
     first_ns, last_ns = read_ns - _EARLY_NS, read_ns + _SERVED_WITHIN_NS
-    candidates = {first_ns}
-    for reading in readings:
-        recent = reading.tally.recent
-        candidates.update(ns for ns, _ in recent if first_ns <= ns <= last_ns)
-    found: list[int] = []
-    best = -1
-    for at_ns in sorted(candidates):
-        agree = sum(each.tally.off(each.counted, at_ns) == (0, 0) for each in readings)
-        if agree > best:
-            found, best = [at_ns], agree
-        elif agree == best:
-            found.append(at_ns)
-    return found
+    ticks = (ns for each in readings for ns, _ in each.tally.recent)
+    candidates = sorted({first_ns, *(ns for ns in ticks if first_ns <= ns <= last_ns)})
+    known = [each for each in readings if each.tally.base is not None or each.worker.is_fresh]
+    agreed = [
+        at_ns
+        for at_ns in candidates
+        if at_ns <= read_ns + _AT_ONCE_NS
+        and all(each.tally.off(each.counted, at_ns) == (0, 0) for each in known)
+    ]
+    return candidates, agreed if len(known) >= _KNOWN else []

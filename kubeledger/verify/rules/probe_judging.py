@@ -196,8 +196,9 @@ def _of_lost_tick(
             why = _idle(worker, world.state, tick, body.to_result)
         ruling = Ruling(allowed=False, why=why, assumes=world.assumes, inputs=inputs)
         cases.append(Case(world.state._replace(was=None), ruling))
-        span = Span(room, counted=worker.is_counted)
-        for state in worker.machine.lost(world.state, span) if room else ():
+        triggered = worker.machine.triggers and world.state.cached != SUCCESS
+        span = Span(max(room, triggered), counted=worker.is_next_counted)
+        for state in worker.machine.lost(world.state, span) if span.most else ():
             expected = (SAYS[state.was] if state.was else None, SAYS[state.cached])
             fits = body.run in (None, state.ticks) or state.at_least
             if expected == (body.from_result, body.to_result) and fits:

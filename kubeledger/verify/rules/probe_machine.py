@@ -111,14 +111,15 @@ class Span(NamedTuple):
         most: how many there were at most, and at least one.
         results: what they can have returned.
         restarts: the container may have been another one in between.
-        counted: the kubelet's counts will tell how many there were.
+        counted: the kubelet's next counts will tell how many there were; None: those before may
+            have, of some.
         quiet: had one changed what is cached, the sync loop would have told of it.
     """
 
     most: int
     results: tuple[Result, ...] = (SUCCESS, FAILURE)
     restarts: bool = True
-    counted: bool = False
+    counted: bool | None = False
     quiet: bool = False
 
 
@@ -128,6 +129,7 @@ class Machine:
     Attributes:
         cap: no run longer than this differs from it.
         keeps_results: nothing is cached at first for a container that is older than its kubelet.
+        triggers: while the container is not ready it is probed out of turn.
         told: results of which the sync loop logs that they were cached.
     """
 
@@ -137,6 +139,7 @@ class Machine:
         self.probe_type = probe_type
         self.cap = max(successes, failures)
         self.keeps_results = facts.kubelet_restart_keeps_results
+        self.triggers = probe_type == "readiness" and facts.unready_triggers_probe
         self.told = frozenset({SUCCESS, FAILURE} if facts.results_wake_sync_loop else ())
         if probe_type == "liveness":
             self.told = frozenset({FAILURE})
@@ -259,7 +262,9 @@ class Machine:
 
     @staticmethod
     def _hide(state: State, result: Result, span: Span) -> tuple[int, int] | None:
-        if not span.counted or state.hidden is None:
+        if span.counted is None or state.hidden is None:
+            return None
+        if not span.counted:
             return state.hidden
         good, bad = state.hidden
         more = (good + (result == SUCCESS), bad + (result == FAILURE))

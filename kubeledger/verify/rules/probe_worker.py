@@ -44,7 +44,8 @@ class Worker:
             the newest tick that may be missing was.
         streak: (<= 32,) seqs of the newest ticks with the same result.
         pending: whether the newest tick may have changed what is cached, and no record told.
-        is_counted: the kubelet's counts of its ticks were read.
+        is_counted: the kubelet's counts of its ticks were read; ``counted_until_ns``: at the
+            latest.
         told: a contradiction about its ticks was told.
     """
 
@@ -60,7 +61,7 @@ class Worker:
         self.loose: Belief[State] | None = None
         self.container_id: str | None = None
         self.newest: Record | None = None
-        self.newest_ns = self.missed_ns = 0
+        self.newest_ns = self.missed_ns = self.counted_until_ns = 0
         self.gap_ns: int | None = None
         self.before_ns: int | None = None
         self.failed_ns: int | None = None
@@ -235,6 +236,16 @@ class Worker:
     def is_near(self, ts_ns: int) -> bool:
         """Whether its newest tick is so near that none is missing since."""
         return self.spec is not None and ts_ns - self.newest_ns <= self.spec.break_ns
+
+    @property
+    def is_next_counted(self) -> bool | None:
+        """Whether the counts that are read next tell of ticks that are missing from here on.
+
+        None: those that were read last may have told of some of them.
+        """
+        if not self.is_counted:
+            return False
+        return True if self.newest_ns > self.counted_until_ns else None
 
     def room(self, from_ns: int, to_ns: int, *, is_first: bool = False) -> int:
         """Ticks that may be missing between a tick and another, at most.

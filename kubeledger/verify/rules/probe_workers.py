@@ -43,7 +43,7 @@ _MAKES_PROBER_NS: Final = 3 * NS_PER_S
 _AT_ONCE_NS: Final = NS_PER_S // 2
 _SUCCESS_LEVEL: Final = 3
 """Verbosity at which a probe's success has its line."""
-_OUT_OF_TURN: Final = 3  # between two ticks; each needs a sync of the pod
+_OUT_OF_TURN: Final = 3
 _ALL: Final = 1 << 20
 _STARTS_MAX: Final = 4096
 
@@ -350,7 +350,7 @@ class Workers:
             return
         whole = self._bench.coverage.at(ts_ns) is None
         lost = restarts and not whole
-        span = Span(room, restarts=lost, counted=worker.is_counted, quiet=whole)
+        span = Span(room, restarts=lost, counted=worker.is_next_counted, quiet=whole)
         surely = False
         if not self.logs_all:
             self._doubt(worker, room, ts_ns)
@@ -359,7 +359,7 @@ class Workers:
         worker.miss(span, _missing(worker, ts_ns), ts_ns, surely=surely)
 
     def _doubt(self, worker: Worker, room: int, ts_ns: int) -> None:
-        """Lines may be lost without a sign: of a first tick, or of one out of turn."""
+        """Lines may be lost without a sign: of a first tick, or of a few out of turn."""
         profile = self._bench.profile
         unready = worker.probe_type == "readiness" and any(
             state.cached != SUCCESS for state in worker.states
@@ -367,7 +367,9 @@ class Workers:
         if unready and profile is not None and profile.prober.unready_triggers_probe:
             room += _OUT_OF_TURN
         worker.doubt(
-            Span(room, restarts=False, counted=worker.is_counted), _missing(worker, ts_ns), ts_ns
+            Span(room, restarts=False, counted=worker.is_next_counted),
+            _missing(worker, ts_ns),
+            ts_ns,
         )
 
     @property
