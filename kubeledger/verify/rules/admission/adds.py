@@ -147,13 +147,15 @@ class PodAdds:
             self._open[add] = None
         self._by_key[key] = self._by_name[add.full_name] = add
 
-    def comes_before(self, key: str, add: PodAdd) -> bool | None:
+    def comes_before(self, life: PodLife, add: PodAdd) -> bool | None:
         """Whether a pod is admitted before an ADD; None where that is random or not told.
 
         In one turn the older pod goes first. Pods of the same age, and static pods, come in
         an order that only the topology manager's records show.
         """
-        other = self._by_key.get(key)
+        other = self._by_key.get(life.key)
+        if life.add_seq is not None and (other is None or other.seq != life.add_seq):
+            return life.add_seq < add.seq  # of a former process, or not handed over yet
         if other is None or other.batch < add.batch:
             return True
         if other.batch > add.batch:

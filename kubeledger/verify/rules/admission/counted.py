@@ -70,7 +70,7 @@ class CountedPods:
         pods: list[CountedPod] = []
         unread: list[str] = []
         for key, life in active.may.items():
-            before = self._adds.comes_before(key, add)
+            before = self._adds.comes_before(life, add)
             if key == add.key or before is False or _is_over(life, since_ns, until_ns):
                 continue
             doubtful = not (key in active.must or (before and self._was_just_added(life, until_ns)))
