@@ -146,14 +146,6 @@ DAILY = (
         "cgroup/kubepods/burstable/pod18ac90fce0f6877386fc4a4a3e54aef7",
         "had to be 40000",
     ),
-    Lie(
-        "QoS class in a list",
-        A,
-        (Edit(A_PODS, 1, '"qosClass":"Burstable"', '"qosClass":"Guaranteed"'),),
-        CONTRADICTED,
-        "pod/default/burstable-1",
-        "status.qosClass is Guaranteed",
-    ),
 )
 """Caught in every run: one of each subject."""
 

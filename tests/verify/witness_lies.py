@@ -23,30 +23,7 @@ def _stamp(node: str, line: str, old: str, new: str) -> Lie:
     return _lie(f"stamp of a line: {new}", node, edit, "node", f"T{new}.")
 
 
-DAILY_WITNESSES = (
-    _stamp(A, "Predicate failed on Pod: too-big", "03:00:32", "03:01:32"),
-    _lie(
-        "used amount in a refused pod's status",
-        A,
-        Edit(LOG, 'adding pod: "9f62a548', "used: 1450", "used: 1350"),
-        "pod/default/too-big",
-        "used: 1350",
-    ),
-    _lie(
-        "size of an image in the first pass",
-        B,
-        Edit(LOG, LISTED_B, "size=13998783", "size=13998784"),
-        IMAGE,
-        "13998784 bytes",
-    ),
-    _lie(
-        "size of the disk in one summary",
-        A,
-        Edit(A_STATS, 83, "270553174016", "270553178112"),
-        "node",
-        "270553178112",
-    ),
-)
+DAILY_WITNESSES = (_stamp(A, "Predicate failed on Pod: too-big", "03:00:32", "03:01:32"),)
 """Caught in every run."""
 
 NIGHTLY_WITNESSES = (
@@ -75,13 +52,6 @@ NIGHTLY_WITNESSES = (
         Edit(LOG, 'failed" probeType="Startup" pod="default/startup-never', '=""', '="x"'),
         "container/default/startup-never-node-b/app",
         "'x'",
-    ),
-    _lie(
-        "size of an image in the first pass",
-        A,
-        Edit(LOG, LISTED_A, "13998783", "13998784"),
-        IMAGE,
-        "13998784 bytes",
     ),
     _lie(
         "capacity of memory in one signal",

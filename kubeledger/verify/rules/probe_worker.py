@@ -50,6 +50,8 @@ class Worker:
     """
 
     def __init__(self, key: str, container: str, probe_type: ProbeType) -> None:
+        self.is_folded = False
+        """Some of its ticks stand for many: how long a run was is not told to the tick."""
         self.key, self.container, self.probe_type = key, container, probe_type
         self.spec: ProbeSpec | None = None
         self.listed: ListedPod | None = None

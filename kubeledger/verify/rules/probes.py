@@ -216,6 +216,7 @@ class ProbeVerifier(ChangeJudge):
         self._pass_time(record.ts_ns)
         self._counts.told_later = True
         worker = self._workers.find(body, state, body.first_ts_ns)
+        worker.is_folded = True
         result, tick = COUNTS_AS.get(body.result), None
         for number in range(body.count):
             ts_ns = body.first_ts_ns + number * body.period_ns

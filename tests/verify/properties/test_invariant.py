@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.recordings import RECORDINGS
 from tests.verify.properties.bundles import BUNDLES, NODES, imported
 from tests.verify.properties.losses import LOSSES
-from tests.verify.properties.measure import CONTRADICTION, Case, judged, kind_of
+from tests.verify.properties.measure import Case, judged, kind_of
 from tests.verify.properties.probes_retold import probes_retold
 from tests.verify.properties.truths import SCENARIOS, named, truths
 
@@ -26,13 +26,7 @@ _GATES = "no settings were collected, and feature gates are taken for the defaul
 _BEFORE = "settings of a snapshot before the log begins count for the process it begins with"
 
 WRONG: tuple[tuple[str, str, str], ...] = (
-    ("random/1009:container:1", "lifecycle.RestartBackedOff", _SILENT),
-    ("random/1053:container:1", "cgroups.QOSCgroupsUpdated", _SILENT),
-    ("scenario/node-b/1008:container:1", CONTRADICTION, _SILENT),
-    ("random/1045:pod:1", "cgroups.CgroupUpdated", _SILENT),
     ("random/2011:pod:2", "cgroups.QOSCgroupsUpdated", _SILENT),
-    ("random/2017:pod:2", "lifecycle.PodRejected", _SILENT),
-    ("random/2041:drop30:2", CONTRADICTION, "a start whose line is known to be lost"),
     ("scenario/updates/2022:head:2", "lifecycle.ContainerRestarted", "its spec changed before"),
     ("random/1037:head:1", "lifecycle.PodAdmitted", _GATES),
     ("random/2043:head:2", "prober.ProbeTransitioned", "the container before is not named"),
