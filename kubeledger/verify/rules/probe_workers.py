@@ -1,8 +1,4 @@
-"""The probe workers of the present kubelet process: which there are, what they probe, and when.
-
-Which container a worker probes follows from its starts and ends; how many of its ticks may be
-missing from its period and from when its container could be probed first.
-"""
+"""The probe workers of the present kubelet process: which there are, what they probe, and when."""
 
 from __future__ import annotations
 
