@@ -15,7 +15,7 @@ from kubeledger.prober.records import (
 )
 from kubeledger.prober.results import FAILURE
 from kubeledger.units import NS_PER_S, format_ts
-from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, open_to, same
+from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.cached_results import CachedResult, CachedResults
 from kubeledger.verify.finding import Fields
@@ -40,7 +40,6 @@ _KILLING: Final[Mapping[str | None, ProbeType]] = {
     "liveness_probe": "liveness",
     "startup_probe": "startup",
 }
-_FOLDED: Final = "the single ticks of those that one record stands for"
 _TOLD_WITHIN_NS: Final = 20 * NS_PER_S
 """The sync loop may be busy before it tells of a change."""
 _COUNTED_WITHIN_NS: Final = 60 * NS_PER_S
@@ -116,8 +115,6 @@ class ChangeJudge(RuleVerifier, CachedResults):
     def _miss(self, owed: _Owed) -> None:
         body = owed.tick.body
         assert isinstance(body, ProbeExecuted)
-        if owed.worker.is_folded:
-            return  # its single ticks are not told
         self.bench.absent(
             owed.tick,
             ProbeTransitioned.kind,
@@ -228,8 +225,6 @@ class ChangeJudge(RuleVerifier, CachedResults):
             why = f"{why} then; recorded is a change at {format_ts(record.ts_ns)}{told}"
             owed.worker.believe(STORES[body.to_result], f"what record {record.seq} tells")
         judgement = same(allowed, why, expected=owed.expected, inputs=owed.seqs)
-        if not allowed and owed.worker.is_folded:
-            judgement = open_to(_FOLDED, denied=why, inputs=owed.seqs)
         self._give(record, body, judgement)
 
     # -- findings ----------------------------------------------------------------------------------
@@ -237,8 +232,6 @@ class ChangeJudge(RuleVerifier, CachedResults):
     def _conclude(self, record: Record, worker: Worker, cases: list[Case]) -> None:
         assert isinstance(record.body, ProbeTransitioned)
         cut = "which of the pod's lists shows its probes as they are" if worker.disputed else None
-        if cut is None and worker.is_folded:
-            cut = _FOLDED
         self._give(record, record.body, judge([case.ruling for case in cases], cut=cut))
 
     def _give(self, record: Record, body: ProbeTransitioned, judgement: Judgement) -> None:

@@ -72,7 +72,7 @@ def after(worker: Worker, world: World[State], record: Record, body: ProbeTransi
         return Case(state, Ruling(allowed=False, why=why, assumes=world.assumes, inputs=inputs))
     expected = expected_of(worker, state)
     for name in _OPTIONAL:
-        if getattr(body, name) is None or (name == "run" and worker.is_folded):
+        if getattr(body, name) is None:
             expected.pop(name, None)
     differ = [name for name, value in expected.items() if getattr(body, name) != value]
     if state.at_least and body.run is not None and body.run < state.ticks:

@@ -50,8 +50,6 @@ class Worker:
     """
 
     def __init__(self, key: str, container: str, probe_type: ProbeType) -> None:
-        self.is_folded = False
-        """Some of its ticks stand for many: how long a run was is not told to the tick."""
         self.key, self.container, self.probe_type = key, container, probe_type
         self.spec: ProbeSpec | None = None
         self.listed: ListedPod | None = None
@@ -192,10 +190,10 @@ class Worker:
         state = self.belief.worlds[0].state
         return state.cached == result and state.run >= self.machine.cap and not state.on_hold
 
-    def repeat(self, record: Record, ts_ns: int, ticks: int) -> None:
-        """Take further ticks that only make the run longer; the last at that time."""
+    def repeat(self, record: Record, result: Result | None, ts_ns: int, ticks: int) -> None:
+        """Take further ticks that only make the run longer, or are thrown away; the last then."""
         self.newest, self.newest_ns = record, ts_ns
-        if self.belief is not None:
+        if self.belief is not None and result is not None:
             (world,) = self.belief.worlds
             run = world.state.run + ticks
             self.belief.worlds = (World(world.state._replace(run=run), world.assumes),)

@@ -216,14 +216,13 @@ class ProbeVerifier(ChangeJudge):
         self._pass_time(record.ts_ns)
         self._counts.told_later = True
         worker = self._workers.find(body, state, body.first_ts_ns)
-        worker.is_folded = True
         result, tick = COUNTS_AS.get(body.result), None
         for number in range(body.count):
             ts_ns = body.first_ts_ns + number * body.period_ns
             on_time = ts_ns - worker.newest_ns <= body.period_ns * 7 // 5
             same = on_time and body.container_id == worker.container_id
             if same and (result is None or worker.is_steady(result)):
-                worker.repeat(record, body.last_ts_ns, body.count - number)
+                worker.repeat(record, result, body.last_ts_ns, body.count - number)
                 return
             tick = tick or body.tick()
             self._tick(
