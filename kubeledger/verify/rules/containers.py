@@ -9,31 +9,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from kubeledger.kube.keys import pod_key
 from kubeledger.lifecycle.presence import key_of
 from kubeledger.lifecycle.records import ContainerDied, ContainerStarted, PodListed
-from kubeledger.machine import Body, Record
+from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
-from kubeledger.preemption.records import PodPreempted
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.belief import Judgement, same
-from kubeledger.verify.bench import Bench
-from kubeledger.verify.finding import Fields
 
-__all__ = ["Causes", "Container", "Containers", "Instance", "ListedInstances", "OfContainer",
-           "corrected", "key_for", "subject_of"]  # fmt: skip
-
-B = TypeVar("B", bound=msgspec.Struct)
+__all__ = ["Container", "Containers", "Instance", "ListedInstances", "OfContainer", "key_for",
+           "subject_of"]  # fmt: skip
 
 _RELIST_NS: Final = NS_PER_S
 _LATE_NS: Final = 2 * NS_PER_S
 """An event may be logged so long after what it tells of."""
 _KEPT: Final = 4
-_CAUSES_MAX: Final = 512
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses")
 
 
@@ -191,6 +184,7 @@ class Containers:
         self._pods: dict[str, dict[str, Container]] = {}
         self._added: set[str] = set()
         self._sandboxes: dict[str, int] = {}
+        self._relisted_ns: int | None = None
         self.on_start: Callable[[Container, Record, bool], None] = lambda *_: None
         self.on_name: Callable[[Container, Instance], None] = lambda *_: None
 
@@ -215,6 +209,7 @@ class Containers:
     def kubelet_started(self) -> None:
         """Another process: what runs was started by the one before."""
         self._added.clear()
+        self._relisted_ns = None
         for container in self:
             container.was_inherited = True
 
@@ -241,6 +236,13 @@ class Containers:
     def sandboxed_since(self, key: str, ts_ns: int) -> bool:
         """Whether the pod got another sandbox after that."""
         return self._sandboxes.get(key, ts_ns) > ts_ns
+
+    def is_first_relist(self, ts_ns: int) -> bool:
+        """Whether a start told then may be one that the process before made.
+
+        The first relist of a process tells of all that runs.
+        """
+        return self._relisted_ns is None or ts_ns - self._relisted_ns <= _RELIST_NS
 
     # -- what shows an instance --------------------------------------------------------------
 
@@ -272,6 +274,7 @@ class Containers:
 
     def started(self, record: Record, body: ContainerStarted, key: str) -> None:
         """An instance runs; the same one again is nothing new."""
+        self._relisted_ns = self._relisted_ns or record.ts_ns
         if body.sandbox:
             self._sandboxes[key] = record.ts_ns
         elif body.container is not None:
@@ -285,6 +288,7 @@ class Containers:
 
     def died(self, record: Record, body: ContainerDied, key: str) -> None:
         """An instance ended."""
+        self._relisted_ns = self._relisted_ns or record.ts_ns
         if body.container is not None and not body.sandbox:
             container = self.get(key, body.container)
             self.show(record, container, body.container_id).die(record, body)
@@ -346,50 +350,3 @@ def _counted(status: dict[str, Any]) -> Iterator[tuple[str, int]]:
 
 def _bare(container_id: object) -> str:
     return str(container_id or "").rpartition("//")[2]
-
-
-_NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id")
-_VICTIM: Final = {"namespace": "victim_namespace", "pod": "victim_pod", "pod_uid": "victim_uid"}
-
-
-class Causes:
-    """Whom the newest records that decisions follow from were about: decisions are, too."""
-
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._names: dict[int, Fields] = {}
-
-    def note(self, record: Record, body: Body, *, but: str = "") -> None:
-        """Take down a record with a body as it is believed.
-
-        ``but``: a name that differs in what follows from it.
-        """
-        names = _VICTIM if isinstance(body, PodPreempted) else dict.fromkeys(_NAMES)
-        told = {name: getattr(body, field or name, None) for name, field in names.items()}
-        found = {n: v for n, v in told.items() if v is not None and n != but}
-        if "pod_uid" in found:
-            del found["namespace"], found["pod"]
-        self._names[record.seq] = found
-        if len(self._names) > _CAUSES_MAX:
-            del self._names[next(iter(self._names))]
-
-    def judge(self, record: Record, body: OfContainer) -> Judgement | None:
-        """The judgement of a decision about another one than its cause; None for the same."""
-        names = dict(self._names.get(record.cause or 0, {}))
-        uid = names.get("pod_uid", body.pod_uid)
-        listed = None if uid is None else self._bench.pods.at(record.ts_ns, uid)
-        if listed is not None:
-            names |= {"namespace": listed.namespace, "pod": listed.name}
-        told = {name: getattr(body, name, None) for name in names}
-        wrong = {name: value for name, value in names.items() if told[name] not in (None, value)}
-        if not wrong:
-            return None
-        about = " and ".join(f"{name} {value}" for name, value in wrong.items())
-        why = f"what led to this was about {about}"
-        return same(False, why, expected=wrong, inputs=[record.cause or 0])
-
-
-def corrected(body: B, wrong: Judgement | None) -> B:
-    """The body as it must have been, so that one wrong name is found only once."""
-    expected = None if wrong is None else wrong.expected
-    return body if expected is None else msgspec.structs.replace(body, **expected)

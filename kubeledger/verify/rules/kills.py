@@ -35,13 +35,12 @@ from kubeledger.verify.belief import (
     same,
 )
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.rules.causes import Causes, corrected
 from kubeledger.verify.rules.container_specs import PodSpec, specs_of
 from kubeledger.verify.rules.containers import (
-    Causes,
     Containers,
     Instance,
     ListedInstances,
-    corrected,
     key_for,
     subject_of,
 )

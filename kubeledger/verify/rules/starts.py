@@ -23,13 +23,12 @@ from kubeledger.units import NS_PER_S
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.back_off import BackOff, policy_of
+from kubeledger.verify.rules.causes import Causes, corrected
 from kubeledger.verify.rules.containers import (
-    Causes,
     Container,
     Containers,
     Instance,
     ListedInstances,
-    corrected,
     key_for,
 )
 from kubeledger.verify.rules.restart_policy import reason_meant
@@ -241,7 +240,8 @@ class Starts(RuleVerifier):
         if looked_at is not None and (in_sync is False or (in_sync and self._keeps_dead())):
             back_off.early = back_off.too_early(record.ts_ns, looked_at.ended_from_ns)
         raises: bool | None = True if in_sync is False or self._keeps_dead() else None
-        if in_sync is None:
+        untold = container.was_inherited and not is_event
+        if in_sync is None or (untold and self._containers.is_first_relist(record.ts_ns)):
             raises = None
         if before is None:
             raises = False

@@ -1,0 +1,65 @@
+"""Whom a decision about a container must be about: the same as what led to it."""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from kubeledger.machine import Body, Record
+from kubeledger.preemption.records import PodPreempted
+from kubeledger.verify.belief import Judgement, same
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.finding import Fields
+from kubeledger.verify.rules.containers import OfContainer
+
+__all__ = ["Causes", "corrected"]
+
+B = TypeVar("B", bound=msgspec.Struct)
+
+_CAUSES_MAX: Final = 512
+_NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id")
+_VICTIM: Final = {"namespace": "victim_namespace", "pod": "victim_pod", "pod_uid": "victim_uid"}
+
+
+class Causes:
+    """Whom the newest records that decisions follow from were about: decisions are, too."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._names: dict[int, Fields] = {}
+
+    def note(self, record: Record, body: Body, *, but: str = "") -> None:
+        """Take down a record with a body as it is believed.
+
+        ``but``: a name that differs in what follows from it.
+        """
+        names = _VICTIM if isinstance(body, PodPreempted) else dict.fromkeys(_NAMES)
+        told = {name: getattr(body, field or name, None) for name, field in names.items()}
+        found = {n: v for n, v in told.items() if v is not None and n != but}
+        if "pod_uid" in found:
+            del found["namespace"], found["pod"]
+        self._names[record.seq] = found
+        if len(self._names) > _CAUSES_MAX:
+            del self._names[next(iter(self._names))]
+
+    def judge(self, record: Record, body: OfContainer) -> Judgement | None:
+        """The judgement of a decision about another one than its cause; None for the same."""
+        names = dict(self._names.get(record.cause or 0, {}))
+        uid = names.get("pod_uid", body.pod_uid)
+        listed = None if uid is None else self._bench.pods.at(record.ts_ns, uid)
+        if listed is not None:
+            names |= {"namespace": listed.namespace, "pod": listed.name}
+        told = {name: getattr(body, name, None) for name in names}
+        wrong = {name: value for name, value in names.items() if told[name] not in (None, value)}
+        if not wrong:
+            return None
+        about = " and ".join(f"{name} {value}" for name, value in wrong.items())
+        why = f"what led to this was about {about}"
+        return same(False, why, expected=wrong, inputs=[record.cause or 0])
+
+
+def corrected(body: B, wrong: Judgement | None) -> B:
+    """The body as it must have been, so that one wrong name is found only once."""
+    expected = None if wrong is None else wrong.expected
+    return body if expected is None else msgspec.structs.replace(body, **expected)
