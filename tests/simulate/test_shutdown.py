@@ -64,7 +64,7 @@ def test_a_refusal_in_other_words_is_found() -> None:
         return msgspec.structs.replace(record, body=body)
 
     told = bad([reworded(record) for record in run("1.36.2")])
-    assert told[0].endswith("the pod fits, and none is let in while the node shuts down")
+    assert told[0].endswith("the pod fits, and none is admitted while the node shuts down")
 
 
 def test_another_shutdown_is_undecided() -> None:

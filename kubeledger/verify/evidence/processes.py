@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletExited, KubeletStarted, SettingsObserved
+from kubeledger.node.records import KubeletExited, KubeletStarted, Setting, SettingsObserved
 from kubeledger.node.snapshot_time import time_in_name
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
@@ -158,11 +158,15 @@ class Processes:
                     continue
                 process = self._other(process, account)
             own[process.number] = account  # a later one corrects it
+        told: dict[str, Setting] = {}
+        decoded: Mapping[str, Any] = _NOTHING
         for process in self.all:
             found = own.get(process.number)
             if found is not None:
                 conflicts = found.body.conflicts
-                process.settings = MappingProxyType(_decoded(found.body))
+                if found.body.settings != told:
+                    told, decoded = found.body.settings, MappingProxyType(_decoded(found.body))
+                process.settings = decoded
                 process.settings_seq = found.seq
                 process.disputed = frozenset(text.partition(":")[0] for text in conflicts)
             else:

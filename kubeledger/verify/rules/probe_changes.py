@@ -141,14 +141,16 @@ class ChangeJudge(RuleVerifier, CachedResults):
             return
         worker = cause[0] if cause else self._workers.find(body, state, record.ts_ns)
         self._witnesses.transitioned(worker, record, body)
-        if (certain := self._judge_alone(worker, body)) is not None:
+        if (certain := self._judge_alone(worker, body, has_tick=cause is not None)) is not None:
             self._give(record, body, certain)
             worker.pending = False
         else:
             self._judge(worker, record, body)
 
-    def _judge_alone(self, worker: Worker, body: ProbeTransitioned) -> Judgement | None:
-        """What the record and the pod's spec tell, without any tick."""
+    def _judge_alone(
+        self, worker: Worker, body: ProbeTransitioned, *, has_tick: bool
+    ) -> Judgement | None:
+        """What the record and the pod's spec tell; a tick that led to it would tell more."""
         if worker.listed is None:
             return _lacks("the pod's spec")
         if worker.unreadable:
@@ -157,7 +159,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if spec is None:
             why = f"container {body.container} has no {body.probe_type} probe in the pod's spec"
             return same(False, why, inputs=(worker.listed.seq,), certain=True)
-        if body.to_result == "unknown" or body.from_result == body.to_result:
+        if not has_tick and (body.to_result in {"unknown", body.from_result}):
             why = f"a change from {body.from_result} to {body.to_result} is none a worker makes"
             return same(False, why, certain=True)
         threshold = spec.threshold(body.to_result)
