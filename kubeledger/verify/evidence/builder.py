@@ -44,6 +44,7 @@ class LifeBuilder:
         )
         self._restarting: Restarting | None = None
         self._last: dict[str, Sign | None] = {}
+        self._until_ns: int | None = None
 
     def lives(self) -> list[PodLife]:
         """All stays of the pod, in order; none of a mirror, which is no pod of its own."""
@@ -52,8 +53,15 @@ class LifeBuilder:
         for sign in self._signs:
             process = self._around.processes.at(sign.ts_ns)
             number = 0 if process is None else process.number
-            if self._life is not None and self._life.process != number:
-                self._end_process(sign.ts_ns)
+            known_ns = 0 if process is None else process.known_from_ns
+            # Snapshots may tell of a process that ran before the first whose start is told.
+            until_ns = known_ns if sign.ts_ns < known_ns else None
+            if self._life is not None and (self._life.process, self._until_ns) != (
+                number,
+                until_ns,
+            ):
+                self._end_process()
+            self._until_ns = until_ns
             handle = _HANDLERS[sign.what]
             if not self._is_of_mirror(sign):
                 handle(self, sign, process)
@@ -68,7 +76,7 @@ class LifeBuilder:
             return False
         return sign.what != "add" if self._life is None else self._life.source in ("file", "http")
 
-    def _end_process(self, ts_ns: int) -> None:
+    def _end_process(self) -> None:
         self._finish()
         self._life = None
 
@@ -120,7 +128,7 @@ class LifeBuilder:
 
     def _come_untold(self, life: PodLife, sign: Sign, process: Process | None) -> None:
         """No line told that it came: it may have been there since the process began."""
-        life.since_ns = 0 if process is None else process.known_from_ns
+        life.since_ns = 0 if process is None or self._until_ns else process.known_from_ns
         if self._history.created_ns is not None:
             life.since_ns = min(max(life.since_ns, self._history.created_ns), sign.ts_ns)
         told = process is not None and process.number in self._around.configured
@@ -167,7 +175,7 @@ class LifeBuilder:
         self._is_there(life, sign)
         if life.returned:
             life.returned, life.ended_ns = False, None
-            life.ending_ns = None if self._always(sign.ts_ns) else sign.ts_ns
+            life.ending_ns = None if self._policy(sign.ts_ns).always else sign.ts_ns
 
     def rejected(self, sign: Sign, process: Process | None) -> None:
         """Refused: until then it may have counted.
@@ -216,9 +224,8 @@ class LifeBuilder:
     def terminating(self, sign: Sign, process: Process | None) -> None:
         """The kubelet began to stop it."""
         life = self._current(sign, process)
-        begin_ns = sign.ts_ns
-        if sign.word == "ended":
-            begin_ns = self._around.turns.earliest(sign.ts_ns)
+        ended = sign.word == "ended"
+        begin_ns = self._around.turns.earliest(sign.ts_ns) if ended else sign.ts_ns
         self._doom(life, begin_ns, orphaned=sign.word == "orphaned")
 
     def terminated(self, sign: Sign, process: Process | None) -> None:
@@ -332,15 +339,13 @@ class LifeBuilder:
             self._restarting = Restarting(listed)
         return self._restarting
 
-    def _always(self, ts_ns: int) -> bool:
-        """Whether its containers are always started again; false where no list tells."""
-        return self._policy(ts_ns).always
-
     # By itself ---------------------------------------------------------------------------
 
     def _finish(self) -> None:
         """Nothing more is told of a life."""
         life, died_ns = self._life, self._died_ns
+        if life is not None and self._until_ns is not None:
+            self._over(life, self._until_ns)
         processes = self._around.processes.all
         if life is None:
             return
