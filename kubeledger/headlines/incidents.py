@@ -137,6 +137,21 @@ LEFT JOIN (
 ) USING (pod_uid, container)"""
 
 _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
+    # First the question that needs most: what is loaded for it answers the others, too.
+    (
+        "log_lost",
+        1,
+        """SELECT 'log' AS subject, count(*) AS count, min(ts_ns) AS ts_ns, min(seq) AS seq
+        FROM events WHERE node = $node AND kind = 'node.LogThinned' HAVING count(*) > 0""",
+        lambda _: "lines of the log are missing or cut",
+    ),
+    (
+        "clock_step",
+        1,
+        """SELECT 'clock' AS subject, count(*) AS count, min(ts_ns) AS ts_ns, min(seq) AS seq
+        FROM events WHERE node = $node AND kind = 'node.ClockStepped' HAVING count(*) > 0""",
+        lambda row: f"the clock was set back{_times(row)}",
+    ),
     (
         "kubelet_died",
         5,
@@ -306,20 +321,6 @@ _QUERIES: tuple[tuple[str, int, str, Callable[[Row], str]], ...] = (
             )
         ) GROUP BY subject""",
         lambda row: f"the node reported {row['subject']}{_times(row)}",
-    ),
-    (
-        "log_lost",
-        1,
-        """SELECT 'log' AS subject, count(*) AS count, min(ts_ns) AS ts_ns, min(seq) AS seq
-        FROM events WHERE node = $node AND kind = 'node.LogThinned' HAVING count(*) > 0""",
-        lambda _: "lines of the log are missing or cut",
-    ),
-    (
-        "clock_step",
-        1,
-        """SELECT 'clock' AS subject, count(*) AS count, min(ts_ns) AS ts_ns, min(seq) AS seq
-        FROM events WHERE node = $node AND kind = 'node.ClockStepped' HAVING count(*) > 0""",
-        lambda row: f"the clock was set back{_times(row)}",
     ),
     (
         "finding",

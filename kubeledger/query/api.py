@@ -25,7 +25,7 @@ from kubeledger.errors import (
 )
 from kubeledger.query.guard import check_query, one_line
 from kubeledger.query.ledger_tables import LedgerTables
-from kubeledger.query.loader import load
+from kubeledger.query.loader import create_views, load
 from kubeledger.query.rows import Rows, in_utc
 from kubeledger.query.tables import Tables
 from kubeledger.query.views import Needs, needs_of
@@ -83,6 +83,7 @@ class Queryable:
         self._database: duckdb.DuckDBPyConnection | None = None
         self._needs = Needs(kinds=frozenset(), evidence=False)
         self._loaded: tuple[Needs, Hashable] | None = None
+        self._made: set[str] = set()
         self._is_closed = False
 
     def __enter__(self) -> Queryable:
@@ -126,8 +127,8 @@ class Queryable:
         with self._loading:
             if self._is_closed:
                 raise _closed()
-            needs = needs_of(check_query(self._parser, query), self._tables.views)
-            database = self._ready(needs)
+            names = check_query(self._parser, query)
+            database = self._ready(names)
             if self._is_closed:  # meanwhile, by another thread, which did not wait
                 raise _closed()
         values = {name: in_utc(value) for name, value in params.items()} if params else None
@@ -143,7 +144,7 @@ class Queryable:
                     if not _GONE.search(str(error.__cause__)):
                         raise
                     with self._loading:
-                        before, database = database, self._ready(needs)
+                        before, database = database, self._ready(names)
                     if database is before:
                         raise
             raise _changing()
@@ -166,7 +167,17 @@ class Queryable:
         may_be_damage = type(error) is duckdb.Error or _OF_A_FILE.search(str(error))
         return (self._tables.damage(str(error)) if may_be_damage else None) or _refusal(error)
 
-    def _ready(self, needs: Needs) -> duckdb.DuckDBPyConnection:
+    def _ready(self, names: frozenset[str]) -> duckdb.DuckDBPyConnection:
+        """A connection with all that the named tables and views read."""
+        views = self._tables.views
+        database = self._with_tables(needs_of(names, views))
+        # A query of the catalogue, or of a name that is none, is to see all that there is.
+        is_plain = names and names <= views.keys()
+        with self._opening:
+            create_views(database, views, names if is_plain else views, self._made)
+        return database
+
+    def _with_tables(self, needs: Needs) -> duckdb.DuckDBPyConnection:
         self._needs = self._needs.union(needs)
         for _ in range(_LOOKS):
             loaded = self._loaded if self._is_fixed else None
@@ -185,7 +196,7 @@ class Queryable:
                 if not _GONE.search(str(error)) or self._tables.state() == wanted[1]:
                     raise self._refusal(error) from error
             else:
-                self._loaded = wanted
+                self._loaded, self._made = wanted, set()
                 return self._database
         raise _changing()
 

@@ -1,7 +1,9 @@
-"""Sets up DuckDB for a query: the tables, every view over them, then the locks."""
+"""Sets up DuckDB for queries: the tables, then the locks, and views as queries name them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import duckdb
@@ -12,7 +14,7 @@ from kubeledger.query.guard import one_line
 from kubeledger.query.tables import ROWS, Tables
 from kubeledger.query.views import RECORDS, Needs, View
 
-__all__ = ["load"]
+__all__ = ["create_views", "load"]
 
 _LOCKS = (
     "SET TimeZone = 'UTC'",
@@ -25,11 +27,13 @@ _LOCKS = (
 """Last of all: from then on the connection takes no setting, and reads no file but those that
 its tables read."""
 
+_WORD = re.compile(r"\w+")
+
 
 def load(
     tables: Tables, needs: Needs, *, memory_limit: str | None, spill: Path
 ) -> duckdb.DuckDBPyConnection:
-    """A locked connection with the table ``records`` and every view.
+    """A locked connection with the tables, and without views.
 
     Args:
         tables: of a ledger or a lake.
@@ -60,13 +64,37 @@ def load(
         ) from error
     connection.execute("CREATE SCHEMA stored")
     files = tables.make(connection, needs, spill)
-    for view in sorted(tables.views.values(), key=lambda view: view.name != RECORDS):
-        _create_view(connection, view)
     if files:
         connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
     for lock in _LOCKS:
         connection.execute(lock)
     return connection
+
+
+def create_views(
+    connection: duckdb.DuckDBPyConnection,
+    views: Mapping[str, View],
+    names: Iterable[str],
+    made: set[str],
+) -> None:
+    """Create views, and before them those that they read.
+
+    Args:
+        connection: with the tables.
+        views: all there are, by name.
+        names: of those to create; a name of none is passed over.
+        made: names of those that were created before; the others are added.
+
+    Raises:
+        duckdb.Error: a view cannot be created.
+    """
+    for name in names:
+        view = views.get(name)
+        if view is not None and name not in made:
+            read = [word for word in dict.fromkeys(_WORD.findall(view.sql)) if word != name]
+            create_views(connection, views, read, made)
+            _create_view(connection, view)
+            made.add(name)
 
 
 def _create_view(connection: duckdb.DuckDBPyConnection, view: View) -> None:
