@@ -55,18 +55,18 @@ def run(*arguments: str | Path) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("error", "says", "hint"),
+    ("call", "error", "says", "hint"),
     [
-        (errno.ENOSPC, "no space left on device", "free some space"),
-        (errno.EDQUOT, "disk quota exceeded", "free some space"),
-        (errno.EROFS, "read-only file system", "is read-only"),
-        (errno.EACCES, "permission denied", " access to "),
-        (errno.EPERM, "operation not permitted", " access to "),
-        (errno.EIO, "input/output error", ""),
+        ("write", errno.ENOSPC, "no space left on device", "free some space"),
+        ("write", errno.EDQUOT, "disk quota exceeded", "free some space"),
+        ("open", errno.EROFS, "read-only file system", "is read-only"),
+        ("open", errno.EACCES, "permission denied", " access to "),
+        ("write", errno.EPERM, "operation not permitted", " access to "),
+        ("fsync", errno.EIO, "input/output error", ""),
+        ("fsync", errno.ENOSPC, "no space left on device", "free some space"),
     ],
-    ids=errno.errorcode.get,
+    ids=lambda value: errno.errorcode.get(value) if isinstance(value, int) else None,
 )
-@pytest.mark.parametrize("call", ["open", "write", "fsync"])
 def test_the_system_refuses(
     ledger: Ledger, tmp_path: Path, call: str, error: int, says: str, hint: str
 ) -> None:

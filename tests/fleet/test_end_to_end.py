@@ -169,6 +169,7 @@ def test_a_cluster_that_loses_a_machine_makes_the_lake_of_one_machine(
     }
 
 
+@pytest.mark.nightly
 def test_pages_and_whatif_are_the_same_on_a_cluster(
     cluster: Any,  # noqa: ANN401 # Ray's
     recorded_lake: Path,
