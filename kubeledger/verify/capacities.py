@@ -1,9 +1,4 @@
-"""What the machine has, as several sources tell it: memory, and CPUs.
-
-The memory of the machine is told where the kubelet starts, and by each eviction signal of it
-again; its CPUs are told there alone, but the shares of the cgroup of all pods follow from them
-(``cpus``).
-"""
+"""The memory of the machine: told where the kubelet starts, and by each eviction signal of it."""
 
 from __future__ import annotations
 
@@ -12,7 +7,6 @@ import msgspec
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
-from kubeledger.verify.cpus import CPUs, WrongCPUs
 from kubeledger.verify.finding import Contradiction, Side
 
 __all__ = ["Capacities"]
@@ -51,15 +45,12 @@ class Capacities:
         self._sizes: dict[int, _Size] = {}
         self._machines: list[_Machine] = []
         self._starts: list[int] = []
-        self._cpus = CPUs()
         self._memory: dict[int, int] = {}
-        self._cpus_right: dict[int, int] = {}
         self._disputes: dict[int, Contradiction] = {}
 
     def note(self, record: Record) -> None:
         """First reading: a record that tells a size, or that a kubelet started."""
         body = record.body
-        self._cpus.note(record)
         if isinstance(body, EvictionSignalObserved):
             if body.signal == _MEMORY:
                 self._tell(record, body.capacity)
@@ -75,9 +66,6 @@ class Capacities:
             ((size, told),) = self._sizes.items()
             if told.count >= _ENOUGH:
                 self._doubt_machines(size, told)
-        for wrong in self._cpus.wrong(self._starts):
-            if wrong.told not in self._cpus_right:
-                self._doubt_cpus(wrong)
 
     def dispute(self, seq: int) -> Contradiction | None:
         """What is wrong with the size that a record tells; None where nothing is."""
@@ -86,10 +74,6 @@ class Capacities:
     def memory_bytes(self, told: int | None) -> int | None:
         """The machine's memory where a line about the machine tells ``told``."""
         return told if told is None else self._memory.get(told, told)
-
-    def cpus(self, told: int | None) -> int | None:
-        """The machine's CPUs where a line about the machine tells ``told``."""
-        return told if told is None else self._cpus_right.get(told, told)
 
     def _tell(self, record: Record, size: int) -> None:
         told = self._sizes.get(size)
@@ -120,24 +104,6 @@ class Capacities:
                     Side(seq=told.seq, says=f"{told.place}{size} bytes, as {told.count} signals"),
                 ),
             )
-
-    def _doubt_cpus(self, wrong: WrongCPUs) -> None:
-        machine, cgroup = wrong.machine, wrong.cgroup
-        self._cpus_right[wrong.told] = wrong.cpus
-        self._disputes[cgroup.seq] = Contradiction(
-            ts_ns=cgroup.ts_ns,
-            subject="node",
-            why="the line about the machine and the cgroup of all pods tell different numbers of "
-            "CPUs",
-            sides=(
-                Side(seq=machine.seq, says=f"{_place(machine)}{wrong.told} CPUs"),
-                Side(
-                    seq=cgroup.seq,
-                    says=f"{_place(cgroup)}{wrong.shares} shares, which only {wrong.cpus} CPUs "
-                    "less the reserves give",
-                ),
-            ),
-        )
 
 
 def _place(record: Record) -> str:

@@ -179,9 +179,10 @@ def test_lies_about_cpus(seq: int, fields: dict[str, Any], told: str) -> None:
     assert told in next(finding.why for finding in lied if finding.verdict == "impossible")
 
 
-READY: list[tuple[float, Body]] = [
-    (3, PodConfigChanged(operation="ADD", source="api", namespace="ns", pod="x", pod_uid="x")),
-    (3, SettingsObserved(settings={
+BROUGHT: list[tuple[float, Body]] = [
+    *((0.3, PodConfigChanged(operation="ADD", source="api", namespace="ns", pod=pod, pod_uid=pod))
+      for pod in "ab"),
+    (0.3, SettingsObserved(settings={
         "cpuManagerReconcilePeriod": Setting(value='"10s"', source="config")
     })),
 ]  # fmt: skip
@@ -189,19 +190,19 @@ READY: list[tuple[float, Body]] = [
 
 
 @pytest.mark.parametrize(
-    ("ready", "at_s", "missed"), [(READY, 70, True), (READY, 55, False), ([], 70, False)]
+    ("brought", "at_s", "missed"), [(BROUGHT, 70, True), (BROUGHT, 55, False), ([], 70, False)]
 )
 def test_cpus_that_are_not_given_back(
-    ready: list[tuple[float, Body]], at_s: int, missed: bool
+    brought: list[tuple[float, Body]], at_s: int, missed: bool
 ) -> None:
     """The reconcile loop lets go of them, once all sources of pods were heard.
 
     A line may be lost: that they were not given back shows in the state file.
     """
     shown = cpu_file("0-1,6-7", a="2-3", b="4-5")
-    steps = [*TRUE[:9], *ready, (30, ended("b")), (at_s, shown)]
+    steps = [*TRUE[:6], *brought, *TRUE[6:9], (30, ended("b")), (at_s, shown)]
     found = [finding for finding in findings(scene(*steps)) if finding.recorded is None]
-    expected = {"pod_uid": "b", "container": "c", "cpu_set": "4-5"}
+    expected = {"pod_uid": "b", "container": "c"}
     told = [(finding.subject, finding.expected) for finding in found]
     assert told == ([("container/ns/b/c", expected)] if missed else [])
 
@@ -406,7 +407,7 @@ def test_more_than_allocatable() -> None:
 
 def test_memory_that_is_not_given_back() -> None:
     """The next admission comes long after the pod's end, and the file shows it still."""
-    kept = [*MEMORY[:9], *READY, *(step for step in MEMORY[9:] if step[0] != 40)]
+    kept = [*MEMORY[:7], *BROUGHT, *(step for step in MEMORY[7:] if step[0] != 40)]
     assert not [f for f in findings(scene(*kept)) if f.recorded is None]
     kept.append((60, memory_file(a=GIB, d=GIB)))
     (missed,) = [f for f in findings(scene(*kept)) if f.recorded is None]

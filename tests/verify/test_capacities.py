@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-import pytest
-
-from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.machine import Body
-from kubeledger.node.records import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.verify import Contradiction
 from tests.verify.histories import outcomes, scene
 
@@ -54,64 +50,6 @@ def test_a_machine_that_grew() -> None:
     assert disputes((1.0, machine(GIB // 2)), *again, *signals([GIB] * 9)) == []
     steps = signals([GIB // 2] * 2 + [GIB] * 9)
     assert disputes((1.0, machine(GIB // 2)), *steps) == []
-
-
-def settings(system: str | None = "200m", conflicts: tuple[str, ...] = ()) -> SettingsObserved:
-    """Of systemReserved so much CPU; None: it is not known."""
-    values: dict[str, object] = {"enforceNodeAllocatable": ["pods"], "kubeReserved": {}}
-    if system is not None:
-        values["systemReserved"] = {"cpu": system}
-    known = {
-        name: Setting(value=msgspec.json.encode(value).decode(), source="config")
-        for name, value in values.items()
-    }
-    return SettingsObserved(settings=known, conflicts=conflicts)
-
-
-def all_pods(shares: int) -> CgroupUpdated:
-    """The cgroup of all pods."""
-    return CgroupUpdated(
-        cgroup="kubepods", level="node", qos_class=None, pod_uid=None, cpu_shares=shares,
-        cpu_quota_us=-1, cpu_period_us=100_000, memory_limit_bytes=None, created=True, changed=(),
-    )  # fmt: skip
-
-
-def cpu_disputes(*steps: tuple[float, Body]) -> list[list[str]]:
-    """Those about CPUs."""
-    return [sides for sides in disputes(*steps) if "CPU" in sides[0]]
-
-
-def cpus(count: int, at_s: float = 1.0) -> tuple[float, Body]:
-    """The line about the machine."""
-    return at_s, NodeObserved(cpus=count, memory_capacity_bytes=GIB)
-
-
-def test_the_cpus_of_the_machine() -> None:
-    """1843 shares are 1.8 CPUs, and 200m are reserved: there are two."""
-    steps: list[tuple[float, Body]] = [(0.5, settings()), (60, all_pods(1843))]
-    (sides,) = cpu_disputes(cpus(4), *steps)
-    assert sides == [
-        "kubelet.log:2: 4 CPUs",
-        "kubelet.log:4: 1843 shares",
-    ]
-    assert cpu_disputes(cpus(2), *steps) == []
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        [(0.5, settings()), (60, all_pods(1844))],
-        [(0.5, settings()), (10, all_pods(1843))],
-        [(0.5, settings()), (60, all_pods(1843)), (90, all_pods(3891))],
-        [(0.5, settings(None)), (60, all_pods(1843))],
-        [(0.5, settings(conflicts=("systemReserved: a says x, b says y",))), (60, all_pods(1843))],
-        [(0.5, settings()), (30, KUBELET), (60, all_pods(1843))],
-        [(60, all_pods(1843)), (90, settings())],
-    ],
-)
-def test_shares_that_tell_no_cpus(steps: list[tuple[float, Body]]) -> None:
-    """Of no whole number; of before; both ways; by unknown reserves; of another process."""
-    assert cpu_disputes(cpus(4), *steps) == []
 
 
 def test_the_last_kubelet_process() -> None:

@@ -9,7 +9,7 @@ whose spec asks for it may have got something, unless the ledger tells when it d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -17,38 +17,28 @@ import msgspec
 from kubeledger.errors import BadInputError
 from kubeledger.kube.pod import Container, Pod
 from kubeledger.lifecycle.presence import key_of
-from kubeledger.lifecycle.records import PodConfigChanged, PodTerminated
 from kubeledger.machine import Body, Record
+from kubeledger.node.records import KubeletStarted
 from kubeledger.node.state import NodeState
 from kubeledger.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.belief import Judgement, RuleVerifier, same
+from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
-from kubeledger.verify.rules.activity import Activity
+from kubeledger.verify.rules.activity import came_back, lived, relied_on
 from kubeledger.verify.verifier import Foresee, See
 from kubeledger.verify.witnesses import Row, Witnesses
 
-__all__ = [
-    "FILE_NS",
-    "NOTICED_NS",
-    "AssignmentRule",
-    "Held",
-    "Holder",
-    "Spec",
-    "Whose",
-    "specs_in",
-    "whose",
-]
+__all__ = ["AssignmentRule", "Held", "Holder", "Spec", "specs_in"]
 
 Holder = tuple[str, str]
 """Pod key and container."""
 
 V = TypeVar("V", bound=Hashable)
 
-FILE_NS = 15 * NS_PER_S
+_FILE_NS = 15 * NS_PER_S
 """A snapshot is named by the second it began in, and may take so long to be made."""
-NOTICED_NS = 5 * NS_PER_S
+_NOTICED_NS = 5 * NS_PER_S
 """So long after a pod's end, the next admission lets go of what it held."""
 
 
@@ -62,15 +52,8 @@ class Spec(NamedTuple):
 
     pod: Pod
     container: Container
-    seqs: tuple[int, ...]
+    seq: int
     defaulted: bool
-
-
-class Whose(NamedTuple):
-    """Whom a decision is about: key, and subject of its finding."""
-
-    holder: Holder
-    subject: str
 
 
 class Held(NamedTuple, Generic[V]):
@@ -86,45 +69,43 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
     Attributes:
         file: name of the manager's state file.
         denied: what it means when the file shows something else than the lines told.
-        held: the table; ``complete``: nobody else has anything; ``was_complete``: so it was at the
-            end of the process before, until the new one tells what it began with.
+        released: the kubelet's function that gives back.
+        held: the table; ``complete``: nobody else has anything.
     """
 
     file: ClassVar[str]
     denied: ClassVar[str]
+    released: ClassVar[str]
     grants: ClassVar[type[Body]]
     releases: ClassVar[type[Body]]
     files: ClassVar[type[Body]]
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self.activity = Activity(bench.pods)
         self.held: dict[Holder, Held[V]] = {}
         self.complete = False
-        self.was_complete = False
-        self._witnesses: Witnesses[V] = Witnesses(FILE_NS)
+        self._was_complete = False
+        self._granted_ns = 0
+        self._witnesses: Witnesses[V] = Witnesses(_FILE_NS)
         self._changes: dict[Holder, list[Record]] = {}
         self._shown: dict[Holder, list[tuple[int, V]]] = {}
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
-        """Which pods were alive by when, what files show, and who ever got something."""
+        """What files show, and who ever got something."""
         return {
-            **dict.fromkeys(self.activity.kinds, self.activity.foresee),
             self.grants: self._foresee_change,
             self.releases: self._foresee_change,
             self.files: self.foresee_file,
         }
 
     def sees(self) -> Mapping[type[Body], See]:
-        """The ends of pods."""
-        return {
-            PodConfigChanged: lambda record, body, state: self.activity.added(body),
-            PodTerminated: lambda record, body, state: self.activity.ended(record, body),
-        }
+        """Decisions about containers, the manager's file, and starts of the kubelet."""
+        decided = dict.fromkeys(self.decides, self._decided)
+        return {**decided, self.files: self._file_read, KubeletStarted: self._process_started}
 
     def settle(self, state: NodeState) -> None:
         """The records end."""
-        self.compare(None)
+        self._compare(None)
 
     @abstractmethod
     def shown_by(self, body: Any) -> dict[Holder, V]:  # noqa: ANN401 - the manager's file
@@ -132,7 +113,24 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
 
     @abstractmethod
     def text(self, value: V) -> str:
-        """``has 1-2``, for people."""
+        """What a container has, for people."""
+
+    @abstractmethod
+    def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
+        """Judge a decision about a container by the rules of this version."""
+
+    @abstractmethod
+    def given(self, record: Record) -> V:
+        """What a grant gives."""
+
+    def compared(self, told: V, shown: V | None) -> V:
+        """What a file that shows this, or no entry, says of what was told."""
+        return self.none if shown is None else shown
+
+    @property
+    @abstractmethod
+    def none(self) -> V:
+        """What a container has that has nothing."""
 
     def _foresee_change(self, record: Record) -> None:
         body: Any = record.body
@@ -146,31 +144,66 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
             for holder, value in self.shown_by(body).items():
                 self._shown.setdefault(holder, []).append((record.ts_ns, value))
 
-    def process_started(self) -> None:
-        """Whether a new process has the same table, only a line of its start tells."""
-        self.activity.restarted()
-        self.was_complete = self.was_complete or self.complete
-        self.complete = False
+    def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        """Whether a new process has the same table, only a line of its start tells.
 
-    def foreign(self, record: Record, body: Any) -> Judgement | None:  # noqa: ANN401 - any body
+        Where the log begins within it, no line tells what it had, and did until here.
+        """
+        self._was_complete = self._was_complete or self.complete
+        self.complete = False
+        if not body.from_start:
+            self.reset()
+
+    def begin(self, restored: bool | None, *, same: bool = True) -> None:
+        """The manager began with the table of its file, or (not ``restored``) with none.
+
+        ``same``: nothing denies that the file is what the process before left.
+        """
+        if restored is False:
+            self.reset()
+        was_complete = self.complete or self._was_complete
+        self.complete = restored is False or (restored is True and same and was_complete)
+        self._was_complete = False
+
+    def reset(self) -> None:
+        """Nothing is known of the table."""
+        self.held.clear()
+        self.complete = self._was_complete = False
+        self._witnesses.forget()
+
+    def _decided(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - any
+        self._compare(record.ts_ns)
+        key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
+        holder = key, body.container or ""
+        name = f"{body.namespace}/{body.pod}" if body.pod else key
+        subject = f"container/{name}/{holder[1]}" if holder[1] and body.pod else f"pod/{name}"
+        found = self._foreign(record, body)
+        if found is None and self.bench.profile is None:
+            found = lacks([self.bench.missing_profile])
+        found = found or self.judge(record, holder, state)
+        told = msgspec.to_builtins(body)
+        rule = found.rule or (self.released if isinstance(body, self.releases) else self.rule)
+        recorded = {name: told[name] for name in found.expected or told}
+        self.conclude(record, subject, found, recorded=recorded, rule=rule)
+        if isinstance(body, self.grants):
+            self.take(record, holder, self.given(record))
+            self._granted_ns = record.ts_ns
+        elif isinstance(body, self.releases):
+            self.lose(record, holder)
+
+    def _foreign(self, record: Record, body: Any) -> Judgement | None:  # noqa: ANN401 - any body
         """The judgement of a record whose pod has another name, or no such container."""
         listed = self.bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        if listed is None or listed.uid != body.pod_uid:
+        if listed is None or listed.uid != body.pod_uid or body.container is None:
             return None
         named = {"namespace": listed.namespace, "pod": listed.name}
         if body.pod is not None and named != {"namespace": body.namespace, "pod": body.pod}:
             why = f"pod {body.pod_uid} is {listed.namespace}/{listed.name} in the pod list"
             return same(False, why, expected=named, inputs=[listed.seq], certain=True)
-        if not any(specs_in(listed)) or self.specs(record, body):
+        if not any(specs_in(listed)) or self.specs(record):
             return None
         why = f"the pod has no container {body.container}"
         return same(False, why, inputs=[listed.seq], certain=True)
-
-    def reset(self) -> None:
-        """The log begins within a process: what that had, and did until here, no line tells."""
-        self.held.clear()
-        self.complete = self.was_complete = False
-        self._witnesses.forget()
 
     def take(self, record: Record, holder: Holder, value: V) -> None:
         """A container has it from now on."""
@@ -183,86 +216,100 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         self._tell(holder, None, record)
 
     def _tell(self, holder: Holder, value: V | None, record: Record) -> None:
-        says = "" if value is None else f"container {holder[1]} {self.text(value)}"
-        row = Row(self.file, holder, value, record.seq, record.ts_ns, says)
-        self._witnesses.tell(row)
+        says = "" if value is None else f"container {holder[1]} has {self.text(value)}"
+        self._witnesses.tell(Row(self.file, holder, value, record.seq, record.ts_ns, says))
+
+    def _file_read(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - file
+        self._compare(record.ts_ns)
+        if not relied_on(self.bench, record, self.file):
+            return
+        shown = self.shown_by(body)
+        if not self.complete:
+            self.adopt(record, shown)
+            return
+        for holder, held in self.held.items():
+            value = shown.get(holder)
+            has = "no entry" if value is None else self.text(value)
+            row = (record.seq, record.ts_ns, f"the file has {has} for container {holder[1]}")
+            self._witnesses.show(Row(self.file, holder, self.compared(held.value, value), *row))
+        self.overdue(record, shown.keys(), self._granted_ns)
 
     def adopt(self, record: Record, shown: Mapping[Holder, V]) -> None:
-        """Take over a file's table as it was at its time: lines until it was made are behind it."""
-        self.held = {holder: Held(value, record.seq) for holder, value in shown.items()}
-        for holder, change in self.meanwhile(record):
-            if isinstance(change.body, self.grants):
-                self.held.pop(holder, None)
+        """Take over a file's table as it was at its time: what lines tell then comes later."""
+        later = {holder for holder, change in self.meanwhile(record)
+                 if isinstance(change.body, self.grants)}  # fmt: skip
+        self.held = {h: Held(value, record.seq) for h, value in shown.items() if h not in later}
 
     def meanwhile(self, read: Record) -> Iterator[tuple[Holder, Record]]:
         """Changes that lines tell between the time of a file and the last one it can be of."""
         for holder, changes in self._changes.items():
             for change in changes:
-                if 0 <= change.ts_ns - read.ts_ns < FILE_NS and change.seq > read.seq:
+                if 0 <= change.ts_ns - read.ts_ns < _FILE_NS and change.seq > read.seq:
                     yield holder, change
 
-    def show(self, record: Record, holder: Holder, value: V, says: str) -> None:
-        """A file shows what a container has."""
-        self._witnesses.show(Row(self.file, holder, value, record.seq, record.ts_ns, says))
-
-    def compare(self, ts_ns: int | None) -> None:
+    def _compare(self, ts_ns: int | None) -> None:
         """Show what files denied, of those that cannot be explained by what came by then."""
         sides: dict[int, list[tuple[int, str]]] = {}
         at_ns = 0
         for told, shown in self._witnesses.passed(ts_ns):
             at_ns = max(at_ns, shown.ts_ns)
-            side = sides.setdefault(shown.seq, [(shown.seq, shown.says)])
-            side.append((told.seq, told.says))
+            sides.setdefault(shown.seq, [(shown.seq, shown.says)]).append((told.seq, told.says))
         for shown_sides in sides.values():
             self.bench.contradict(at_ns, "node", self.denied, *shown_sides)
 
-    def relied_on(self, record: Record, checksum: int, checksum_ok: bool | None) -> bool:
-        """Whether the content of the manager's file counts; a wrong checksum is told."""
-        if checksum_ok is False:
-            self.bench.contradict(
-                record.ts_ns,
-                "node",
-                f"the checksum of {self.file} is not that of its content, which is not relied on",
-                (record.seq, f"checksum {checksum} is stored"),
-                (record.seq, "its content has another checksum"),
+    def overdue(self, record: Record, still: Iterable[Holder], noticed_ns: int) -> None:
+        """Say who still has something though the pod had ended when that was looked at.
+
+        Nothing is let go of before the API server was heard: only its pods are looked at.
+        """
+        for holder in sorted(self.held.keys() & set(still)):
+            life = self.bench.timeline.life(record.ts_ns, holder[0])
+            ended_ns = None if life is None or life.source != "api" else life.terminated_ns
+            if not self.complete or ended_ns is None or noticed_ns - ended_ns <= _NOTICED_NS:
+                continue
+            value, seq = self.held.pop(holder)
+            self.bench.absent(
+                record,
+                self.releases.kind,
+                subject=f"container/{self.pod(holder)}/{holder[1]}",
+                expected={"pod_uid": holder[0], "container": holder[1]},
+                why=f"pod {self.pod(holder)} ended, and {self.text(value)} of its container "
+                f"{holder[1]} was not given back",
+                rule=self.released,
+                inputs=[seq],
             )
-        return checksum_ok is not False
 
     def surely_has(self, holder: Holder, ts_ns: int) -> bool:
         """Whether something later shows that a container kept what it has."""
-        held = self.held.get(holder)
-        shown = self._shown.get(holder, ())
+        held, shown = self.held.get(holder), self._shown.get(holder, ())
         return held is not None and (
-            self.activity.lived(holder[0], ts_ns)
+            lived(self.bench, holder[0], ts_ns)
             or any(at_ns > ts_ns and value == held.value for at_ns, value in shown)
         )
 
     def may_have_got(self, holder: Holder) -> bool:
         """Whether a grant to the container may stand in a line that was lost: none is there."""
-        told = (
-            each for each in self._changes.get(holder, ()) if isinstance(each.body, self.grants)
-        )
-        return self.activity.came_back(holder[0]) or not any(told)
+        changes = self._changes.get(holder, ())
+        told = any(isinstance(change.body, self.grants) for change in changes)
+        return not told or came_back(self.bench, holder[0])
 
-    def end_of(self, holder: Holder) -> Record | None:
-        """The end of a container's pod, if that was due to be noticed."""
-        return self.activity.end_of(holder[0])
+    @property
+    def facts(self) -> ResourceManagerFacts:
+        """What this version does; only asked where a decision is judged."""
+        assert self.bench.profile is not None
+        return self.bench.profile.resourcemanagers
 
-    def facts(self) -> ResourceManagerFacts | None:
-        """What this version does."""
-        profile = self.bench.profile
-        return profile.resourcemanagers if profile is not None else None
-
-    def specs(self, record: Record, body: Any) -> list[Spec]:  # noqa: ANN401 - any body
+    def specs(self, record: Record) -> list[Spec]:
         """The container in each version of its pod's spec; none where no list shows it.
 
         A pod that was resized has several, and any may be what was asked for.
         """
-        pods = self.bench.pods
-        listed = pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        pods, body = self.bench.pods, record.body
+        names = (getattr(body, name) for name in ("pod_uid", "namespace", "pod"))
+        listed = pods.at(record.ts_ns, *names)
         versions = pods.versions(listed) if listed is not None else ()
         found = (spec for version in versions for spec in specs_in(version))
-        return [spec for spec in found if spec.container.name == body.container]
+        return [spec for spec in found if spec.container.name == getattr(body, "container", None)]
 
     def pod(self, holder: Holder) -> str:
         """The name of a holder's pod, or its UID."""
@@ -282,13 +329,4 @@ def specs_in(listed: ListedPod) -> Iterator[Spec]:
         return
     defaulted = pod.status is not None and pod.status.qos_class is not None
     for container in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ())):
-        yield Spec(pod, container, (listed.seq,), defaulted)
-
-
-def whose(state: NodeState, body: Any) -> Whose:  # noqa: ANN401 - any body
-    """Whom a decision is about."""
-    key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
-    container = body.container or ""
-    name = f"{body.namespace}/{body.pod}" if body.pod else key
-    subject = f"container/{name}/{container}" if container and body.pod else f"pod/{name}"
-    return Whose((key, container), subject)
+        yield Spec(pod, container, listed.seq, defaulted)

@@ -16,7 +16,9 @@ from typing import ClassVar, Final
 from kubeledger.cpumanager.decider import (
     Cpus,
     assignable,
+    exclusive_cpus,
     released_pool,
+    reusable,
     state_error,
 )
 from kubeledger.cpumanager.records import (
@@ -28,38 +30,31 @@ from kubeledger.cpumanager.records import (
     CpuStateRefused,
 )
 from kubeledger.cpumanager.topology import take_aligned
+from kubeledger.errors import BadInputError
 from kubeledger.kube.cpuset import cpu_set_text, cpus_of
 from kubeledger.machine import Body, Decision, Record
-from kubeledger.node.records import KubeletStarted
 from kubeledger.node.state import NodeState
-from kubeledger.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.units import NS_PER_S, parse_go_duration
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
-from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.assignments import (
-    NOTICED_NS,
-    Holder,
-    Spec,
-    whose,
-)
-from kubeledger.verify.rules.cpu_table import NONE, RELEASE, CpuTable, counts_of
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.rules.activity import is_active, lived
+from kubeledger.verify.rules.assignments import AssignmentRule, Holder, Spec, specs_in
 from kubeledger.verify.verifier import See
 
 __all__ = ["CpuRule"]
 
 _FILE: Final = "pkg/kubelet/cm/cpumanager/"
-_VALIDATE: Final = f"{_FILE}policy_static.go validateState"
-_LOOP: Final = "cpuManagerReconcilePeriod"
-_SLACK_NS: Final = 10 * NS_PER_S
+_SLACK_NS: Final = 5 * NS_PER_S
 _BY_SOCKET: Final = "AlignBySocket"
 _STRICT: Final = "StrictCPUReservation"
+_NONE: Final[Cpus] = frozenset()
 _SHORT = re.compile(
     r"not enough cpus available to satisfy request"
     r"(?:: requested=(?P<requested>\d+), available=(?P<available>\d+))?$"
 )
 
 
-class CpuRule(CpuTable):
+class CpuRule(AssignmentRule[Cpus]):
     """The CPU manager's decisions."""
 
     decides: ClassVar[tuple[type[Decision], ...]] = (
@@ -69,141 +64,158 @@ class CpuRule(CpuTable):
         CpuStateRefused,
     )
     rule = f"{_FILE}policy_static.go Allocate"
+    released = f"{_FILE}cpu_manager.go removeStaleState"
+    file = "cpu_manager_state"
+    denied = "cpu_manager_state shows other CPUs of containers than the lines told"
+    grants, releases, files = CpusAllocated, CpusReleased, CpuManagerStateRead
+    none = _NONE
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._pool: Cpus | None = None
+        self._start: CpuManagerStarted | None = None
+        self._start_seq = 0
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Decisions, what the manager began with, its file, and the ends of pods."""
+        """Decisions, what the manager began with, and its file."""
         return {
             **super().sees(),
-            CpuAllocationFailed: self._failed,
-            CpuManagerStarted: self.started,
-            CpuManagerStateRead: self._file_read,
+            CpuManagerStarted: self._started,
             CpuStateRefused: self._state_refused,
-            CpusAllocated: self._allocated,
-            CpusReleased: self._released,
-            KubeletStarted: self._process_started,
         }
 
-    def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self.process_started()
-        if not body.from_start:
-            self.reset()
-            self.pool, self.start = None, None
+    def text(self, value: Cpus) -> str:
+        """What a container has."""
+        return cpu_set_text(value)
 
-    def started(self, record: Record, body: CpuManagerStarted, state: NodeState) -> None:
+    def shown_by(self, body: CpuManagerStateRead) -> dict[Holder, Cpus]:
+        """Containers and their CPUs."""
+        entries = ((uid, sets) for uid, sets in body.assignments.items() if uid)
+        return {(uid, name): cpus_of(text) for uid, sets in entries for name, text in sets.items()}
+
+    def reset(self) -> None:
+        """Nothing is known of the table."""
+        super().reset()
+        self._pool, self._start = None, None
+
+    def _started(self, record: Record, body: CpuManagerStarted, state: NodeState) -> None:
         """A new process has the file's assignments, or none."""
-        self.start = body, record.seq
-        pool = None if body.default_cpu_set is None else cpus_of(body.default_cpu_set)
-        if body.restored is False:
-            self.reset()
-            self.complete = True
-        else:
-            same_pool = body.restored is True and pool is not None and pool == self.pool
-            self.complete = same_pool and (self.complete or self.was_complete)
-        self.was_complete = False
-        self.pool = pool
+        pool, before = _set(body.default_cpu_set), self._pool
+        self.begin(body.restored, same=pool == before)
+        self._start, self._start_seq, self._pool = body, record.seq, pool
+        self.complete = self.complete and pool is not None
+
+    def adopt(self, record: Record, shown: Mapping[Holder, Cpus]) -> None:
+        """A file tells the pool as well, as it was before what lines tell then."""
+        assert isinstance(record.body, CpuManagerStateRead)
+        super().adopt(record, shown)
+        self._pool, self.complete = cpus_of(record.body.default_cpu_set), True
+        for holder, change in self.meanwhile(record):
+            if isinstance(change.body, CpusAllocated):
+                self._pool |= shown.get(holder, _NONE) - self._siblings(holder)
+            elif holder not in shown and (cpus := _set(getattr(change.body, "cpu_set", None))):
+                super().take(record, holder, cpus)
+                self._pool -= cpus
 
     def _file_read(self, record: Record, body: CpuManagerStateRead, state: NodeState) -> None:
-        self.compare(record.ts_ns)
-        if not self.relied_on(record, body.checksum, body.checksum_ok):
-            return
-        shown, pool = self.shown_by(body), cpus_of(body.default_cpu_set)
-        if not self.complete or self.pool is None:
-            self.adopt(record, shown)
-            self.pool, self.complete = pool, True
-            for holder, change in self.meanwhile(record):
-                if isinstance(change.body, CpusAllocated):
-                    self.pool |= shown.get(holder, NONE) - self.siblings(holder)
-                elif holder not in shown and change.body.cpu_set:  # type: ignore[attr-defined]
-                    cpus = cpus_of(change.body.cpu_set)  # type: ignore[attr-defined]
-                    self.take(record, holder, cpus)
-                    self.pool -= cpus
-            return
-        for holder in self.held:
-            if (cpus := shown.get(holder, NONE)) or holder in shown:
-                says = f"the file has {cpu_set_text(cpus)} for container {holder[1]}"
-            else:
-                says = f"the file's shared pool is {body.default_cpu_set}"
-            self.show(record, holder, cpus, says)
-        period = self.bench.settings.get(_LOOP)
-        with suppress(ValueError):
-            wait_ns = 2 * parse_go_duration(period) if isinstance(period, str) else None
-            if wait_ns is not None:
-                self.overdue(record, pool, wait_ns + _SLACK_NS)
+        super()._file_read(record, body, state)
+        period = self.bench.settings.get("cpuManagerReconcilePeriod")
+        if body.checksum_ok is not False and isinstance(period, str):
+            with suppress(ValueError):
+                wait_ns = 2 * parse_go_duration(period) + _SLACK_NS
+                self._not_given_back(record, cpus_of(body.default_cpu_set), record.ts_ns - wait_ns)
 
-    def _allocated(self, record: Record, body: CpusAllocated, state: NodeState) -> None:
-        self.compare(record.ts_ns)
-        given, behind = cpus_of(body.cpu_set), _set(body.default_cpu_set)
+    def _not_given_back(self, record: Record, pool: Cpus, noticed_ns: int) -> None:
+        lacking = [holder for holder, held in self.held.items() if not held.value & pool]
+        self.overdue(record, lacking, noticed_ns)
+
+    def given(self, record: Record) -> Cpus:
+        """The CPUs of a grant."""
+        return cpus_of(getattr(record.body, "cpu_set", ""))
+
+    def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
+        """Judge a grant, a release, or that there were too few."""
+        body = record.body
+        if isinstance(body, CpusAllocated):
+            return self._judge_grant(record, body, holder, state)
+        if isinstance(body, CpusReleased):
+            return self._judge_release(record, body, holder, state)
+        assert isinstance(body, CpuAllocationFailed)
+        return self._judge_shortage(record, body, holder, state)
+
+    def take(self, record: Record, holder: Holder, value: Cpus) -> None:
+        """The pool is what the line tells, or what is left of it."""
+        super().take(record, holder, value)
+        behind = _set(getattr(record.body, "default_cpu_set", None))
+        self._pool = self._pool - value if behind is None and self._pool is not None else behind
+
+    def lose(self, record: Record, holder: Holder) -> None:
+        """What no other container of the pod has goes back."""
+        behind, held = _set(getattr(record.body, "default_cpu_set", None)), self.held.get(holder)
         if behind is not None:
-            self.overdue(record, behind | given, NOTICED_NS)
-        about, facts = whose(state, body), self.facts()
-        recorded: Fields = {"cpu_set": body.cpu_set, "requested": body.requested}
-        found = self.foreign(record, body)
-        if found is not None:
-            recorded = {"namespace": body.namespace, "pod": body.pod}
-        elif facts is not None:
-            found = self._judge(record, body, about.holder, facts, state)
-        found = found or lacks([self.bench.missing_profile])
-        self.conclude(record, about.subject, found, recorded=recorded)
-        if behind is not None or self.pool is not None:
-            self.pool = behind if behind is not None else (self.pool or given) - given
-        self.take(record, about.holder, given)
+            self._pool = behind
+        elif self._pool is not None and held is not None:
+            self._pool |= held.value - self._siblings(holder)
+        super().lose(record, holder)
 
-    def _judge(
-        self,
-        record: Record,
-        body: CpusAllocated,
-        holder: Holder,
-        facts: ResourceManagerFacts,
-        state: NodeState,
+    @property
+    def _reserved(self) -> Cpus | None:
+        """CPUs that no container gets; None where no line tells."""
+        return None if self._start is None else _set(self._start.reserved_cpu_set)
+
+    def _judge_grant(
+        self, record: Record, body: CpusAllocated, holder: Holder, state: NodeState
     ) -> Judgement:
-        given, behind, pool = cpus_of(body.cpu_set), _set(body.default_cpu_set), self.pool
-        specs = self.specs(record, body)
-        counts = counts_of(specs, facts)
-        seqs = [*(seq for spec in specs[:1] for seq in spec.seqs)]
-        seqs += [self.start[1]] if self.start is not None else []
-        if wrong := _wrong_count(specs, counts, body) or self.wrong_machine(given, behind):
+        given, behind, pool = cpus_of(body.cpu_set), _set(body.default_cpu_set), self._pool
+        if behind is not None:
+            self._not_given_back(record, behind | given, record.ts_ns)
+        specs = self.specs(record)
+        counts = self._counts(specs)
+        seqs = [*(spec.seq for spec in specs[:1]), *([self._start_seq] if self._start else [])]
+        if wrong := _wrong_count(specs, counts, body) or self._wrong_cpus(given, behind):
             expected = {"requested": counts[-1]} if counts else None
             return same(False, wrong, expected=expected, inputs=seqs, certain=True)
-        reused = self.reusable(specs, holder, facts)
+        reused = self._reusable(specs, holder)
         if pool is not None:
-            rest = f"CPU {cpu_set_text(given - pool - reused)} was not in the shared pool"
-            before = f"{rest} ({cpu_set_text(pool)})"
-            if not given - pool - reused:
-                before = (
-                    f"the shared pool was {cpu_set_text(pool)} and cannot be "
-                    f"{body.default_cpu_set} without {cpu_set_text(given)}"
-                )
+            denied = f"the shared pool was {cpu_set_text(pool)}"
+            if short := given - pool - reused:
+                denied = f"CPU {cpu_set_text(short)} was not in the shared pool: {denied}"
+            elif behind is not None:
+                without = f"without {cpu_set_text(given)}"
+                denied = f"{denied} and cannot be {body.default_cpu_set} {without}"
             after = pool - given if behind is None else behind
             back = (given | after) - pool - reused
-            odd = self.by_lost_lines(record, holder, back, pool - given - after, before, state)
+            odd = self._by_lost_lines(record, holder, back, pool - given - after, denied, state)
             if odd is not None:
                 return odd
-        if missing := self._missing(counts, body):
+        inputs = {
+            "the pod's spec": counts,
+            "the CPU manager's lines": body.told_by != "state_file",
+            "the shared pool before it": body.told_by == "state_file" or pool is not None,
+            "the reserved CPUs": self._reserved is not None,
+        }
+        if missing := [name for name, value in inputs.items() if not value]:
             return lacks(missing)
-        free = assignable(pool or given, self.reserved or NONE, reused)
-        return self._choice(body, given, free, reused, seqs, facts)
+        free = assignable(pool or given, self._reserved or _NONE, reused)
+        return self._choice(body, given, free, reused, seqs)
 
-    def _missing(self, counts: list[int], body: CpusAllocated) -> list[str]:
-        missing = [] if counts else ["the pod's spec"]
-        if body.told_by == "state_file":
-            missing.append("the CPU manager's lines")
-        elif self.pool is None:
-            missing.append("the shared pool before it")
-        if self.reserved is None:
-            missing.append("the reserved CPUs")
-        return missing
+    def _wrong_cpus(self, given: Cpus, behind: Cpus | None) -> str:
+        """Words for reserved CPUs, such as there are not, and such as everybody has."""
+        cpus = self._start.cpus if self._start is not None else None
+        machine = given if cpus is None else frozenset(map(int, cpus))
+        if spared := given & (self._reserved or _NONE):
+            return f"CPU {cpu_set_text(spared)} is reserved, and given to no container"
+        if given - machine:
+            return f"the machine has the CPUs {cpu_set_text(machine)}, not {cpu_set_text(given)}"
+        if both := given & (behind or _NONE):
+            return f"CPU {cpu_set_text(both)} is given to it alone and still in the shared pool"
+        return ""
 
     def _choice(
-        self,
-        body: CpusAllocated,
-        given: Cpus,
-        free: Cpus,
-        reused: Cpus,
-        seqs: list[int],
-        facts: ResourceManagerFacts,
+        self, body: CpusAllocated, given: Cpus, free: Cpus, reused: Cpus, seqs: list[int]
     ) -> Judgement:
         """Which of the free CPUs: those of the affinity's NUMA nodes, and by the topology."""
-        start = self.start[0] if self.start is not None else None
+        start = self._start
         options = start.options if start is not None else None
         places = {int(cpu): place for cpu, place in ((start and start.cpus) or {}).items()}
         nodes = body.numa_nodes
@@ -215,8 +227,8 @@ class CpuRule(CpuTable):
                 f"{cpu_set_text(free & on_nodes)} were free, and it got {cpu_set_text(given)}"
             )
             return same(False, why, inputs=seqs)
-        only, ordered = len(free) == len(given), NONE
-        if options == () and facts.whole_numa_nodes_first and free <= places.keys():
+        only, ordered = len(free) == len(given), _NONE
+        if options == () and self.facts.whole_numa_nodes_first and free <= places.keys():
             ordered = take_aligned(places, free, len(given), nodes)
         choice = "no others were free" if only else f"any {len(given)} of them may be given"
         if not only and ordered == given:
@@ -225,117 +237,146 @@ class CpuRule(CpuTable):
         why = (
             f"it requests {_cpus(len(given))} in a Guaranteed pod, so it gets "
             f"{cpu_set_text(given)} alone; {cpu_set_text(free)} free for that{again} (shared pool "
-            f"{cpu_set_text(self.pool or ())}, reserved "
-            f"{cpu_set_text(self.reserved or ()) or 'none'}): {choice}"
+            f"{cpu_set_text(self._pool or ())}, reserved "
+            f"{cpu_set_text(self._reserved or ()) or 'none'}): {choice}"
         )
         expected = {"cpu_set": body.cpu_set, "requested": body.requested}
         chosen = Ruling(allowed=True, chosen=only or ordered == given, why=why, expected=expected,
                         inputs=tuple(seqs))  # fmt: skip
         return judge([chosen])
 
-    def _released(self, record: Record, body: CpusReleased, state: NodeState) -> None:
-        self.compare(record.ts_ns)
-        about, facts = whose(state, body), self.facts()
-        recorded = {"cpu_set": body.cpu_set, "default_cpu_set": body.default_cpu_set}
-        held = self.held.get(about.holder)
-        siblings, pool = self.siblings(about.holder), self.pool
-        found = self.foreign(record, body)
-        if found is not None:
-            recorded = {"namespace": body.namespace, "pod": body.pod}
-        elif facts is not None:
-            found = self._judge_release(record, body, about.holder, facts, state)
-        found = found or lacks([self.bench.missing_profile])
-        self.conclude(record, about.subject, found, recorded=recorded, rule=RELEASE)
-        if body.default_cpu_set is not None:
-            self.pool = cpus_of(body.default_cpu_set)
-        elif pool is not None and held is not None:
-            self.pool = pool | (held.value - siblings)
-        self.lose(record, about.holder)
-
     def _judge_release(
-        self,
-        record: Record,
-        body: CpusReleased,
-        holder: Holder,
-        facts: ResourceManagerFacts,
-        state: NodeState,
+        self, record: Record, body: CpusReleased, holder: Holder, state: NodeState
     ) -> Judgement:
-        held, pool, siblings = self.held.get(holder), self.pool, self.siblings(holder)
-        asks = counts_of(self.specs(record, body), facts)
-        if held is None and self.complete and not body.inferred:
-            none = "it had no CPUs of its own, and only those of containers that had are given back"
-            if not (asks and any(asks) and self.may_have_got(holder)):
-                return same(False, none)
-            return open_to("what it had before", denied=none)
-        cpus, seqs = (held.value, (held.seq,)) if held is not None else (None, ())
-        expected = {"cpu_set": body.cpu_set, "default_cpu_set": body.default_cpu_set}
-        behind = _set(body.default_cpu_set)
-        if cpus is not None and body.cpu_set is not None:
-            expected["cpu_set"] = cpu_set_text(cpus)
-        if cpus is not None and pool is not None and behind is not None:
-            after = released_pool(pool, cpus, siblings, facts)
+        held = self.held.get(holder)
+        if held is None:
+            asks = any(self._counts(self.specs(record)))
+            if self.complete and not body.inferred and not (asks and self.may_have_got(holder)):
+                return same(False, "it had no CPUs of its own that could be given back")
+            return lacks(["what it had before"])
+        cpus, siblings, seqs = held.value, self._siblings(holder), (held.seq,)
+        behind, expected = _set(body.default_cpu_set), {"default_cpu_set": body.default_cpu_set}
+        expected["cpu_set"] = body.cpu_set and cpu_set_text(cpus)
+        if behind is not None and self._pool is not None:
+            after = released_pool(self._pool, cpus, siblings, self.facts)
             text = expected["default_cpu_set"] = cpu_set_text(after)
             denied = f"it had {cpu_set_text(cpus)}, so the shared pool is {text} behind it"
-            odd = self.by_lost_lines(record, holder, behind - after, after - behind, denied, state)
+            odd = self._by_lost_lines(record, holder, behind - after, after - behind, denied, state)
             if odd is not None:
                 return odd
-        if cpus is not None and expected["cpu_set"] != body.cpu_set:
-            return same(False, f"it had {expected['cpu_set']}", expected=expected, inputs=seqs)
-        ended = self.activity.inactive(state, holder[0])
-        alive = self.activity.surely_alive(state, holder[0], record.ts_ns)
-        if facts.cpus_kept_on_failed_update and ended is None and alive:
-            why = f"CPUs are taken from pods that are not active any more, and {alive}"
+        if expected["cpu_set"] != body.cpu_set:
+            why = f"it had {expected['cpu_set']}"
+            return same(False, why, expected=expected, inputs=seqs)
+        active, said = is_active(state, self.bench.pods, holder[0])
+        kept = self.facts.cpus_kept_on_failed_update
+        if active and kept and lived(self.bench, holder[0], record.ts_ns):
+            why = f"CPUs are taken from pods that are not active any more, and {said}"
             return same(False, why, inputs=seqs)
-        if ended is None or cpus is None:
-            return lacks(["the end of the pod" if ended is None else "what it had before"])
-        back = cpus - siblings if facts.release_spares_siblings else cpus
-        why = f"{ended}; {cpu_set_text(back)} went back to the shared pool"
+        if active is not False:
+            return lacks(["the end of the pod"])
+        back = cpus - siblings if self.facts.release_spares_siblings else cpus
+        why = f"{said}; {cpu_set_text(back)} went back to the shared pool"
         if not back:
-            why = f"{ended}; {cpu_set_text(cpus)} is another container's of the pod as well"
+            why = f"{said}; {cpu_set_text(cpus)} is another container's of the pod as well"
         return same(True, why, expected=expected, inputs=seqs)
 
-    def _failed(self, record: Record, body: CpuAllocationFailed, state: NodeState) -> None:
-        about, facts, short = whose(state, body), self.facts(), _SHORT.match(body.error)
-        specs = self.specs(record, body)
-        counts = counts_of(specs, facts) if facts is not None else []
-        if facts is None or short is None or self.pool is None or not counts:
+    def _judge_shortage(
+        self, record: Record, body: CpuAllocationFailed, holder: Holder, state: NodeState
+    ) -> Judgement:
+        short, specs = _SHORT.match(body.error), self.specs(record)
+        counts, pool = self._counts(specs), self._pool
+        if short is None or pool is None or not counts:
             inputs = {
-                self.bench.missing_profile: facts,
                 "the cores of the machine": short,
-                "the shared pool before it": self.pool,
+                "the shared pool before it": pool,
                 "the pod's spec": counts or None,
             }
-            missing = [name for name, value in inputs.items() if value is None]
-            self.lacking(record, about.subject, missing)
-            return
-        free = assignable(
-            self.pool, self.reserved or NONE, self.reusable(specs, about.holder, facts)
-        )
+            return lacks([name for name, value in inputs.items() if value is None])
+        free = assignable(pool, self._reserved or _NONE, self._reusable(specs, holder))
         asked = body.requested if body.requested is not None else counts[-1]
         told = int(short["available"] or len(free))
         why = f"it requests {_cpus(counts[-1])}, and {len(free)} were free"
         maybe = [h for h in self.held if not self.surely_has(h, record.ts_ns)]
-        untold = self.untold(state)
+        untold = self._untold(state)
         least = 0 if untold is None else len(free) - sum(untold)
         most = len(free.union(*(self.held[h].value for h in maybe)))
-        found = same(asked in counts and asked > told == len(free), why, inputs=specs[0].seqs)
         if asked in counts and asked > told != len(free) and least <= told <= most:
-            found = open_to("all holders of CPUs", denied=why, inputs=specs[0].seqs)
-        self.conclude(record, about.subject, found)
+            return open_to("all holders of CPUs", denied=why, inputs=[specs[0].seq])
+        return same(asked in counts and asked > told == len(free), why, inputs=[specs[0].seq])
+
+    def _by_lost_lines(
+        self, record: Record, holder: Holder, back: Cpus, gone: Cpus, denied: str, state: NodeState
+    ) -> Judgement | None:
+        """The judgement where CPUs came into the pool, or left it, by no line; else None.
+
+        They came by a release of somebody who is not seen to keep them, and left by a grant to a
+        container that asks for CPUs and is not told to have got any.
+        """
+        if not back and not gone:
+            return None
+        having = [h for h, held in sorted(self.held.items()) if held.value & back]
+        seqs = [self.held[h].seq for h in having]
+        sure = [h for h in having if self.surely_has(h, record.ts_ns)]
+        if sure and sure[0] != holder:
+            cpus = cpu_set_text(self.held[sure[0]].value & back)
+            denied = f"CPU {cpus} was {self.named(sure[0])}'s, and not given back"
+        nobodys = back.difference(*(self.held[h].value for h in having))
+        counts = self._untold(state) if gone else None
+        left = counts is None or any(count <= len(gone) for count in counts)
+        if sure or (self.complete and nobodys) or not left:
+            return same(False, denied, inputs=seqs)
+        assumes = [f"the release of the CPUs of {self.named(h)}" for h in having]
+        assumes += ["all holders of CPUs"] if nobodys else []
+        assumes += [f"who got CPU {cpu_set_text(gone)}"] if gone else []
+        return open_to(" and ".join(assumes), denied=denied, inputs=seqs)
+
+    def _untold(self, state: NodeState) -> list[int] | None:
+        """How many CPUs containers ask for that are not told to have any; None: not known."""
+        counts: list[int] = []
+        if any(self.bench.pods.at(0, key) is None for key in state.lifecycle.pods):
+            return None
+        for listed in self.bench.pods.newest():
+            for spec in specs_in(listed):
+                holder = (listed.uid or "", spec.container.name or "")
+                if holder not in self.held and self.may_have_got(holder):
+                    counts += filter(None, self._counts([spec]))
+        return counts
+
+    def _reusable(self, specs: list[Spec], holder: Holder) -> Cpus:
+        """CPUs of init containers; without a spec those of all other containers of the pod."""
+        if not specs:
+            return self._siblings(holder)
+        of_pod = {name: h.value for (pod, name), h in self.held.items() if pod == holder[0]}
+        return reusable(specs[0].pod, holder[1], of_pod, self.facts)
+
+    def _siblings(self, holder: Holder) -> Cpus:
+        """CPUs of the other containers of a pod."""
+        others = (h.value for key, h in self.held.items() if key[0] == holder[0] and key != holder)
+        return _NONE.union(*others)
+
+    def _counts(self, specs: list[Spec]) -> list[int]:
+        """How many CPUs the container gets alone by each version of its spec that tells."""
+        counts = []
+        for spec in specs:
+            with suppress(BadInputError):
+                count = exclusive_cpus(spec.pod, spec.container, self.facts)
+                counts += [count] if count or spec.defaulted else []
+        return counts
 
     def _state_refused(self, record: Record, body: CpuStateRefused, state: NodeState) -> None:
-        pool = self.pool
-        cpus = self.start[0].cpus if self.start is not None else None
-        if pool is None or cpus is None or self.reserved is None or not self.complete:
-            found = lacks(["what cpu_manager_state held"])
-            self.conclude(record, "node", found, rule=_VALIDATE)
-            return
-        held = {holder: has.value for holder, has in self.held.items()}
-        strict = self.start is not None and _STRICT in (self.start[0].options or ())
-        error = state_error(pool, held, self.reserved, frozenset(map(int, cpus)), strict=strict)
-        why = f"cpu_manager_state does not fit: {error}" if error else "cpu_manager_state fits"
-        found = same(error is not None and error in body.error, why, expected={"error": error})
-        self.conclude(record, "node", found, recorded={"error": body.error}, rule=_VALIDATE)
+        start, pool, found = self._start, self._pool, lacks(["what cpu_manager_state held"])
+        known = self.complete and pool is not None and self._reserved is not None
+        if known and start is not None and start.cpus is not None:
+            held = {holder: has.value for holder, has in self.held.items()}
+            machine, strict = frozenset(map(int, start.cpus)), _STRICT in (start.options or ())
+            error = state_error(
+                pool or _NONE, held, self._reserved or _NONE, machine, strict=strict
+            )
+            why = f"cpu_manager_state does not fit: {error}" if error else "the file fits"
+            right = error is not None and error in body.error
+            found = same(right, why, expected={"error": error})
+        rule = f"{_FILE}policy_static.go validateState"
+        self.conclude(record, "node", found, recorded={"error": body.error}, rule=rule)
 
 
 def _wrong_count(specs: list[Spec], counts: list[int], body: CpusAllocated) -> str:

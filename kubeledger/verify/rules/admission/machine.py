@@ -6,12 +6,19 @@ shares of what the reserves leave, and only one whole number of CPUs gives these
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 import msgspec
 
+from kubeledger.cgroups.conversions import shares_of_milli_cpu
+from kubeledger.kube.quantity import Quantity, QuantityError
+from kubeledger.node.records import Setting
 from kubeledger.node.state import NodeState
-from kubeledger.verify.cpus import cpus_by_shares
 
 __all__ = ["Clues", "clues"]
+
+_CPUS_MAX: Final = 1024
 
 
 class Clues(msgspec.Struct, frozen=True):
@@ -48,5 +55,45 @@ def _cpus(state: NodeState) -> int | None:
     """By the recorded settings: they gave the cgroup its value, whatever is asked for now."""
     for group in state.cgroups.cgroups.values():
         if group.level == "node" and group.cpu_shares is not None:
-            return cpus_by_shares(group.cpu_shares, state.settings)
+            return _cpus_by_shares(group.cpu_shares, state.settings)
     return None
+
+
+def _cpus_by_shares(shares: int, settings: Mapping[str, Setting]) -> int | None:
+    """Whole CPUs; None where a setting is not known, or no number or several give the shares.
+
+    Args:
+        shares: ``cpu.shares`` of the cgroup of all pods.
+        settings: the recorded ones, which gave the cgroup its value.
+    """
+    reserved_milli = _reserved_milli(settings)
+    if reserved_milli is None:
+        return None
+    fitting = [
+        cpus
+        for cpus in range(1, _CPUS_MAX + 1)
+        if cpus * 1000 > reserved_milli
+        and shares_of_milli_cpu(cpus * 1000 - reserved_milli) == shares
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _reserved_milli(settings: Mapping[str, Setting]) -> int | None:
+    """What both reserves take off the cgroup; None when a setting is not known."""
+    if _value(settings, "reservedSystemCPUs") or "enforceNodeAllocatable" not in settings:
+        return None
+    total = 0
+    for name in ("systemReserved", "kubeReserved"):
+        if name not in settings:
+            return None
+        table = _value(settings, name) or {}
+        try:
+            amount = table.get("cpu") if isinstance(table, dict) else None
+            total += Quantity.from_api(amount).milli_value() if amount is not None else 0
+        except QuantityError:
+            return None
+    return total if "pods" in (_value(settings, "enforceNodeAllocatable") or ()) else 0
+
+
+def _value(settings: Mapping[str, Setting], name: str) -> Any:  # noqa: ANN401 # any JSON value
+    return settings[name].decoded() if name in settings else None

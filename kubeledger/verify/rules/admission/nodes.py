@@ -213,7 +213,7 @@ class Nodes:
         machine = self.last(ts_ns, "cpus") or self.last(ts_ns, "memory_capacity_bytes")
         if machine is not None:
             inputs[machine.seq] = None
-            cpus = self._sizes.cpus(machine.body.cpus)
+            cpus = machine.body.cpus
             if cpus is not None:
                 amounts["cpu"] = Quantity.of(cpus)
             memory = self._sizes.memory_bytes(machine.body.memory_capacity_bytes)

@@ -101,7 +101,7 @@ class Machine:
         """Two sources tell the capacity: the line about the machine, and the node object."""
         self._settle()
         memory = self._sizes.memory_bytes(body.memory_capacity_bytes)
-        for name, told in (("cpu", self._sizes.cpus(body.cpus)), ("memory", memory)):
+        for name, told in (("cpu", body.cpus), ("memory", memory)):
             written = (body.capacity or {}).get(name)
             if told is None or written is None:
                 continue
@@ -131,7 +131,7 @@ class Machine:
 def _amounts(node: NodeObserved, sizes: Capacities) -> dict[str, Quantity]:
     """The machine as the kubelet found it; as the node object shows it where no line told."""
     amounts = {name: Quantity.from_api(q) for name, q in sorted((node.capacity or {}).items())}
-    cpus, memory_bytes = sizes.cpus(node.cpus), sizes.memory_bytes(node.memory_capacity_bytes)
+    cpus, memory_bytes = node.cpus, sizes.memory_bytes(node.memory_capacity_bytes)
     if cpus is not None:
         amounts["cpu"] = Quantity.of(cpus)
     if memory_bytes is not None:

@@ -12,7 +12,6 @@ from kubeledger.profile.devices import DeviceFacts
 from kubeledger.topologymanager.bitmask import BITS_MAX
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
-from kubeledger.verify.rules.activity import Activity
 from kubeledger.verify.rules.devices.foresight import Foresight, Holder, when_of
 from kubeledger.verify.rules.devices.holdings import Holdings
 from kubeledger.verify.rules.devices.lists import When
@@ -77,7 +76,7 @@ class Desk:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.foresight = Foresight(Activity(bench.pods))
+        self.foresight = Foresight(bench)
         self.holdings = Holdings()
         self.log_began_ns = 0
         self.requests: OrderedDict[int, Asked] = OrderedDict()

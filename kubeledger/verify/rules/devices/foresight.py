@@ -32,7 +32,8 @@ from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.topologymanager.bitmask import BITS_MAX
 from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
 from kubeledger.units import whole_number
-from kubeledger.verify.rules.activity import Activity
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.rules.activity import lived
 from kubeledger.verify.rules.devices.lists import DeviceLists, When
 
 __all__ = ["Entry", "Foresight", "Holder", "all_ids", "nodes_by_device", "when_of"]
@@ -116,9 +117,9 @@ class Foresight:
         PodRejected,
     )
 
-    def __init__(self, activity: Activity) -> None:
+    def __init__(self, bench: Bench) -> None:
         self.lists = DeviceLists()
-        self.activity = activity
+        self._bench = bench
         self.entries: dict[Holder, list[Entry]] = {}
         self.late: dict[str, dict[Holder, list[tuple[When, DevicesAllocated]]]] = {}
         self.added: dict[str, When] = {}
@@ -138,8 +139,6 @@ class Foresight:
         pod = getattr(body, "pod_uid", None) or f"{getattr(body, 'namespace', '')}/" + (
             getattr(body, "pod", None) or ""
         )
-        if isinstance(body, self.activity.kinds):
-            self.activity.foresee(record)
         if isinstance(body, CheckpointRead):
             self._checkpoint(when, body)
         elif isinstance(body, DevicesReported):
@@ -254,7 +253,7 @@ class Foresight:
         A checkpoint does, and so does what its containers did: that a pod was let go of may
         stand in a line that was lost.
         """
-        alive = self.activity.lived(holder[0], when[0])
+        alive = lived(self._bench, holder[0], when[0])
         return alive or self.still_holds(holder, devices, when)
 
     def may_change(self, pod: str, when: When, until: When) -> bool:

@@ -8,7 +8,7 @@ from kubeledger.devicemanager.records import DevicesReleased
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
-from kubeledger.verify.rules.activity import is_active
+from kubeledger.verify.rules.activity import is_active, lived
 from kubeledger.verify.rules.devices.desk import Desk
 from kubeledger.verify.rules.devices.foresight import Holder, when_of
 from kubeledger.verify.rules.devices.words import joined, listing
@@ -58,7 +58,7 @@ def _surely_kept(desk: Desk, holders: list[Holder], pod: str, record: Record) ->
     What it last did is no proof: that it ended may stand in a line that was lost.
     """
     if not holders:
-        return desk.foresight.activity.lived(pod, record.ts_ns)
+        return lived(desk.bench, pod, record.ts_ns)
     return any(
         desk.foresight.surely_holds(holder, held.devices, when_of(record))
         for holder in holders
