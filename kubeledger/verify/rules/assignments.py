@@ -100,7 +100,7 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
 
     def sees(self) -> Mapping[type[Body], See]:
         """Decisions about containers, the manager's file, and starts of the kubelet."""
-        decided = dict.fromkeys(self.decides, self._decided)
+        decided: dict[type[Body], See] = dict.fromkeys(self.decides, self._decided)
         return {**decided, self.files: self._file_read, KubeletStarted: self._process_started}
 
     def settle(self, state: NodeState) -> None:
