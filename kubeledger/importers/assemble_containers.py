@@ -174,7 +174,7 @@ class ContainersAssembler(Assembler):
         exit_code = integer((line.values or {}).get("exitCode"))
         container_id = bare_container_id((line.values or {}).get("containerID"))
         if container_id is not None and exit_code is not None:
-            self._exit_codes[self._links.altered.get(container_id, container_id)] = exit_code
+            self._exit_codes[container_id] = exit_code
         return self._release(line)
 
     def _event(self, line: LogLine) -> Facts:
@@ -220,12 +220,9 @@ class ContainersAssembler(Assembler):
             self._relisted(pod, kind, data, line)
         return self._release(line)
 
-    def _relisted(self, pod: PodLink, kind: str, told: str, line: LogLine) -> None:
+    def _relisted(self, pod: PodLink, kind: str, container_id: str, line: LogLine) -> None:
         self._links.sync_loop_turned()
-        if kind not in ("ContainerStarted", "ContainerDied") or not told:
-            return
-        container_id = self._links.real_id(told, pod, line)
-        if container_id is None:
+        if kind not in ("ContainerStarted", "ContainerDied") or not container_id:
             return
         found = self._is_first_relist(line.ts_ns)
         container = self._links.container(container_id, pod)

@@ -136,21 +136,20 @@ class KillsAssembler(Assembler):
         ref = formatted_pod(match["pod"])
         if ref is not None:
             pod = self._links.pod(self.context, ref, line)
-            container_id = self._links.real_id(match["id"], pod, line) or match["id"]
-            container = self._container(pod, container_id, match["name"])
+            container = self._container(pod, match["id"], match["name"])
             message = match.groupdict().get("message")
             self._tell(container, line, message=None if message is None else message.rstrip("\n"))
         return self._release(line)
 
     def _grace_text(self, line: LogLine, match: re.Match[str]) -> Facts:
-        container = self._known(line, match["id"])
+        container = self._known(match["id"])
         if container is not None:
             self._tell(container, line, grace_s=int(match["grace"]))
         return self._release(line)
 
     def _override_text(self, line: LogLine, match: re.Match[str]) -> Facts:
         container_id = match["id"] or match["bare"]
-        container = self._known(line, container_id)
+        container = self._known(container_id)
         if container is not None:
             self._tell(container, line)
         return self._release(line)
@@ -209,7 +208,6 @@ class KillsAssembler(Assembler):
         if ref is None or container_id is None:
             return None
         pod = self._links.pod(self.context, ref, line)
-        container_id = self._links.real_id(container_id, pod, line) or container_id
         return self._container(pod, container_id, text_value(line, "containerName") or None)
 
     # -- the event ------------------------------------------------------------------------
@@ -255,12 +253,8 @@ class KillsAssembler(Assembler):
                 pod.current[container.name] = container_id
         return container
 
-    def _known(self, line: LogLine, told: str) -> ContainerLink | None:
-        container_id = self._links.altered.get(told, told)
-        container = self._links.containers.get(container_id) or self._from_status(container_id)
-        if container is not None:
-            self._links.real_id(told, container.pod, line)
-        return container
+    def _known(self, container_id: str) -> ContainerLink | None:
+        return self._links.containers.get(container_id) or self._from_status(container_id)
 
     def _has_followed(self, container: ContainerLink, current: str) -> bool:
         """Whether what is killed came behind what was seen last: the line of its start is lost.

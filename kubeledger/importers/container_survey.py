@@ -3,25 +3,17 @@
 The PLEG tells the ID of a new container, and nothing else of a terse log (``-v=2``) says
 which container it is, until it is killed: that line holds both. To know it from the first
 line on, all kills of a log are looked at beforehand, bounded by the number of containers.
-
-Likewise, that a line tells an ID wrongly is only known when all lines that tell IDs are.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from sys import intern
 
 import msgspec
 
-from kubeledger.importers.altered_ids import told_ids
-from kubeledger.importers.stray_ids import Telling, telling_of
-
 __all__ = ["NAMING", "ContainerSurvey", "NamedContainer", "named_container"]
 
-_IDS_MAX = 10_000
-_TELLINGS_MAX = 50_000
 
 NamedContainer = tuple[str, str, str]
 """Bare container ID, pod UID, container's name."""
@@ -50,18 +42,13 @@ _ID = re.compile(
 
 
 class ContainerSurvey(msgspec.Struct):
-    """What the lines about starts and ends of containers tell.
+    """What the lines about kills of containers tell.
 
     Attributes:
-        names: bare container ID -> its pod's UID and its name, from the kills.
-        told: container ID -> how many lines tell it, in the order they were first told; of the
-            first ten thousand.
-        tellings: (n,) those lines; None: they are too many to tell what stands in one only.
+        names: bare container ID -> its pod's UID and its name.
     """
 
     names: dict[str, tuple[str, str]] = {}
-    told: dict[str, int] = {}
-    tellings: list[Telling] | None = []
 
     def name(self, body: bytes) -> None:
         """Take down an entry that may name a container."""
@@ -70,33 +57,9 @@ class ContainerSurvey(msgspec.Struct):
             container_id, uid, name = named
             self.names.setdefault(container_id, (uid, name))
 
-    def tell(self, body: bytes) -> None:
-        """Take down a line about starts or ends, without a carrier's prefix."""
-        for container_id in map(intern, told_ids(body)):
-            self._count(container_id, 1)
-            telling = telling_of(body, container_id)
-            if telling is not None:
-                self._keep([telling])
-
     def add(self, other: ContainerSurvey) -> None:
         """Take in what a later log of the same bundle tells."""
         self.names = other.names | self.names
-        for container_id, lines in other.told.items():
-            self._count(container_id, lines)
-        self._keep(other.tellings)
-
-    def _count(self, container_id: str, lines: int) -> None:
-        known = self.told.get(container_id)
-        if known is not None or len(self.told) < _IDS_MAX:
-            self.told[container_id] = (known or 0) + lines
-
-    def _keep(self, tellings: list[Telling] | None) -> None:
-        if self.tellings is None:
-            return
-        if tellings is None or len(self.tellings) + len(tellings) > _TELLINGS_MAX:
-            self.tellings = None
-        else:
-            self.tellings += tellings
 
 
 def named_container(body: bytes) -> NamedContainer | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubeledger.importers.altered_ids import is_alike
 from kubeledger.importers.facts import Fact
 from kubeledger.importers.holdback import Holdback, Waiting
 from kubeledger.importers.instances import Instance, index_instances
@@ -127,9 +126,6 @@ class Links:
         admitting: (n,) pods of the last ADD whose admission is not decided, in its order.
         containers: bare ID -> container.
         oom: kills by the kernel; they leave through a queue of their own.
-        altered: ID that a line tells wrongly -> the real one.
-        misplaced: ID that a line tells of the pod with that UID, and that is another pod's ->
-            the real one; None where that is not known.
         removed_images: removals of images so far.
         refused_state: the last state file that the CPU manager or the memory manager refused.
     """
@@ -142,11 +138,8 @@ class Links:
         self.kubelet_exit: Fact | None = None
         self.admitting: list[PodLink] = []
         self.containers: dict[str, ContainerLink] = {}
-        self.altered: dict[str, str] = {}
-        self.misplaced: dict[tuple[str, str], str | None] = {}
         self.removed_images: list[Fact] = []
         self.refused_state: Fact | None = None
-        self._told_altered: set[str] = set()
         self._by_uid: dict[str, PodLink] = {}
         self._by_name: dict[tuple[str, str], PodLink] = {}
         self._instances: dict[str, Instance] | None = None
@@ -217,30 +210,6 @@ class Links:
         if ref.uid is not None:
             self._by_uid[ref.uid] = link
         return link
-
-    def real_id(self, container_id: str, pod: PodLink, line: LogLine) -> str | None:
-        """Which container a line means; that it tells another ID is taken down, once.
-
-        None: another one than it tells, and it is not known which.
-        """
-        if (place := (container_id, pod.uid or "")) in self.misplaced:
-            meant = self.misplaced[place]
-            if container_id not in self._told_altered:
-                self._told_altered.add(container_id)
-                why = "a line names a container that is another pod's"
-                rather = meant or "that it is not of this pod"
-                self.dispute(pod, line.ts_ns, why, container_id, rather, line.evidence)
-            return meant
-        real = self.altered.get(container_id)
-        if real is None:
-            return container_id
-        if container_id not in self._told_altered:
-            self._told_altered.add(container_id)
-            why = "no other line tells of that container, and another one of its pod is meant"
-            if is_alike(container_id, real):
-                why = "two containers cannot have IDs so much alike, so one was altered"
-            self.dispute(pod, line.ts_ns, why, container_id, real, line.evidence)
-        return real
 
     def dispute(
         self, pod: PodLink, ts_ns: int, why: str, here: str, elsewhere: str, *lines: Evidence

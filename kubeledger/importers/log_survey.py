@@ -17,7 +17,6 @@ from contextlib import suppress
 
 import msgspec
 
-from kubeledger.importers.altered_ids import TELLING
 from kubeledger.importers.container_survey import NAMING, ContainerSurvey
 from kubeledger.importers.cut_lines import NOT_CUT, EndsSurvey, LineEnds
 from kubeledger.importers.fingerprint import version_of_callers
@@ -44,7 +43,6 @@ _SECOND = re.compile(
 )
 _SHARED = b"kubeletVersion"
 """Of two of them: where it is not, one pass over the bytes is saved."""
-_OF_CONTAINERS = tuple(dict.fromkeys((*NAMING, *TELLING)))
 _OFTEN = (b"m=+", b'kind="Node"', b'"NodeName"', b"egister node", b"config.seen:")
 
 _VERSION = re.compile(
@@ -100,7 +98,7 @@ class LogSurvey(msgspec.Struct):
         reference_ns: any full time near the log's beginning.
         samples: entries at the beginning and at the end, without a carrier's prefix.
         offsets_ns: zone's offset -> how many lines agree on it.
-        containers: what its lines about starts and ends tell of them.
+        containers: what its lines about kills tell of them.
         goes_back: some entry is of an earlier second than one above it; looked for in a few
             lines of a hundred.
         writers: who wrote its entries.
@@ -312,17 +310,11 @@ class _Look:
                 self._votes.take_event(line[position - begin :], header[2])
 
     def _search_containers(self, window: bytes) -> None:
-        bodies = {
-            needle: [self._body(_line_at(window, each)[1]) for each in _places(window, needle)]
-            for needle in _OF_CONTAINERS
-        }
         for needle in NAMING:
-            for body in bodies[needle]:
+            for position in _places(window, needle):
+                body = self._body(_line_at(window, position)[1])
                 if is_entry(body):
                     self.survey.containers.name(body)
-        for needle in TELLING:
-            for body in bodies[needle]:
-                self.survey.containers.tell(body)
 
     def _take(self, window: bytes, position: int, base: int) -> None:
         begin, line = _line_at(window, position)

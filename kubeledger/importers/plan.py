@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kubeledger.importers.altered_ids import altered_ids
 from kubeledger.importers.bundle import Bundle, Finding
 from kubeledger.importers.container_survey import ContainerSurvey
 from kubeledger.importers.context import BundleContext, ContainerRef
@@ -15,10 +14,7 @@ from kubeledger.importers.detect import LOG_FORMATS
 from kubeledger.importers.identity import KubeletVersion, kubelet_version
 from kubeledger.importers.items import LogLine
 from kubeledger.importers.kernel_dates import date_kernel_logs
-from kubeledger.importers.misplaced_ids import misplaced_ids
 from kubeledger.importers.options import ImportOptions
-from kubeledger.importers.started_ids import replaced_starts
-from kubeledger.importers.stray_ids import stray_ids
 from kubeledger.importers.survey import fill_context
 from kubeledger.importers.time_order import put_in_order
 from kubeledger.importers.timing import Timing, timing_of
@@ -117,16 +113,7 @@ def _take_containers(context: BundleContext, bundle: Bundle) -> None:
     survey = ContainerSurvey()
     for log in bundle.logs:
         survey.add(log.containers)
-    stray = stray_ids(survey.tellings or (), context.containers)
-    replaced = replaced_starts(survey.tellings or (), context.links.instances(context))
-    altered = altered_ids(survey.told, context.containers)
-    context.links.altered = replaced | stray | altered
-    instances = context.links.instances(context)
-    misplaced = misplaced_ids(survey.tellings or (), context.containers, instances)
-    context.links.misplaced = misplaced
     for container_id, (uid, name) in survey.names.items():
-        if (container_id, uid) in misplaced:
-            continue
         context.containers.setdefault(container_id, ContainerRef(uid, name))
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.importers import container_survey
 from kubeledger.importers.api import import_sources
 from kubeledger.importers.container_survey import ContainerSurvey, named_container
 from kubeledger.ledger.ledger import Ledger
@@ -55,26 +54,6 @@ def test_lines_that_hold_an_id_and_its_name(line: str) -> None:
 def test_lines_that_do_not(line: str) -> None:
     """Without an ID, a UID or a name nothing is named."""
     assert named_container(line.encode()) is None
-
-
-def test_what_is_kept_of_many_containers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those first told of are counted on; the lines are let go when they are too many."""
-    monkeypatch.setattr(container_survey, "_IDS_MAX", 2)
-    monkeypatch.setattr(container_survey, "_TELLINGS_MAX", 3)
-    first, second = ContainerSurvey(), ContainerSurvey()
-    for container_id in (FIRST, SECOND, THIRD):
-        first.tell(_pleg("10:00:00.000000", "ContainerDied", container_id).encode())
-    assert first.told == {FIRST: 1, SECOND: 1}
-    assert first.tellings is not None
-    assert [each.container_id for each in first.tellings] == [FIRST, SECOND, THIRD]
-    second.tell(_pleg("10:00:01.000000", "ContainerDied", SECOND).encode())
-    for survey in (ContainerSurvey(), first):
-        survey.add(first)
-        survey.add(second)
-        assert survey.told == {FIRST: survey.told[FIRST], SECOND: survey.told[FIRST] + 1}
-        assert survey.tellings is None
-    first.tell(_pleg("10:00:02.000000", "ContainerDied", FIRST).encode())
-    assert first.tellings is None
 
 
 def test_the_first_name_of_a_container_stays() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from kubeledger.verify import Contradiction, Finding
-from tests.verify.id_lies import DAILY_IDS, NIGHTLY_IDS
 from tests.verify.lie_corpus import DAILY, NIGHTLY
 from tests.verify.lies import CONTRADICTED, Lie, judged
 from tests.verify.witness_lies import DAILY_WITNESSES, NIGHTLY_WITNESSES
@@ -37,7 +36,7 @@ def check(lie: Lie, scratch: Path, directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "lie", [*DAILY, *DAILY_IDS, *DAILY_WITNESSES], ids=lambda lie: f"{lie.node}: {lie.name}"
+    "lie", [*DAILY, *DAILY_WITNESSES], ids=lambda lie: f"{lie.node}: {lie.name}"
 )
 def test_a_lie(lie: Lie, scratch: Path, tmp_path: Path) -> None:
     """One of each subject."""
@@ -47,7 +46,7 @@ def test_a_lie(lie: Lie, scratch: Path, tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "lie",
-    [*NIGHTLY, *NIGHTLY_IDS, *NIGHTLY_WITNESSES],
+    [*NIGHTLY, *NIGHTLY_WITNESSES],
     ids=lambda lie: f"{lie.node}: {lie.name}",
 )
 def test_another_lie(lie: Lie, scratch: Path, tmp_path: Path) -> None:
