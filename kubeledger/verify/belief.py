@@ -56,6 +56,7 @@ __all__ = [
     "judge",
     "lacks",
     "open_to",
+    "recorded",
     "same",
 ]
 
@@ -294,6 +295,12 @@ class Belief(Generic[S]):
         if len(ordered) > self._most:
             self.cut = True
         self.worlds = tuple(ordered[: self._most])
+
+
+def recorded(record: Record, names: Iterable[str]) -> Fields:
+    """Fields of a record's body, as plain values of JSON."""
+    told = msgspec.json.decode(msgspec.json.encode(record.body))
+    return {name: told[name] for name in names}
 
 
 class RuleVerifier(Verifier):

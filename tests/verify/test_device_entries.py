@@ -54,33 +54,3 @@ def test_a_kubelet_that_logs_no_requests_may_have_granted_anew() -> None:
     node.plugin()
     node.checkpoint({("a", "c"): {"0": ("gpu-1",)}})
     assert says(node) == []
-
-
-def test_the_numa_node_of_one_entry_changes() -> None:
-    """A device stays where it is; the change back is no second contradiction."""
-    node, _ = granted()
-    node.checkpoint({("a", "c"): {"0": ("gpu-2",)}})
-    node.checkpoint({("a", "c"): {"1": ("gpu-2",)}})
-    sides = [f"gpu-2, held by ns/a/c, is on NUMA node {number}" for number in (1, 0)]
-    assert says(node) == [("device/example.com/gpu/gpu-2", sides)]
-
-
-@pytest.mark.parametrize(("other", "contradicted"), [("1", False), ("0", True), ("-1", False)])
-def test_entries_of_two_containers(other: str, contradicted: bool) -> None:  # a parameter
-    """A device that its plugin had dropped counts as one without topology."""
-    node, _ = granted()
-    node.end("a")
-    node.release("a")
-    node.pod("b", ("c", 1, "app"))
-    node.grant("b", "gpu-2")
-    node.checkpoint({("b", "c"): {other: ("gpu-2",)}})
-    assert bool(says(node)) == contradicted
-
-
-def test_an_entry_may_lose_its_node() -> None:
-    """The same entry is never written anew, so this is one."""
-    node, _ = granted()
-    node.checkpoint({("a", "c"): {"-1": ("gpu-2",)}})
-    (subject, sides), *_ = says(node)
-    assert subject == "device/example.com/gpu/gpu-2"
-    assert sides[1] == "gpu-2, held by ns/a/c, is on no NUMA node"

@@ -22,7 +22,7 @@ from kubeledger.node.records import KubeletStarted
 from kubeledger.node.state import NodeState
 from kubeledger.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, same
+from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
 from kubeledger.verify.rules.activity import came_back, lived, relied_on
@@ -181,10 +181,9 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         if found is None and self.bench.profile is None:
             found = lacks([self.bench.missing_profile])
         found = found or self.judge(record, holder, state)
-        told = msgspec.to_builtins(body)
         rule = found.rule or (self.released if isinstance(body, self.releases) else self.rule)
-        recorded = {name: told[name] for name in found.expected or told}
-        self.conclude(record, subject, found, recorded=recorded, rule=rule)
+        told = recorded(record, found.expected) if found.expected else None
+        self.conclude(record, subject, found, recorded=told, rule=rule)
         if isinstance(body, self.grants):
             self.take(record, holder, self.given(record))
             self._granted_ns = record.ts_ns

@@ -22,7 +22,6 @@ from kubeledger.topologymanager.policies import Policy, PolicyName
 from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, same
 from kubeledger.verify.rules.devices.desk import Affinity, Desk
-from kubeledger.verify.rules.devices.foresight import when_of
 from kubeledger.verify.rules.devices.words import joined, listing, nodes_text, times
 from kubeledger.verify.rules.devices.worlds import Evidence
 from kubeledger.verify.settings import UNKNOWN
@@ -68,7 +67,7 @@ class Affinities:
 
     def offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
         """Hints came in: look whether the device manager can have given them, and keep them."""
-        pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
+        pod = self._desk.key(record, state)
         offer = _Offer(record, pod, body, _unclear(record, body))
         disputed = self._disputed_hints(offer, state) if body.container is not None else ()
         self._offers[record.seq] = offer._replace(disputed=disputed)
@@ -81,7 +80,7 @@ class Affinities:
         disputed = []
         for resource in body.hints.keys() & set(desk.foresight.lists.resources) - offer.unclear:
             holder = (offer.pod, body.container or "", resource)
-            set_up = desk.set_up(state, when_of(record), holder, desk.pod(record), None)
+            set_up = desk.set_up(record, state, holder)
             evidence = set_up.evidence
             if evidence is None or not set_up.limit:
                 continue
@@ -103,10 +102,9 @@ class Affinities:
     ) -> None:
         """Judge a merged hint, and remember what was stored."""
         desk = self._desk
-        pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
+        pod = desk.key(record, state)
         offer = self._offers.get(record.cause or 0)
-        name = f"{body.namespace}/{body.pod}" if body.pod else desk.name(state, pod)
-        subject = f"container/{name}/{body.container}" if body.container else f"pod/{name}"
+        subject = desk.subject(record, pod, body.container)
         masks: set[int | None] = {_mask(body.hint)}
         policy, missing = self._policy(body, state, offer)
         if policy is None or offer is None:
@@ -138,10 +136,8 @@ class Affinities:
             missing.append(_POLICY)
         # Without any hint, all nodes are merged: those that most other decisions came to.
         none = offer is not None and all(hints is None for hints in offer.body.hints.values())
-        voted = self._desk.foresight.voted(body.hint.numa_nodes if none else None)
-        told = state.machine.numa_nodes or self._desk.foresight.numa_nodes
-        nodes = self._desk.numa_nodes(state) or (None if told else voted)
-        if not nodes or not all(0 <= node < BITS_MAX for node in nodes):
+        nodes = self._desk.numa_nodes(state, body.hint.numa_nodes if none else None)
+        if nodes is None:
             missing.append("the NUMA nodes of the machine")
         if offer is None:
             missing.append("the hints of the providers")

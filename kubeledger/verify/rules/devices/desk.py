@@ -10,6 +10,7 @@ from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.profile.devices import DeviceFacts
 from kubeledger.topologymanager.bitmask import BITS_MAX
+from kubeledger.verify.belief import Judgement, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
 from kubeledger.verify.rules.devices.foresight import Foresight, Holder, when_of
@@ -81,51 +82,28 @@ class Desk:
         self.log_began_ns = 0
         self.requests: OrderedDict[int, Asked] = OrderedDict()
         self.affinities: OrderedDict[str, dict[str, Affinity]] = OrderedDict()
-        self._asks: OrderedDict[str, tuple[ListedPod, PodAsks | None]] = OrderedDict()
 
-    def key(
-        self, state: NodeState, uid: str | None, namespace: str | None, name: str | None
-    ) -> str:
+    def key(self, record: Record, state: NodeState) -> str:
         """The pod a record is about: its UID where any source tells."""
-        found = uid or key_of(state.lifecycle, None, namespace, name)
-        return found or f"{namespace}/{name}"
+        fields = ("pod_uid", "namespace", "pod")
+        uid, namespace, name = (getattr(record.body, field, None) for field in fields)
+        return key_of(state.lifecycle, uid, namespace, name) or f"{namespace}/{name}"
+
+    def subject(self, record: Record, key: str, container: str | None) -> str:
+        """Whom a finding is about."""
+        namespace, pod = (getattr(record.body, name, None) for name in ("namespace", "pod"))
+        name = f"{namespace}/{pod}" if pod else self.name_of(key)
+        return f"container/{name}/{container}" if container else f"pod/{name}"
 
     def pod(self, record: Record) -> ListedPod | None:
         """The pod of a record, as a list shows it."""
-        body = record.body
-        names = (getattr(body, name, None) for name in ("pod_uid", "namespace", "pod"))
+        names = (getattr(record.body, name, None) for name in ("pod_uid", "namespace", "pod"))
         return self.bench.pods.at(record.ts_ns, *names)
 
-    def misnamed(self, record: Record) -> dict[str, str] | None:
-        """The name that the pod of this UID has in the pod list, where a record has another."""
-        listed, body = self.pod(record), record.body
-        uid, name = getattr(body, "pod_uid", None), getattr(body, "pod", None)
-        if listed is None or None in (uid, name) or listed.uid != uid:
-            return None
-        if (getattr(body, "namespace", None), name) == (listed.namespace, listed.name):
-            return None
-        return {"namespace": listed.namespace, "pod": listed.name}
-
-    def asks(self, listed: ListedPod | None, key: str) -> PodAsks | None:
-        """What a listed pod asks for; None if it cannot be read, or is not listed."""
-        if listed is None:
-            return None
-        kept = self._asks.get(key)
-        if kept is None or kept[0] is not listed:
-            kept = self._asks[key] = (listed, asks_of(listed))
-            if len(self._asks) > _KEPT_MAX:
-                self._asks.popitem(last=False)
-        return kept[1]
-
-    def name(self, state: NodeState, key: str) -> str:
-        """``namespace/name`` of a pod, or its UID when no source names it."""
-        pod = state.lifecycle.pods.get(key)
-        return f"{pod.namespace}/{pod.name}" if pod is not None and pod.name else self.name_of(key)
-
     def name_of(self, key: str) -> str:
-        """The same, of pods that lists show."""
-        listed = self.bench.pods.at(0, key)
-        return f"{listed.namespace}/{listed.name}" if listed is not None else key
+        """``namespace/name`` of a pod, or its UID when no source names it."""
+        pod = self.bench.timeline.pods.get(key)
+        return f"{pod.namespace}/{pod.name}" if pod is not None and pod.name else key
 
     def ask(self, record: Record, holder: Holder, needed: int) -> None:
         """A request was logged."""
@@ -133,7 +111,15 @@ class Desk:
         if len(self.requests) > _KEPT_MAX:
             self.requests.popitem(last=False)
 
-    def request_of(self, holder: Holder) -> Asked | None:
+    def answered(self, record: Record, holder: Holder) -> Holder:
+        """A request was granted or refused; gives who asked, where the record tells another."""
+        caused = self.requests.pop(record.cause or 0, None)
+        asked = self._request_of(holder)
+        if caused is None and asked is not None:
+            del self.requests[asked.seq]
+        return caused.holder if caused is not None else holder
+
+    def _request_of(self, holder: Holder) -> Asked | None:
         """The newest request of a container that is not answered."""
         asked = reversed(self.requests.values())
         return next((request for request in asked if request.holder == holder), None)
@@ -145,29 +131,31 @@ class Desk:
         if len(self.affinities) > _KEPT_MAX:
             self.affinities.popitem(last=False)
 
-    def numa_nodes(self, state: NodeState) -> tuple[int, ...] | None:
-        """NUMA nodes of the machine as an observation tells them; None when none does."""
-        return _possible(state.machine.numa_nodes or self.foresight.numa_nodes)
+    def numa_nodes(
+        self, state: NodeState, own: tuple[int, ...] | None = None
+    ) -> tuple[int, ...] | None:
+        """NUMA nodes of the machine, None if unknown; a recording may hold any number.
 
-    def set_up(
-        self,
-        state: NodeState,
-        when: When,
-        holder: Holder,
-        listed_pod: ListedPod | None,
-        asked: Asked | None,
-    ) -> SetUp:
+        Args:
+            state: just before.
+            own: what a merge came to that shall not count for itself.
+        """
+        told = state.machine.numa_nodes or self.foresight.numa_nodes
+        nodes = told or self.foresight.voted(own)
+        return nodes if nodes and all(0 <= node < BITS_MAX for node in nodes) else None
+
+    def set_up(self, record: Record, state: NodeState, holder: Holder) -> SetUp:
         """All that is known just before a container gets, or is refused, devices."""
-        bench = self.bench
-        asks = self.asks(listed_pod, holder[0])
+        bench, when, listed_pod = self.bench, when_of(record), self.pod(record)
+        asks, asked = asks_of(listed_pod), self._request_of(holder)
         asker = asks.of(holder[1]) if asks is not None else None
         limit = asker.limits.get(holder[2], 0) if asker is not None else None
         required = limit if limit is not None else (asked.needed if asked else None)
+        seqs = tuple(each.seq for each in (asks, asked) if each is not None)
+        known = SetUp(None, (), asks, limit, asked, seqs)
         missing = [bench.missing_profile] if bench.profile is None else []
         if required is None:
             missing.append("a readable spec of the pod" if listed_pod else "the pod's spec")
-        seqs = tuple(each.seq for each in (asks, asked) if each is not None)
-        known = SetUp(None, (), asks, limit, asked, seqs)
         if bench.profile is None or required is None:
             return known._replace(missing=tuple(missing))
         facts = bench.profile.devices
@@ -178,7 +166,6 @@ class Desk:
         masks, affinity_seqs = self._affinity(holder)
         held, listed = self.holdings.get(holder), self.foresight.lists.at(holder[2], when)
         in_use = self.holdings.in_use(holder, lambda pod: self._lives(state, when, pod))
-        nodes = self.numa_nodes(state) or _possible(self.foresight.voted())
         evidence = Evidence(
             holder=holder,
             required=required,
@@ -189,7 +176,7 @@ class Desk:
             nodes_of=lambda device: self._nodes_of(holder[2], device, facts),
             name_of=self.name_of,
             affinities=masks,
-            numa_nodes=nodes or (),
+            numa_nodes=self.numa_nodes(state) or (),
             facts=facts,
             surely=lambda other: self._surely_holds(other, holder[0], when),
             seqs=(*seqs, *affinity_seqs, *listed.seqs, *in_use.seqs),
@@ -253,41 +240,34 @@ class Desk:
             return False
         return holder[0] == asking or self.foresight.surely_holds(holder, held.devices, when)
 
-    def of_record(self, record: Record, holder: Holder, state: NodeState) -> SetUp:
-        """The same for a grant or a refusal; its request is what caused it, or the newest."""
-        caused = self.requests.get(record.cause or 0)
-        is_its = caused is not None and caused.holder == holder
-        asked = caused if is_its else self.request_of(holder)
-        return self.set_up(state, when_of(record), holder, self.pod(record), asked)
-
-    def wrong_asker(
-        self, record: Record, holder: Holder, set_up: SetUp
-    ) -> tuple[str, dict[str, str | None] | None] | None:
-        """Why the record cannot be about this container, and the fields that had to stand there.
+    def wrong_asker(self, record: Record, holder: Holder, set_up: SetUp) -> Judgement | None:
+        """The judgement of a record that cannot be about this container; None if it can.
 
         Another one asked; the pod has another name; the container has no limit; the log tells
-        of another number than the spec. None: it can.
+        of another number than the spec.
         """
+        body, listed = record.body, self.pod(record)
+        uid, namespace, pod = (getattr(body, n, None) for n in ("pod_uid", "namespace", "pod"))
         caused, (_, container, resource) = self.requests.get(record.cause or 0), holder
+        expected: dict[str, str] | None = None
+        named: dict[str, str] | None = None
+        if listed is not None and uid is not None and listed.uid == uid:
+            named = {"namespace": listed.namespace, "pod": listed.name}
+        why, asked, limit = "", set_up.asked, set_up.limit
         if caused is not None and caused.holder != holder:
-            pod, asking, asked = caused.holder
-            why = f"container {asking} of pod {pod} asked for {asked}, and nobody else just then"
-            return why, {"pod_uid": pod, "container": asking, "resource": asked}
-        if (named := self.misnamed(record)) is not None:
-            why = f"pod {holder[0]} is {named['namespace']}/{named['pod']} in the pod list"
-            return why, dict(named)
-        if set_up.asks is not None and not set_up.limit:
+            expected = dict(zip(("pod_uid", "container", "resource"), caused.holder, strict=True))
+            why = f"container {caused.holder[1]} of pod {caused.holder[0]} asked just then"
+        elif (
+            named is not None and pod is not None and named != {"namespace": namespace, "pod": pod}
+        ):
+            expected = named
+            why = f"pod {uid} is {named['namespace']}/{named['pod']} in the pod list"
+        elif set_up.asks is not None and not limit:
             none = f"container {container} has no limit on {resource}"
             if set_up.asks.of(container) is None:
                 none = f"the pod has no container {container}"
-            return f"{none}, so nothing is allocated to it, or refused", None
-        asked_for, limit = set_up.asked, set_up.limit
-        if asked_for is not None and limit is not None and asked_for.needed != limit:
-            log = f"the log says that container {container} needs {asked_for.needed} {resource}"
-            return f"{log}, its spec has a limit of {limit}", None
-        return None
-
-
-def _possible(nodes: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """NUMA nodes, if each can be one: a recording may hold any number."""
-    return nodes if nodes and all(0 <= node < BITS_MAX for node in nodes) else None
+            why = f"{none}, so nothing is allocated to it, or refused"
+        elif asked is not None and limit is not None and asked.needed != limit:
+            log = f"the log says that container {container} needs {asked.needed} {resource}"
+            why = f"{log}, its spec has a limit of {limit}"
+        return same(False, why, expected=expected, inputs=set_up.seqs) if why else None

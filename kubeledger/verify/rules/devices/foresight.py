@@ -19,14 +19,7 @@ from kubeledger.devicemanager.records import (
     DevicesReported,
     EndpointStopped,
 )
-from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import (
-    ContainerDied,
-    ContainerStarted,
-    PodConfigChanged,
-    PodListed,
-    PodRejected,
-)
+from kubeledger.lifecycle.records import PodConfigChanged, PodRejected
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.topologymanager.bitmask import BITS_MAX
@@ -40,8 +33,6 @@ __all__ = ["Entry", "Foresight", "Holder", "all_ids", "nodes_by_device", "when_o
 
 Holder = tuple[str, str, str]
 """Pod UID (or ``namespace/name``), container, resource."""
-
-_OPEN_MAX = 64
 
 
 class Entry(NamedTuple):
@@ -94,7 +85,7 @@ class Foresight:
         entries: holder -> (n,) what checkpoints hold for it, in order, changes only.
         late: pod -> holder -> (n,) grants that only a checkpoint shows, in order.
         added: pod -> first time that it was added.
-        rejections: pod -> seq and message of refusals for what a manager could not allocate.
+        rejections: pod -> messages of refusals for what a manager could not allocate.
         numa_nodes: of the machine, where records agree on them; None when not known.
     """
 
@@ -102,86 +93,71 @@ class Foresight:
         AffinityDecided,
         AllocationRequested,
         CheckpointRead,
-        ContainerDied,
-        ContainerStarted,
         DevicesAllocated,
         DevicesReleased,
         DevicesReported,
         EndpointStopped,
-        EvictionSignalObserved,
         HintsGenerated,
         KubeletStarted,
         NodeObserved,
         PodConfigChanged,
-        PodListed,
         PodRejected,
     )
 
     def __init__(self, bench: Bench) -> None:
-        self.lists = DeviceLists()
-        self._bench = bench
+        self.lists = DeviceLists(bench)
         self.entries: dict[Holder, list[Entry]] = {}
         self.late: dict[str, dict[Holder, list[tuple[When, DevicesAllocated]]]] = {}
         self.added: dict[str, When] = {}
-        self.rejections: dict[str, list[tuple[int, str]]] = {}
+        self.rejections: dict[str, list[str]] = {}
         self.numa_nodes: tuple[int, ...] | None = None
-        self._granted: set[str] = set()
+        self._bench = bench
         self._let_go: dict[str, list[When]] = {}
         self._machines: set[tuple[int, ...]] = set()
         self._nodes: dict[tuple[str, str], set[tuple[int, ...]]] = {}
         self._unhinted: Counter[tuple[int, ...]] = Counter()
-        self._open_hints: dict[int, None] = {}
+        self._without_hints: set[int] = set()
         self._writes: list[When] = []
 
     def note(self, record: Record) -> None:
         """Take in one record of the first reading; they come in any order."""
         body, when = record.body, when_of(record)
-        pod = getattr(body, "pod_uid", None) or f"{getattr(body, 'namespace', '')}/" + (
-            getattr(body, "pod", None) or ""
-        )
-        if isinstance(body, CheckpointRead):
-            self._checkpoint(when, body)
-        elif isinstance(body, DevicesReported):
-            self._writes.append(when)
-            self.lists.reported(when, body)
-        elif isinstance(body, EndpointStopped):
-            self.lists.stopped(when, body.resource)
-        elif isinstance(body, EvictionSignalObserved):
-            self.lists.beat(record.ts_ns)
-        elif isinstance(body, KubeletStarted):
-            self.lists.started(when, from_start=body.from_start)
-        elif isinstance(body, AllocationRequested):
-            self.lists.asked(when)
-        elif isinstance(body, DevicesReleased):
-            if not body.inferred:
+        names = (getattr(body, name, None) or "" for name in ("namespace", "pod"))
+        pod = getattr(body, "pod_uid", None) or "/".join(names)
+        match body:
+            case CheckpointRead():
+                self._checkpoint(when, body)
+            case DevicesReported():
+                self._writes.append(when)
+                self.lists.reported(when, body)
+            case EndpointStopped():
+                self.lists.stopped(when, body.resource)
+            case KubeletStarted():
+                self.lists.started(when, from_start=body.from_start)
+            case AllocationRequested():
                 self.lists.asked(when)
-            self._let_go.setdefault(body.pod_uid, []).append(when)
-        elif isinstance(body, DevicesAllocated) and body.told_by == "checkpoint":
-            holder = (pod, body.container, body.resource)
-            self.late.setdefault(pod, {}).setdefault(holder, []).append((when, body))
-        elif isinstance(body, DevicesAllocated):
-            self._writes.append(when)
-            self._granted.add(pod)
-        elif isinstance(body, NodeObserved):
-            if body.numa_nodes:
-                self._machines.add(body.numa_nodes)
-        elif not isinstance(body, PodListed):
-            self.lists.logged(when[0])
-            self._of_pods(record, pod, when)
-
-    def _of_pods(self, record: Record, pod: str, when: When) -> None:
-        body = record.body
-        if isinstance(body, PodConfigChanged) and body.operation == "ADD":
-            self.added[pod] = min(self.added.get(pod, when), when)
-        elif isinstance(body, PodRejected) and "which is unexpected" in body.message:
-            self.rejections.setdefault(pod, []).append((record.seq, body.message))
-        elif isinstance(body, HintsGenerated):
-            if not any(hints is not None for hints in body.hints.values()):
-                self._open_hints[record.seq] = None
-                if len(self._open_hints) > _OPEN_MAX:
-                    del self._open_hints[next(iter(self._open_hints))]
-        elif isinstance(body, AffinityDecided) and body.hint.numa_nodes:
-            self._unhinted[body.hint.numa_nodes] += record.cause in self._open_hints
+            case DevicesReleased():
+                if not body.inferred:
+                    self.lists.asked(when)
+                self._let_go.setdefault(body.pod_uid, []).append(when)
+            case DevicesAllocated(told_by="checkpoint"):
+                holder = (pod, body.container, body.resource)
+                self.late.setdefault(pod, {}).setdefault(holder, []).append((when, body))
+            case DevicesAllocated():
+                self._writes.append(when)
+            case NodeObserved():
+                self._machines.update([body.numa_nodes] if body.numa_nodes else [])
+            case PodConfigChanged(operation="ADD"):
+                self.added[pod] = min(self.added.get(pod, when), when)
+            case PodRejected():
+                if "which is unexpected" in body.message:
+                    self.rejections.setdefault(pod, []).append(body.message)
+            case HintsGenerated():
+                if not any(hints is not None for hints in body.hints.values()):
+                    self._without_hints.add(record.seq)
+            case AffinityDecided():
+                if body.hint.numa_nodes and record.cause in self._without_hints:
+                    self._unhinted[body.hint.numa_nodes] += 1
 
     def _checkpoint(self, when: When, body: CheckpointRead) -> None:
         if body.checksum_ok is False:
@@ -223,17 +199,13 @@ class Foresight:
         """The checkpoint that shows, with what the log tells, all that was held when it begins.
 
         It does if it follows in the same process, whose grants and releases are told, and until
-        then no pod was let go of that nothing else tells of. None: there is none.
+        then no pod was let go of. None: there is none.
         """
         read = self.lists.next_reading(when)
         if read is None or not self.lists.tells_requests(when):
             return None
-        known = self.late.keys() | self._granted
-        untold = any(
-            pod not in known and any(when < at < read for at in times)
-            for pod, times in self._let_go.items()
-        )
-        return None if untold else read
+        let_go = (at for times in self._let_go.values() for at in times)
+        return None if any(when < at < read for at in let_go) else read
 
     def still_holds(self, holder: Holder, devices: frozenset[str] | None, when: When) -> bool:
         """Whether a later checkpoint holds just these devices for a container.
@@ -267,13 +239,9 @@ class Foresight:
         Args:
             own: what one decision came to that shall not count for itself.
         """
-        votes = Counter(self._unhinted)
-        if own:
-            votes[own] -= 1
-        ranked = votes.most_common(2)
-        if not ranked or ranked[0][1] < 2:
-            return None
-        return ranked[0][0] if len(ranked) == 1 or ranked[0][1] > ranked[1][1] else None
+        votes = self._unhinted - Counter([own] if own else [])
+        (nodes, most), *others = votes.most_common(2) or [((), 0)]
+        return nodes if most > max(1, *(count for _, count in others), 1) else None
 
     def nodes_of(self, resource: str, device: str) -> tuple[int, ...] | None:
         """NUMA nodes under which checkpoints hold a device (-1: without topology).

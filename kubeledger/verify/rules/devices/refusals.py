@@ -12,14 +12,15 @@ from typing import Any, Final
 from kubeledger.devicemanager.records import NO_HINTS, AllocationFailed
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
-from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
-from kubeledger.verify.rules.devices.account import surroundings
+from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.rules.devices.desk import Desk
+from kubeledger.verify.rules.devices.foresight import Holder
 from kubeledger.verify.rules.devices.grants import RULE, found_with
-from kubeledger.verify.rules.devices.words import times
+from kubeledger.verify.rules.devices.specs import asks_of
+from kubeledger.verify.rules.devices.words import surroundings, times
 from kubeledger.verify.rules.devices.worlds import Evidence, Topic, errors_in
 
-__all__ = ["Refusals", "rule_of"]
+__all__ = ["failed"]
 
 _SHORTAGE = re.compile(
     r"requested number of devices unavailable for \S+\. Requested: -?\d+, Available: -?\d+"
@@ -40,123 +41,61 @@ _LEAKS = ("no containers return", "device plugin GetPreferredAllocation rpc fail
 """Those after which what was picked stays in use."""
 
 
-class Refusals:
-    """Judgements of ``AllocationFailed``."""
+def failed(
+    desk: Desk, record: Record, body: AllocationFailed, state: NodeState
+) -> tuple[Judgement, str]:
+    """Judge a refusal; gives the subject as well."""
+    pod, container = desk.key(record, state), body.container
+    if container is None and body.resource is not None:
+        asks = asks_of(desk.pod(record))
+        asking = asks.asking(body.resource) if asks is not None else []
+        container = asking[0] if len(asking) == 1 else None
+    subject = desk.subject(record, pod, container)
+    unknown = {
+        "the resource that was refused": body.resource is None,
+        "the container that was refused": container is None,
+        "the time of the refusal": body.told_by == "status",
+    }
+    missing = [name for name, is_unknown in unknown.items() if is_unknown]
+    if container is None or body.resource is None or missing:
+        return lacks(missing[:1]), subject
+    holder = (pod, container, body.resource)
+    found = _judge(desk, record, body, holder, state)
+    desk.answered(record, holder)
+    if body.told_by == "event" and found.verdict == "impossible":
+        found = lacks(["the instant of the refusal within its second"])
+    rule = _HINTS_RULE if body.error == NO_HINTS else RULE
+    return found_with(found, rule=rule), subject
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
 
-    def failed(
-        self, record: Record, body: AllocationFailed, state: NodeState
-    ) -> tuple[Judgement, str]:
-        """Judge a refusal; gives the subject as well."""
-        desk = self._desk
-        pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
-        container = body.container or self._only_asker(record, body, pod)
-        name = f"{body.namespace}/{body.pod}" if body.pod else desk.name(state, pod)
-        subject = f"container/{name}/{container}" if container else f"pod/{name}"
-        found = self._judge(record, body, (pod, container, body.resource), state)
-        desk.requests.pop(record.cause or 0, None)
-        if body.told_by == "event" and found.verdict == "impossible":
-            found = lacks(["the instant of the refusal within its second"])
-        return self._against_rejection(record, body, found, subject), subject
-
-    def _only_asker(self, record: Record, body: AllocationFailed, pod: str) -> str | None:
-        asks = self._desk.asks(self._desk.pod(record), pod)
-        asking = asks.asking(body.resource) if asks is not None and body.resource else []
-        return asking[0] if len(asking) == 1 else None
-
-    def _judge(
-        self,
-        record: Record,
-        body: AllocationFailed,
-        whose: tuple[str, str | None, str | None],
-        state: NodeState,
-    ) -> Judgement:
-        desk, (pod, container, resource) = self._desk, whose
-        if resource is None:
-            return lacks(["the resource that was refused"])
-        if container is None:
-            return lacks(["the container that was refused"])
-        if body.told_by == "status":
-            return lacks(["the time of the refusal"])
-        holder = (pod, container, resource)
-        set_up = desk.of_record(record, holder, state)
-        if set_up.asked is not None:
-            desk.requests.pop(set_up.asked.seq, None)
-            desk.requests[record.cause or 0] = set_up.asked
-        if (wrong := desk.wrong_asker(record, holder, set_up)) is not None:
-            return same(False, wrong[0], expected=wrong[1], inputs=set_up.seqs)
-        evidence = set_up.evidence
-        if evidence is None:
-            return lacks(set_up.missing)
-        if (odd := self._hint_counts(record, body, evidence)) is not None:
-            return odd
-        told = _ruling(body, evidence)
-        if body.error.startswith(_LEAKS) and told.verdict == "admissible":
-            desk.holdings.suspect(resource)
-        if (
-            told.verdict == "impossible"
-            and _ruling(body, evidence.opened()).verdict != told.verdict
-        ):
-            # What it could not refuse by what is told, it may by what a lost line told.
-            lost = evidence.inputs(evidence.lost())
-            told = judge(
-                [Ruling(allowed=False, why=told.why), Ruling(allowed=True, why="", assumes=lost)]
-            )
-        return found_with(told, set_up.seqs)
-
-    def _hint_counts(
-        self, record: Record, body: AllocationFailed, evidence: Evidence
-    ) -> Judgement | None:
-        """Whether the line about hints counts otherwise than the error of one admission.
-
-        That line counts all devices that are needed, and those to be used again as there.
-        """
-        counts = body.hints_requested, body.hints_available
-        if None in counts or body.available is None:
-            return None
-        if counts == (evidence.required, body.available + len(evidence.reuse)):
-            return None
-        counted = f"{counts[0]} as needed and {counts[1]} as there"
-        what = f"two lines count the devices of {evidence.resource} differently at one admission"
-        self._desk.bench.contradict(
-            record.ts_ns,
-            f"container/{body.namespace}/{body.pod}/{evidence.holder[1]}",
-            what,
-            (record.seq, f"the line about hints: {counted}"),
-            (record.seq, f"the error: {body.requested} and {body.available}"),
-        )
-        why = f"the line about hints counts {counted}, against the error {body.error!r}"
+def _judge(
+    desk: Desk, record: Record, body: AllocationFailed, holder: Holder, state: NodeState
+) -> Judgement:
+    set_up = desk.set_up(record, state, holder)
+    if (wrong := desk.wrong_asker(record, holder, set_up)) is not None:
+        return wrong
+    evidence = set_up.evidence
+    if evidence is None:
+        return lacks(set_up.missing)
+    # The line about hints counts all that is needed, and what is to be used again as there.
+    counts = body.hints_requested, body.hints_available
+    known = None not in counts and body.available is not None
+    if known and counts != (evidence.required, (body.available or 0) + len(evidence.reuse)):
+        why = f"the line about hints counts {counts[0]} as needed and {counts[1]} as there"
         expected = {"hints_requested": None, "hints_available": None}
-        return same(False, f"{why}: {surroundings(evidence)}", expected=expected)
-
-    def _against_rejection(
-        self, record: Record, body: AllocationFailed, found: Judgement, subject: str
-    ) -> Judgement:
-        """The pod's rejection tells the same error; both sides are shown where it does not."""
-        told = self._desk.foresight.rejections.get(body.pod_uid or "", ())
-        same_error = any(body.error in message for _, message in told)
-        if not told or body.error == NO_HINTS or same_error or found.verdict == "unverifiable":
-            return found
-        right = found.verdict == "match"
-        self._desk.bench.contradict(
-            record.ts_ns,
-            f"pod/{body.namespace}/{body.pod}" if right else subject,
-            "the device manager's error and the pod's rejection are different",
-            (record.seq, body.error),
-            told[-1],
-        )
-        if found.verdict != "admissible":
-            return found
-        # Only the error itself tells of the plugin's answer.
-        why = f"the pod's rejection says {told[-1][1]!r}; {found.why}"
-        return same(False, why, expected=found.expected, inputs=found.inputs)
-
-
-def rule_of(body: AllocationFailed) -> str:
-    """The kubelet's function that refuses so."""
-    return _HINTS_RULE if body.error == NO_HINTS else RULE
+        return same(False, f"{why}, against the error {body.error!r}", expected=expected)
+    if body.error.startswith(_ANSWERS):
+        told = desk.foresight.rejections.get(holder[0], ())
+        if told and not any(body.error in message for message in told):
+            return same(False, f"the pod's rejection tells another error: {told[-1]!r}")
+    found = _ruling(body, evidence)
+    if body.error.startswith(_LEAKS) and found.verdict == "admissible":
+        desk.holdings.suspect(body.resource or "")
+    if found.verdict == "impossible" and _ruling(body, evidence.opened()).verdict != "impossible":
+        # What it could not refuse by what is told, it may by what a lost line told.
+        lost = " and ".join(evidence.inputs(evidence.lost()))
+        found = open_to(lost, denied=found.why)
+    return found_with(found, set_up.seqs)
 
 
 def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
@@ -164,29 +103,27 @@ def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
     low, high = _span(evidence)
     reuse, required = len(evidence.reuse), evidence.required
     if body.error == NO_HINTS:  # all devices are counted, those to be used again as there
-        return _counts(body, evidence, NO_HINTS, required, low + reuse, high + reuse)
+        return _counts(body, evidence, NO_HINTS, required, (low + reuse, high + reuse))
     if body.error.startswith(_ANSWERS):
         return _answer(evidence)
     counted = _SHORTAGE.fullmatch(body.error) or body.requested is not None
     if counted and evidence.held is None and evidence.listed.registered is not False:
-        return _counts(body, evidence, None, required - reuse, low, high)
+        return _counts(body, evidence, None, required - reuse, (low, high))
     return _words(body, evidence)
 
 
 def _span(evidence: Evidence) -> tuple[int, int]:
     """The least and the most devices that may have been free."""
-    listed, in_use = evidence.listed, evidence.in_use
+    listed, least, most = evidence.listed, len(evidence.free), len(evidence.perhaps_free)
     if evidence.is_exact():
-        return len(evidence.free), len(evidence.free)
-    all_healthy = listed.count is not None and listed.count == listed.total
-    if all_healthy and not (in_use.unknown or in_use.maybe or listed.known):
-        free = (listed.count or 0) - len(in_use.certain | evidence.reuse)
-        return free, free
-    most = len(evidence.perhaps_free)
-    if not listed.complete:
+        return least, least
+    named = evidence.in_use.unknown or evidence.in_use.maybe or listed.known
+    if listed.count is not None and listed.count == listed.total and not named:
+        least = most = listed.count - len(evidence.in_use.certain | evidence.reuse)
+    elif not listed.complete:
         # Without a count, devices that no checkpoint names may have been there.
         most = max(most, _UNCOUNTED if listed.count is None else listed.count)
-    return len(evidence.free), most
+    return least, most
 
 
 def _counts(
@@ -194,13 +131,13 @@ def _counts(
     evidence: Evidence,
     text: str | None,
     needed: int,
-    low: int,
-    high: int,
+    there: tuple[int, int],
 ) -> Judgement:
-    resource, around, exact = evidence.resource, surroundings(evidence), low == high
-    there = f"{needed} {resource} {'is' if needed == 1 else 'are'} needed"
+    (low, high), resource, around = there, evidence.resource, surroundings(evidence)
+    exact = low == high
+    needs = f"{needed} {resource} {'is' if needed == 1 else 'are'} needed"
     if exact and low >= needed:
-        why = f"{there}, and enough are there, so the kubelet does not refuse: {around}"
+        why = f"{needs}, and enough are there, so the kubelet does not refuse: {around}"
         return same(False, why)
     available = low if exact else body.available
     error = text or (
@@ -211,10 +148,8 @@ def _counts(
     told = {"requested": body.requested, "available": body.available, "error": body.error}
     possible = body.available is not None and low <= body.available <= min(high, needed - 1)
     if expected != told or not possible:
-        are = f"{low} {'is' if low == 1 else 'are'}"
-        if not exact:
-            are = f"{low} to {high} are" if high < _UNCOUNTED else f"{low} or more are"
-        why = f"{there} and {are} there: {around}"
+        are = f"{low}" if exact else f"{low} to {high}" if high < _UNCOUNTED else f"{low} or more"
+        why = f"{needs} and {are} {'is' if are == '1' else 'are'} there: {around}"
         return same(False, why, expected=expected if exact else None)
     if not exact:
         return lacks(evidence.inputs(_open(evidence)))

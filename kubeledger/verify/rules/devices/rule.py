@@ -1,48 +1,49 @@
 """The rule of devices and topology: which record goes where.
 
 The device manager gives a container free healthy devices, those of the pod's init containers
-and of its NUMA affinity first; refuses in words that count; gives back what pods hold that are
+and of its NUMA affinity first; refuses in words that count; gives back all that pods hold that are
 not active any more. Memory and checkpoint restore it at a restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Collection, Mapping
+from typing import ClassVar, Final
 
 from kubeledger.devicemanager.records import (
     AllocationFailed,
     AllocationRequested,
+    CheckpointEntry,
     CheckpointRead,
     DevicesAllocated,
     DevicesReleased,
     DevicesReported,
 )
-from kubeledger.lifecycle.records import (
-    ContainerStarted,
-    PodAdmitted,
-    PodConfigChanged,
-    PodRejected,
-)
+from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodRejected
 from kubeledger.machine import Body, Decision, Record
 from kubeledger.node.records import KubeletStarted
 from kubeledger.node.state import NodeState
 from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
-from kubeledger.verify.belief import RuleVerifier
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.activity import is_active
-from kubeledger.verify.rules.devices import releases
-from kubeledger.verify.rules.devices.checkpoints import Checkpoints
+from kubeledger.verify.rules.activity import is_active, lived, relied_on
 from kubeledger.verify.rules.devices.desk import Desk
-from kubeledger.verify.rules.devices.foresight import all_ids, when_of
-from kubeledger.verify.rules.devices.grants import RULE, Grants, recorded
+from kubeledger.verify.rules.devices.foresight import Holder, all_ids, when_of
+from kubeledger.verify.rules.devices.grants import RULE, Grants
 from kubeledger.verify.rules.devices.holdings import Held
 from kubeledger.verify.rules.devices.lists import When
-from kubeledger.verify.rules.devices.refusals import Refusals, rule_of
+from kubeledger.verify.rules.devices.refusals import failed
+from kubeledger.verify.rules.devices.specs import asks_of
+from kubeledger.verify.rules.devices.words import joined, listing
 from kubeledger.verify.rules.topology import Affinities
 from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["DeviceRule"]
+
+_SETTLING_NS = 2 * NS_PER_S
+"""A snapshot is named by a whole second and takes a moment to be made."""
+_RELEASE: Final = "pkg/kubelet/cm/devicemanager/manager.go UpdateAllocatedDevices"
 
 
 class DeviceRule(RuleVerifier):
@@ -59,12 +60,10 @@ class DeviceRule(RuleVerifier):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self._desk = Desk(bench)
-        self._checkpoints = Checkpoints(self._desk)
         self._grants = Grants(self._desk)
-        self._refusals = Refusals(self._desk)
         self._affinities = Affinities(self._desk)
-        self._ready = False
-        self._holes: list[tuple[int, int]] = []
+        self._read_ns: int | None = None
+        self._told: set[tuple[Holder, frozenset[str]]] = set()
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Lists, checkpoints, and what is known late."""
@@ -78,10 +77,9 @@ class DeviceRule(RuleVerifier):
             AllocationFailed: self._failed,
             AllocationRequested: self._asked,
             CheckpointRead: self._checkpoint_read,
-            ContainerStarted: self._container_started,
             DevicesAllocated: self._allocated,
             DevicesReleased: self._released,
-            DevicesReported: self._checkpoints.reported,
+            DevicesReported: self._reported,
             HintsGenerated: self._affinities.offered,
             KubeletStarted: self._kubelet_started,
             PodAdmitted: self._admitted,
@@ -98,25 +96,17 @@ class DeviceRule(RuleVerifier):
         return prepared
 
     def _begin(self, record: Record) -> None:
-        """Before each record: see to holes in the log, and to what is before the first one."""
-        desk = self._desk
-        foresight, holdings = desk.foresight, desk.holdings
-        if not self._ready:
-            self._ready = True
-            desk.log_began_ns = record.ts_ns
-            foresight.settle()
-            self._holes = list(foresight.lists.holes)
-            for holder, (_, seq), body in foresight.late_grants():
-                if holder[0] not in foresight.added:
-                    holdings.take(holder, Held(frozenset(body.device_ids), seq, certain=False))
-        elif self._holes and record.ts_ns >= self._holes[0][1]:
-            # Lines are missing before this one: grants and releases may be among them.
-            del self._holes[0]
-            when = when_of(record)
-            for holder, held in holdings:
-                shown = foresight.still_holds(holder, held.devices, when)
+        """Before each record: in a hole of the log before it may be grants and releases."""
+        desk, when = self._desk, when_of(record)
+        if self._read_ns is None:
+            desk.log_began_ns = self._read_ns = record.ts_ns
+            desk.foresight.settle()
+        hole = self.bench.coverage.hole(self._read_ns, record.ts_ns)
+        if hole is not None and hole[1] <= record.ts_ns:
+            self._read_ns = hole[1]
+            for holder, held in desk.holdings:
+                shown = desk.foresight.still_holds(holder, held.devices, when)
                 held.certain = held.certain and shown
-            desk.log_began_ns = record.ts_ns
             self._log_begins(when)
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
@@ -126,7 +116,7 @@ class DeviceRule(RuleVerifier):
         self._affinities.restarted()
         desk.holdings.clear()
         desk.holdings.run += 1
-        desk.log_began_ns = 0 if body.from_start else record.ts_ns
+        desk.log_began_ns = 0
         if body.from_start:
             # What it restores from its checkpoint is told at the verbosity of device lists.
             desk.holdings.complete = desk.foresight.lists.tells_lists(when)
@@ -136,54 +126,101 @@ class DeviceRule(RuleVerifier):
     def _log_begins(self, when: When) -> None:
         """The log begins within a process: what was held then shows in the next checkpoint."""
         desk = self._desk
-        foresight, holdings = desk.foresight, desk.holdings
-        read = foresight.shows_all(when)
-        holdings.complete = read is not None
-        for holder, (ts_ns, seq), body in foresight.late_grants() if read is not None else ():
-            if foresight.added.get(holder[0], (-1, 0)) < when:
+        desk.log_began_ns = when[0]
+        read = desk.foresight.shows_all(when)
+        desk.holdings.complete = read is not None
+        for holder, (ts_ns, seq), body in desk.foresight.late_grants() if read is not None else ():
+            if desk.foresight.added.get(holder[0], (-1, 0)) < when:
                 shown = read is not None and ts_ns <= read[0]  # else granted nobody knows when
-                if shown or holdings.get(holder) is None:
-                    holdings.take(holder, Held(frozenset(body.device_ids), seq, certain=shown))
+                if shown or desk.holdings.get(holder) is None:
+                    desk.holdings.take(holder, Held(frozenset(body.device_ids), seq, certain=shown))
 
     def _decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
         self._affinities.decided(self, record, body, state)
         if body.admit is not False:
-            pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
-            self._grants.shown_later(record, pod, body.container, state)
+            self._grants.shown_later(record, body.container, state)
 
     def _asked(self, record: Record, body: AllocationRequested, state: NodeState) -> None:
-        pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
-        self._desk.ask(record, (pod, body.container, body.resource), body.needed)
-        self._grants.shown_later(record, pod, body.container, state)
-
-    def _allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> None:
-        pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
-        name = f"{body.namespace}/{body.pod}" if body.pod else self._desk.name(state, pod)
-        found = self._grants.allocated(record, body, state)
-        told = recorded(body, found) if found.verdict != "unverifiable" else None
-        self.conclude(record, f"container/{name}/{body.container}", found, recorded=told)
-
-    def _failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
-        found, subject = self._refusals.failed(record, body, state)
-        told = None
-        if found.verdict != "unverifiable":
-            fields = found.expected if found.expected is not None else {"error": None}
-            told = {name: getattr(body, name) for name in fields}
-        self.conclude(record, subject, found, recorded=told, rule=rule_of(body))
-
-    def _released(self, record: Record, body: DevicesReleased, state: NodeState) -> None:
-        subject = f"pod/{self._desk.name(state, body.pod_uid)}"
-        found = releases.released(self._desk, record, body, state)
-        told = {"pod_uid": body.pod_uid, "container": body.container, "resource": body.resource}
-        self.conclude(record, subject, found, recorded=told, rule=releases.RULE)
+        holder = (self._desk.key(record, state), body.container, body.resource)
+        self._desk.ask(record, holder, body.needed)
+        self._grants.shown_later(record, body.container, state)
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
-        self._grants.shown_later(record, pod, None, state)
+        self._grants.shown_later(record, None, state)
+
+    def _allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> None:
+        subject = self._desk.subject(record, self._desk.key(record, state), body.container)
+        found = self._grants.allocated(record, body, state)
+        names = found.expected or ("device_ids",)
+        self._tell(record, subject, found, names)
+
+    def _failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
+        found, subject = failed(self._desk, record, body, state)
+        names = found.expected if found.expected is not None else ("error",)
+        self._tell(record, subject, found, names)
+
+    def _tell(self, record: Record, subject: str, found: Judgement, names: Collection[str]) -> None:
+        """Give the finding, which is about these fields unless nothing is decided."""
+        told = None if found.verdict == "unverifiable" else recorded(record, names)
+        self.conclude(record, subject, found, recorded=told)
+
+    def _released(self, record: Record, body: DevicesReleased, state: NodeState) -> None:
+        found = self._judge_release(record, body, state)
+        if found.verdict != "impossible":
+            self._desk.holdings.release(body.pod_uid, body.container, body.resource)
+        elif found.expected is not None:  # a part is told where all goes
+            self._desk.holdings.release(body.pod_uid)
+        told = {"pod_uid": body.pod_uid, "container": body.container, "resource": body.resource}
+        subject = self._desk.subject(record, body.pod_uid, None)
+        self.conclude(record, subject, found, recorded=told, rule=_RELEASE)
+
+    def _judge_release(self, record: Record, body: DevicesReleased, state: NodeState) -> Judgement:
+        """What a living pod holds, it keeps; what any other one holds goes back all at once."""
+        desk, pod, when = self._desk, body.pod_uid, when_of(record)
+        held = {holder: held for holder, held in desk.holdings if holder[0] == pod}
+        seqs = sorted(each.seq for each in held.values())
+        active, said = is_active(state, self.bench.pods, pod, desk.log_began_ns)
+        is_part = body.container is not None or body.resource is not None
+        keeps = any(desk.foresight.surely_holds(h, has.devices, when) for h, has in held.items())
+        if active and (keeps if held else lived(self.bench, pod, record.ts_ns)):
+            why = f"the device manager gives back what pods hold that have ended, and {said}"
+            return same(False, why, inputs=seqs)
+        expected = {"pod_uid": pod, "container": None, "resource": None}
+        if is_part and held and not body.inferred:
+            why = "the device manager lets go of all that a pod holds at once, never of a part"
+            return same(False, why, expected=expected, inputs=seqs)
+        if not held and self._asks_for_none(record, pod, state):
+            why = "the device manager lets go of pods that hold devices, and this one holds none"
+            return same(False, why)
+        missing = {
+            "what the pod held": not held,
+            # A static pod that came back has the UID of the one before.
+            "the log between the two checkpoints": is_part,
+            "the end of the pod's containers": active is not False,
+        }
+        for name, is_missing in missing.items():
+            if is_missing:
+                return lacks([name])
+        whole = joined(
+            f"{listing(has.devices or ())} of {resource} (container {container})"
+            for (_, container, resource), has in sorted(held.items())
+        )
+        why = f"{said}, and it held {whole}, which no active pod needs any more"
+        return same(True, why, expected=expected, inputs=seqs)
+
+    def _asks_for_none(self, record: Record, pod: str, state: NodeState) -> bool:
+        """Whether no source knows the pod, or it asks for no devices: no grant was lost."""
+        foresight = self._desk.foresight
+        if not (self._desk.holdings.complete and foresight.lists.tells_requests(when_of(record))):
+            return False
+        listed = self._desk.pod(record)
+        asks = asks_of(listed)
+        if asks is not None:
+            return not any(asks.asking(resource) for resource in foresight.lists.resources)
+        return listed is None and pod not in state.lifecycle.pods and pod not in foresight.added
 
     def _rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        pod = self._desk.key(state, body.pod_uid, body.namespace, body.pod)
-        self._desk.holdings.clear(pod)
+        self._desk.holdings.clear(self._desk.key(record, state))
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         """A pod is added: where requests are not logged, it may get devices unseen."""
@@ -191,38 +228,37 @@ class DeviceRule(RuleVerifier):
         lists, holdings = desk.foresight.lists, desk.holdings
         if body.operation != "ADD" or lists.tells_requests(when_of(record)):
             return
-        pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
+        pod = desk.key(record, state)
         late = desk.foresight.late.get(pod, {})
         for holder, grants in late.items():
             (_, seq), grant = grants[0]
             if holdings.get(holder) is None:
                 holdings.take(holder, Held(frozenset(grant.device_ids), seq, certain=False))
-        asks = desk.asks(desk.pod(record), pod)
+        asks = asks_of(desk.pod(record))
         for resource in lists.resources:
             asking = asks.asking(resource) if asks is not None else [""]
             if any((pod, name, resource) not in late for name in asking):
                 holdings.suspect(resource, pod)
 
-    def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
-        """A container runs: what was asked for it was granted, if also in a line that was lost."""
-        desk = self._desk
-        if not desk.requests or body.container is None:
-            return
-        pod = desk.key(state, body.pod_uid, body.namespace, body.pod)
-        for request in list(desk.requests.values()):
-            if request.holder[:2] == (pod, body.container):
-                del desk.requests[request.seq]
-                if desk.holdings.get(request.holder) is None:
-                    desk.holdings.suspect(request.holder[2], pod)
+    def _reported(self, record: Record, body: Body, state: NodeState) -> None:
+        """A plugin's message counts as many healthy devices as checkpoints name."""
+        clash = self._desk.foresight.lists.clashes.get(record.seq)
+        if clash is not None:
+            resource, *sides = clash
+            why = f"the healthy devices of {resource} are told in two ways"
+            subject = f"device/{resource}"
+            self.bench.contradict(record.ts_ns, subject, why, *sides, by_absence=True)
 
     def _checkpoint_read(self, record: Record, body: CheckpointRead, state: NodeState) -> None:
         """What a checkpoint holds and no grant tells was granted before the records begin."""
         desk = self._desk
-        if not self._checkpoints.read(record, body):
+        self._reported(record, body, state)
+        if not relied_on(self.bench, record, "kubelet_internal_checkpoint"):
             return
         holdings = desk.holdings
         for entry in body.entries:
             holder = (entry.pod_uid, entry.container, entry.resource)
+            self._compare(record, entry, holder)
             told = desk.foresight.is_told(holder, when_of(record))
             if holdings.get(holder) is None and not told and not holdings.was_let_go(holder[0]):
                 active = is_active(state, self.bench.pods, entry.pod_uid, desk.log_began_ns)[0]
@@ -231,3 +267,24 @@ class DeviceRule(RuleVerifier):
         holdings.complete = True
         if not desk.foresight.lists.tells_requests(when_of(record)):
             holdings.clear()
+
+    def _compare(self, record: Record, entry: CheckpointEntry, holder: Holder) -> None:
+        """What a container was granted stays its own while its pod does."""
+        desk, when, devices = self._desk, when_of(record), all_ids(entry.numa)
+        held = desk.holdings.get(holder)
+        if held is None or held.devices in (None, devices) or not held.certain:
+            return
+        own = "-" in entry.pod_uid and held.run == desk.holdings.run
+        if not own and not desk.foresight.lists.tells_requests(when):
+            return  # it may have been granted anew, and no line would tell
+        changed = desk.foresight.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
+        if changed or (holder, devices) in self._told:
+            return
+        self._told.add((holder, devices))
+        self.bench.contradict(
+            record.ts_ns,
+            f"container/{desk.name_of(entry.pod_uid)}/{entry.container}",
+            f"a checkpoint holds other devices of {entry.resource} than the container was granted",
+            (held.seq, f"container {entry.container} got {listing(held.devices or ())}"),
+            (record.seq, f"it holds {listing(devices)}"),
+        )

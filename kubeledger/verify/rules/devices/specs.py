@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.kube.pod import Container, Pod
+from kubeledger.kube.pod import SIDECAR, Container, Pod
 from kubeledger.kube.quantity import Quantity
 from kubeledger.verify.pods import ListedPod
 
@@ -14,13 +14,11 @@ __all__ = ["Asker", "PodAsks", "asks_of"]
 
 
 class Asker(NamedTuple):
-    """One container of a pod, in the order in which the kubelet allocates.
+    """One container of a pod.
 
     Attributes:
-        name: of the container.
         limits: resource -> count, rounded up; only names with a domain, as devices have.
-        is_init: it is an init container.
-        is_restartable: one that keeps running.
+        is_init: it is an init container; ``is_restartable``: one that keeps running.
     """
 
     name: str
@@ -30,11 +28,10 @@ class Asker(NamedTuple):
 
 
 class PodAsks(NamedTuple):
-    """A pod's containers.
+    """A pod's containers, in the order in which they get devices: init containers first.
 
     Attributes:
         seq: record of the spec.
-        askers: (n,) init containers first.
     """
 
     seq: int
@@ -49,14 +46,14 @@ class PodAsks(NamedTuple):
         return [asker.name for asker in self.askers if asker.limits.get(resource)]
 
 
-def asks_of(listed: ListedPod) -> PodAsks | None:
-    """What the pod asks for; None when the spec cannot be read."""
+def asks_of(listed: ListedPod | None) -> PodAsks | None:
+    """What a pod asks for; None when no list shows it, or the spec cannot be read."""
+    if listed is None:
+        return None
     try:
-        pod = listed.as_(Pod)
-        init = tuple(
-            _asker(container, is_init=True) for container in pod.spec.init_containers or ()
-        )
-        app = tuple(_asker(container, is_init=False) for container in pod.spec.containers or ())
+        spec = listed.as_(Pod).spec
+        init = [_asker(container, is_init=True) for container in spec.init_containers or ()]
+        app = [_asker(container, is_init=False) for container in spec.containers or ()]
     except (msgspec.ValidationError, ValueError):
         return None
     return PodAsks(listed.seq, (*init, *app))
@@ -64,13 +61,10 @@ def asks_of(listed: ListedPod) -> PodAsks | None:
 
 def _asker(container: Container, *, is_init: bool) -> Asker:
     limits = (container.resources.limits if container.resources else None) or {}
-    return Asker(
-        container.name or "",
-        {
-            name: Quantity.from_api(amount).value()
-            for name, amount in sorted(limits.items())
-            if "/" in name
-        },
-        is_init,
-        is_init and container.restart_policy == "Always",
-    )
+    counts = {
+        name: Quantity.from_api(amount).value()
+        for name, amount in sorted(limits.items())
+        if "/" in name
+    }
+    is_sidecar = is_init and container.restart_policy == SIDECAR
+    return Asker(container.name or "", counts, is_init, is_sidecar)

@@ -22,7 +22,6 @@ from kubeledger.verify.belief import WORST_FIRST, Judgement, Ruling, judge
 from kubeledger.verify.rules.devices.foresight import Holder
 from kubeledger.verify.rules.devices.holdings import InUse
 from kubeledger.verify.rules.devices.lists import Listed
-from kubeledger.verify.rules.devices.words import listing
 
 __all__ = ["Evidence", "Topic", "errors_in", "granted"]
 
@@ -112,12 +111,24 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         phrases: dict[Topic, str] = {
             "health": f"the healthy devices of {resource} at that time",
             "use": f"all holders of {resource} at that time",
-            "numa": f"the NUMA nodes of {listing(unknown)} of {resource}",
+            "numa": f"the NUMA nodes of {', '.join(sorted(unknown))} of {resource}",
             "affinity": f"the affinity of container {self.holder[1]}",
             "preferred": f"the answer to GetPreferredAllocation of the plugin of {resource}",
             "registered": f"whether {resource} was registered at that time",
         }
         return tuple(phrases[topic] for topic in topics)
+
+    def open_topics(self) -> tuple[Topic, ...]:
+        """Inputs that are open at all, when devices are claimed."""
+        nodes_known = all(self.nodes_of(device)[0] for device in self.perhaps_free)
+        is_open: dict[Topic, bool] = {
+            "health": not self.listed.complete,
+            "use": self.in_use.unknown or bool(self.in_use.maybe),
+            "numa": self.affinities != (None,) and not nodes_known,
+            "affinity": len(self.affinities) != 1,
+            "preferred": True,
+        }
+        return tuple(topic for topic in _OPEN if is_open[topic])
 
     def lost(self) -> tuple[Topic, ...]:
         """What a line that was lost may have told."""
@@ -161,38 +172,23 @@ def _granted(evidence: Evidence, claimed: _Devices, taken: str, around: str) -> 
     # What ``decide`` takes is told of the world that suits best, but for the plugin's wishes.
     _, likely, _ = _try(evidence, claimed, _ALL - {"preferred"})
     expected = {"device_ids": sorted(likely)} if likely else None
-    told = Ruling(allowed=fits, chosen=likely == claimed, expected=expected,
-                  why=taken if fits else f"{why}: {around}",
-                  assumes=evidence.inputs(_OPEN, claimed) if fits else ())  # fmt: skip
     if not fits:
+        told = Ruling(allowed=False, why=f"{why}: {around}", expected=expected)
         lost = Ruling(allowed=_try(evidence.opened(), claimed, _ALL)[0], why=told.why,
                       expected=expected, assumes=evidence.inputs(evidence.lost()))  # fmt: skip
         return judge([told, lost])
-    rulings = [told]
-    for topic in _OPEN:
+    is_open = evidence.open_topics()
+    rulings = [Ruling(allowed=True, chosen=likely == claimed, expected=expected, why=taken,
+                      assumes=evidence.inputs(is_open, claimed))]  # fmt: skip
+    for topic in is_open:
         fits, _, why = _try(evidence, claimed, _ALL - {topic})
         if not fits:
-            rest = evidence.inputs((t for t in _OPEN if t != topic), claimed)
+            rest = evidence.inputs((t for t in is_open if t != topic), claimed)
             rulings.append(Ruling(allowed=False, why=why, assumes=rest))
-    if len(rulings) == 1:
-        fits, _, why = _try(evidence, claimed, frozenset())
-        if not fits:  # only several open inputs together deny it
-            settled = evidence.inputs((t for t in _OPEN if t not in _open(evidence)), claimed)
-            rulings.append(Ruling(allowed=False, why=why, assumes=settled))
+    fits, _, why = _try(evidence, claimed, frozenset())
+    if not fits and len(rulings) == 1:  # only several open inputs together deny it
+        rulings.append(Ruling(allowed=False, why=why))
     return judge(rulings)
-
-
-def _open(evidence: Evidence) -> tuple[Topic, ...]:
-    """Topics that are open at all."""
-    nodes_known = all(evidence.nodes_of(device)[0] for device in evidence.perhaps_free)
-    is_open: dict[Topic, bool] = {
-        "health": not evidence.listed.complete,
-        "use": evidence.in_use.unknown or bool(evidence.in_use.maybe),
-        "numa": evidence.affinities != (None,) and not nodes_known,
-        "affinity": len(evidence.affinities) != 1,
-        "preferred": True,
-    }
-    return tuple(topic for topic in _OPEN if is_open[topic])
 
 
 def _try(
@@ -300,13 +296,10 @@ def _world(
     if listed.registered is not False:
         manager.healthy[resource] = set(healthy)
     manager.allocated[resource] = set(used | evidence.reuse)
-    by_holder: dict[tuple[str, str], list[str]] = {}  # only so that it can be told
     for device in sorted((claimed & used - evidence.reuse) & in_use.holders.keys()):
-        whose, its, _ = in_use.holders[device][0]
+        whose, its, _ = in_use.holders[device][0]  # only so that it can be told
         name = pod if whose == pod else evidence.name_of(whose)
-        by_holder.setdefault((name, its), []).append(device)
-    for (name, its), ids in by_holder.items():
-        manager.pod_devices.insert(name, its, resource, {0: ids})
+        manager.pod_devices.insert(name, its, resource, {0: [device]})
     manager.endpoints[resource] = _Plugin(claimed if "preferred" in suits else None)
     if evidence.held is not None:
         manager.allocated[resource] |= evidence.held
