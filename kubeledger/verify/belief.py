@@ -41,7 +41,7 @@ from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
-from kubeledger.machine import Record
+from kubeledger.machine import Evidence, Record
 from kubeledger.verify.finding import Fields, Verdict
 from kubeledger.verify.verifier import Verifier
 
@@ -325,6 +325,7 @@ class RuleVerifier(Verifier):
         recorded: Fields | None = None,
         about: Mapping[str, str] | None = None,
         rule: str | None = None,
+        place: Evidence | None = None,
     ) -> None:
         """Give a decision its finding; ``rule`` where another function than the rule's decides."""
         self.bench.find(
@@ -339,4 +340,5 @@ class RuleVerifier(Verifier):
             inputs=[seq for seq in judgement.inputs if seq],
             certain=judgement.certain,
             about=about,
+            place=place,
         )

@@ -7,15 +7,17 @@ the filesystem, of the percent told, and not far from what was read just before.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
-from itertools import product
 from typing import Final, NamedTuple
 
 import msgspec
 
 from kubeledger.images.manager import ImageFsStats
 from kubeledger.images.policy import ImageGCPolicy
-from kubeledger.images.records import EvictionSignalObserved, ImageFsObserved
+from kubeledger.images.records import (
+    EvictionSignalObserved,
+    GarbageCollectionStarted,
+    ImageFsObserved,
+)
 from kubeledger.images.usage import DiskUsage, bytes_to_free, read_usage
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S
@@ -51,17 +53,21 @@ class _Size(msgspec.Struct):
     first_ns: int
     last_ns: int
 
+    def away_ns(self, ts_ns: int) -> int:
+        """How far from a time it was seen."""
+        return max(self.first_ns - ts_ns, ts_ns - self.last_ns, 0)
+
 
 class Disk:
     """The last sample, and what all samples of the ledger have in common.
 
     Attributes:
         last: newest sample of the second reading; None before one.
-        lowest_percent: least usage of all samples of the ledger; None without any.
+        lowest_percent: least usage of all samples of the ledger; 100 without any.
     """
 
     def __init__(self) -> None:
-        self.lowest_percent: int | None = None
+        self.lowest_percent = 100
         self.last: Sample | None = None
         self._sizes: dict[int, _Size] = {}
         self._bits = 0
@@ -75,8 +81,7 @@ class Disk:
         capacity, ts_ns = sample.usage.capacity_bytes, record.ts_ns
         self._bits |= capacity | sample.usage.available_bytes
         self._count += 1
-        lowest, percent = self.lowest_percent, sample.usage.percent
-        self.lowest_percent = percent if lowest is None else min(lowest, percent)
+        self.lowest_percent = min(self.lowest_percent, sample.usage.percent)
         size = self._sizes.get(capacity)
         if size is not None:
             size.first_ns, size.last_ns = min(size.first_ns, ts_ns), max(size.last_ns, ts_ns)
@@ -94,10 +99,7 @@ class Disk:
 
     def is_steady(self, ts_ns: int) -> bool:
         """Whether the disk had no size then but those that are told of times around it."""
-        near = any(
-            size.first_ns - _AROUND_NS <= ts_ns <= size.last_ns + _AROUND_NS
-            for size in self._sizes.values()
-        )
+        near = any(size.away_ns(ts_ns) <= _AROUND_NS for size in self._sizes.values())
         return near and len(self._sizes) <= _STEADY_MAX
 
     @property
@@ -106,34 +108,18 @@ class Disk:
         most = _BLOCK_MAX if self._count >= _ENOUGH_SAMPLES else _BLOCK_MIN
         return min(self._bits & -self._bits or 1, most)
 
-    def capacities(self, ts_ns: int) -> list[tuple[int, int]]:
-        """Capacity and a record that tells it, the nearest in time first."""
+    def capacities(self, ts_ns: int) -> list[int]:
+        """Capacities, the nearest in time first."""
+        return sorted(self._sizes, key=lambda capacity: self._sizes[capacity].away_ns(ts_ns))
 
-        def distance(size: _Size) -> int:
-            return max(size.first_ns - ts_ns, ts_ns - size.last_ns, 0)
-
-        ordered = sorted(self._sizes.items(), key=lambda item: (distance(item[1]), item[1].seq))
-        sample = self.near(ts_ns)
-        told = {} if sample is None else {sample.usage.capacity_bytes: sample.seq}
-        return list({**told, **{c: size.seq for c, size in ordered if c not in told}}.items())
-
-    def implied(
-        self, ts_ns: int, amounts: Iterable[int], lows: Iterable[int], percents: Container[int]
-    ) -> tuple[DiskUsage, int] | None:
-        """The state of the disk that is told of, and the record that tells its capacity.
-
-        Args:
-            ts_ns: when it was read.
-            amounts: what is told to be freed, in bytes, the likeliest first.
-            lows: low thresholds with which that may have been computed.
-            percents: what is told of the usage.
-        """
-        for (capacity, seq), amount, low in product(self.capacities(ts_ns), amounts, lows):
-            usage = _implied(capacity, amount, low)
+    def implied(self, ts_ns: int, start: GarbageCollectionStarted) -> tuple[DiskUsage, int] | None:
+        """The disk that a start at some time tells of, and the record of its capacity."""
+        for capacity in self.capacities(ts_ns):
+            usage = _implied(capacity, start.bytes_to_free, start.low_threshold_percent)
             if usage is None or usage.available_bytes % self.block_bytes:
                 continue
-            if usage.percent in percents:
-                return usage, seq
+            if usage.percent == start.usage_percent:
+                return usage, self._sizes[capacity].seq
         return None
 
     def jump(self, ts_ns: int, usage: DiskUsage) -> str:
@@ -150,13 +136,10 @@ class Disk:
 
 def _implied(capacity_bytes: int, amount_bytes: int, low_percent: int) -> DiskUsage | None:
     """The state of a disk in which so much is to be freed; None when there is none."""
-    whole = read_usage(ImageFsStats(capacity_bytes, 0))
-    if whole is None:
-        return None
     policy = ImageGCPolicy(
         high_threshold_percent=100, low_threshold_percent=low_percent, min_age_ns=0
     )
-    available = bytes_to_free(whole, policy) - amount_bytes
+    available = bytes_to_free(DiskUsage(capacity_bytes, 0, 100), policy) - amount_bytes
     if not 0 <= available <= capacity_bytes:
         return None
     return read_usage(ImageFsStats(capacity_bytes, available))

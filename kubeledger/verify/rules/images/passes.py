@@ -22,7 +22,6 @@ LISTING_NS: Final = 5 * NS_PER_S
 _OWN_NS: Final = 30 * NS_PER_S
 """A collection's own pass comes no longer than this before what it leads to."""
 _RECENT_MAX: Final = 8
-_SEEN_MAX: Final = 4096
 
 
 class KnownImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,17 +49,9 @@ class KnownImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DetectPass(msgspec.Struct, frozen=True):
-    """One detect pass.
-
-    Attributes:
-        record: its record.
-        number: of how many passes of the process it is, in the order of replay.
-        in_use: IDs of the images that it saw in use.
-        known: image ID -> what is known after it.
-    """
+    """One detect pass: IDs of the images that it saw in use, and all that is known after it."""
 
     record: Record
-    number: int
     in_use: frozenset[str]
     known: dict[str, KnownImage]
 
@@ -69,18 +60,12 @@ class Passes:
     """The detect passes of one kubelet process.
 
     Attributes:
-        recent: the newest ones, oldest first.
-        count: how many there were.
-        begun: the first pass of the process knew no image, so the records begin with the
-            process; None before the first pass.
-        seen: images that any pass listed, the newest ones, and that were not removed.
+        seen: images that any pass listed, and that were not removed.
     """
 
     def __init__(self) -> None:
-        self.recent: list[DetectPass] = []
-        self.count = 0
-        self.begun: bool | None = None
-        self.seen: dict[str, None] = {}
+        self.seen: set[str] = set()
+        self._recent: list[DetectPass] = []
         self._known: dict[str, KnownImage] = {}
         self._loop_began = False
         self._order_ns = ZERO_TIME_NS
@@ -95,13 +80,11 @@ class Passes:
                 sees.
             of_loop: it can only be a pass of the detect loop.
         """
-        if self.begun is None:
-            self.begun = all(image.new for image in body.images)
         infinite = zero_time and not self._loop_began
         self._loop_began = self._loop_began or of_loop
         lo_ns = ZERO_TIME_NS if infinite else record.ts_ns - LISTING_NS
         hi_ns = ZERO_TIME_NS if infinite and of_loop else record.ts_ns
-        if not self.recent or record.ts_ns - self.recent[-1].record.ts_ns > LISTING_NS:
+        if not self._recent or record.ts_ns - self._recent[-1].record.ts_ns > LISTING_NS:
             self._order_ns = record.ts_ns
         first = KnownImage(
             first_lo_ns=lo_ns,
@@ -112,38 +95,32 @@ class Passes:
         before = KnownImage(
             first_lo_ns=ZERO_TIME_NS, first_hi_ns=record.ts_ns, order_ns=ZERO_TIME_NS, before=True
         )
-        known = {
+        self._known = {
             image.image_id: _listed(
                 first if image.new else self._known.get(image.image_id, before), image, record
             )
             for image in body.images
         }
-        self._known = known
-        self.seen.update(dict.fromkeys(known))
-        while len(self.seen) > max(_SEEN_MAX, len(known)):
-            del self.seen[next(iter(self.seen))]
+        self.seen.update(self._known)
         in_use = frozenset(image.image_id for image in body.images if image.in_use)
-        self.count += 1
-        self.recent = [
-            *self.recent[1 - _RECENT_MAX :],
-            DetectPass(record, self.count, in_use, known),
-        ]
+        self._recent = [*self._recent[1 - _RECENT_MAX :], DetectPass(record, in_use, self._known)]
 
     def deleted(self, image_id: str) -> None:
         """The image manager removed an image, and its record with it."""
-        self.seen.pop(image_id, None)
+        self.seen.discard(image_id)
         if image_id in self._known:
             self._known = {k: known for k, known in self._known.items() if k != image_id}
 
-    def own(self, ts_ns: int, since: int, *, soon: bool) -> tuple[DetectPass, ...]:
-        """Passes of which one is a collection's own: behind number ``since``, before ``ts_ns``.
+    def own(self, ts_ns: int, since: Record | None, *, soon: bool) -> tuple[DetectPass, ...]:
+        """Passes behind ``since`` of which one is a collection's own, oldest first.
 
-        With ``soon`` only those shortly before.
+        With ``soon`` only those shortly before ``ts_ns``.
         """
         return tuple(
             each
-            for each in self.recent
-            if each.number > since and (not soon or each.record.ts_ns >= ts_ns - _OWN_NS)
+            for each in self._recent
+            if (since is None or (each.record.ts_ns, each.record.seq) > (since.ts_ns, since.seq))
+            and (not soon or each.record.ts_ns >= ts_ns - _OWN_NS)
         )
 
 

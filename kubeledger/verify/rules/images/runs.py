@@ -1,29 +1,39 @@
-"""One run of image GC as the records tell of it, and what follows for its start."""
+"""One run of image GC as the records tell of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from kubeledger.images.loop import GC_PERIOD_S
-from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted
+from kubeledger.images.records import GarbageCollected, GarbageCollectionStarted, ImageDeleted
 from kubeledger.images.usage import DiskUsage, bytes_to_free
 from kubeledger.machine import Record
 from kubeledger.profile.images import ImageFacts
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.belief import Judgement, open_to, same
+from kubeledger.verify.belief import Judgement
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.disk import Disk
 from kubeledger.verify.rules.images.passes import DetectPass
 from kubeledger.verify.rules.images.policy import Policy
 
-__all__ = ["Run", "judge_start", "lacking"]
+__all__ = ["EVERYTHING", "REFUSED", "START_FIELDS", "Run", "body_of", "short"]
 
+EVERYTHING: Final = 2**63 - 1
+"""What the eviction manager asks to be freed."""
+REFUSED: Final = " bytes space with errors in image deletion: "
+"""What the error of a space pass says of which the runtime refused removals."""
+START_FIELDS: Final = (
+    "usage_percent",
+    "high_threshold_percent",
+    "low_threshold_percent",
+    "bytes_to_free",
+)
+"""What a start tells, and the end repeats."""
 _SLACK_NS: Final = 2 * NS_PER_S
 """A clock that is being set right loses no more of a period."""
-_SIZE: Final = "the size of the image filesystem"
+_NO_START: Final = "the start of this collection"
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -31,11 +41,13 @@ class Run(msgspec.Struct, kw_only=True):
 
     Attributes:
         facts, policy: of the kubelet that ran.
-        loose: under other settings or another version than the recorded ones.
+        loose: under other settings or another version than the recorded ones: removals are no
+            evidence of what was known.
+        pressure: of a deletion for the eviction manager, whether it had to be; None for a run.
         start: None when it had no space pass, or none is recorded.
-        passes_at_start: detect passes of the process before the start.
+        start_denied: there can have been none such: the end tells better what was to be freed.
         removals: in their order.
-        options: passes of which one is its own; None until its first removal or its end.
+        options: detect passes of which one is its own; None until its first removal or its end.
         end: None while it runs, and when no end is recorded.
         previous: end of the one before it in the same process.
         began_ns: start of the kubelet process; None when it is not known.
@@ -50,8 +62,9 @@ class Run(msgspec.Struct, kw_only=True):
     facts: ImageFacts
     policy: Policy
     loose: bool
+    pressure: Judgement | None = None
     start: Record | None = None
-    passes_at_start: int = 0
+    start_denied: bool = False
     removals: list[Record] = []
     options: tuple[DetectPass, ...] | None = None
     end: Record | None = None
@@ -83,14 +96,19 @@ class Run(msgspec.Struct, kw_only=True):
         return (*self.settings, *self.usage_seqs, *passes)
 
     @property
-    def first(self) -> Record | None:
-        """Its first record."""
-        told = (self.start, *self.removals, self.end)
-        return min(
-            (record for record in told if record is not None),
-            key=lambda record: (record.ts_ns, record.seq),
-            default=None,
-        )
+    def told_seqs(self) -> tuple[int, ...]:
+        """Records of what it did."""
+        return tuple(r.seq for r in (self.start, *self.removals, self.end) if r is not None)
+
+    @property
+    def sweep(self) -> bool:
+        """The eviction manager deletes all that is unused."""
+        return self.pressure is not None
+
+    @property
+    def refused(self) -> bool:
+        """The runtime refused removals."""
+        return self.end_body is not None and REFUSED in self.end_body.error
 
     @property
     def runs(self) -> bool | None:
@@ -108,17 +126,24 @@ class Run(msgspec.Struct, kw_only=True):
 
     @property
     def wanted(self) -> int | None:
-        """What its space pass is to free; None when there is none, or it cannot be told.
-
-        Where the disk cannot have given what the start tells, it is what the end repeats.
-        """
+        """What its space pass is to free; None when there is none, or it cannot be told."""
         body, end = self.start_body, self.end_body
         if self.loose and self.usage is not None:
             return self.amount() if self.runs and (body is not None or self.begins) else None
         if body is None:
             return None
-        repeated = end.bytes_to_free if end is not None else None
-        return body.bytes_to_free if self.exact or repeated is None else repeated
+        repeated = end.bytes_to_free if end is not None and self.start_denied else None
+        return body.bytes_to_free if repeated is None else repeated
+
+    @property
+    def amounts(self) -> tuple[tuple[int | None, tuple[str, ...]], ...]:
+        """Bytes to free (None: there is no space pass), and what is assumed by it."""
+        if self.sweep:
+            return ((EVERYTHING, ()),)
+        for_space = any(body_of(record).pass_ != "age" for record in self.removals)
+        if self.start is None and not self.loose and for_space:
+            return ((None, ()), (EVERYTHING, (_NO_START,)))
+        return ((self.wanted, ()),)
 
     def amount(self) -> int | None:
         """Bytes to free by the disk and the settings; None when either is not known."""
@@ -127,27 +152,21 @@ class Run(msgspec.Struct, kw_only=True):
             policy = self.policy.whole(min_age_ns=0, max_age_ns=0)
         return None if policy is None or self.usage is None else bytes_to_free(self.usage, policy)
 
+    def now_ns(self, own: DetectPass) -> int:
+        """Its clock, if a pass is its own."""
+        if self.start is None or self.facts.detects_before_disk_check:
+            return own.record.ts_ns
+        return self.start.ts_ns
+
     def read_disk(self, disk: Disk) -> None:
         """Take in what it read of the disk: what its start tells, or else a sample near it."""
-        first, body = self.first, self.start_body
-        if first is None:
-            return
-        if self.start is not None and body is not None:
-            told, at_ns = [body.bytes_to_free], self.start.ts_ns
-            lows, percents = [body.low_threshold_percent], [body.usage_percent]
-            found = disk.implied(at_ns, told, lows, percents)
-            self.exact = found is not None
-            if found is None:
-                # One number of the start is wrong: the end repeats it, or the settings tell it.
-                end = self.end_body
-                told += [] if end is None or end.bytes_to_free is None else [end.bytes_to_free]
-                percents += [] if end is None or end.usage_percent is None else [end.usage_percent]
-                lows += [] if self.policy.low is None else [self.policy.low]
-                found = disk.implied(at_ns, told, lows, percents)
+        if self.start is not None and self.start_body is not None:
+            found = disk.implied(self.start.ts_ns, self.start_body)
             if found is not None:
-                self.usage, self.usage_seqs = found[0], (found[1],)
+                self.usage, self.usage_seqs, self.exact = found[0], (found[1],), True
                 return
-        sample = disk.near(first.ts_ns)
+        told = [r.ts_ns for r in (self.start, *self.removals, self.end) if r is not None]
+        sample = disk.near(min(told))
         if sample is not None:
             self.usage, self.usage_seqs = sample.usage, (sample.seq,)
 
@@ -155,13 +174,10 @@ class Run(msgspec.Struct, kw_only=True):
         """What is known of the start that had to be; None when there had to be none."""
         if self.policy.disabled or self.runs is False:
             return None
-        fields: Fields = {
-            "usage_percent": None if self.usage is None else self.usage.percent,
-            "high_threshold_percent": self.policy.high,
-            "low_threshold_percent": self.policy.low,
-            "bytes_to_free": self.amount(),
-        }
-        return {name: value for name, value in fields.items() if value is not None}
+        usage = None if self.usage is None else self.usage.percent
+        values = (usage, self.policy.high, self.policy.low, self.amount())
+        fields = zip(START_FIELDS, values, strict=True)
+        return {name: value for name, value in fields if value is not None}
 
     def why_under(self) -> str:
         """Why no space pass begins, by the disk."""
@@ -188,68 +204,13 @@ class Run(msgspec.Struct, kw_only=True):
         )
 
 
-def judge_start(run: Run, disk: Disk) -> Judgement:
-    """Whether a space pass begins, and with what is told.
-
-    Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go GarbageCollect
-    """
-    start, body = run.start, run.start_body
-    assert start is not None
-    assert body is not None
-    inputs, expected = (*run.settings, *run.usage_seqs), run.due_start()
-    if wrong := _against_settings(run, body):
-        own = body.usage_percent < body.high_threshold_percent
-        certain = own or run.policy.high != body.high_threshold_percent
-        certain = certain or run.policy.low not in (None, body.low_threshold_percent)
-        return same(False, wrong, expected=expected, inputs=inputs, certain=certain)
-    if wrong := run.too_early():
-        return same(False, wrong, expected=expected, inputs=inputs)
-    if missing := run.policy.missing_thresholds:
-        return lacking(missing)
-    if run.usage is None or not run.exact:
-        capacities = [capacity for capacity, _ in disk.capacities(start.ts_ns)]
-        why = (
-            f"no state of a filesystem of {capacities or 'unknown'} bytes in blocks of "
-            f"{disk.block_bytes} that is {body.usage_percent} % used gives {body.bytes_to_free} "
-            "bytes to free"
-        )
-        if capacities and disk.is_steady(start.ts_ns):
-            return same(False, why, expected=expected, inputs=inputs)
-        return open_to(_SIZE, denied=why, inputs=inputs)
-    usage = run.usage
-    why = (
-        f"the image filesystem was {usage.percent} % used ({usage.available_bytes} of "
-        f"{usage.capacity_bytes} bytes available), which is not under the high threshold of "
-        f"{run.policy.high} %, so {body.bytes_to_free} bytes are to be freed to come down to "
-        f"{run.policy.low} %"
-    )
-    if jump := disk.jump(start.ts_ns, usage):
-        return open_to(jump, denied=f"{why}; shortly before it was less full", inputs=inputs)
-    return same(True, why, expected=expected, inputs=inputs)
+def body_of(record: Record) -> ImageDeleted:
+    """What a removal tells."""
+    assert isinstance(record.body, ImageDeleted)
+    return record.body
 
 
-def lacking(missing: Sequence[str]) -> Judgement:
-    """The judgement of what cannot be decided without these inputs."""
-    why = f"cannot be decided again without {' and '.join(missing)}"
-    return Judgement(verdict="unverifiable", why=why, missing=tuple(missing))
-
-
-def _against_settings(run: Run, body: GarbageCollectionStarted) -> str:
-    """Why the settings, or a disk under the threshold, allow no such start; empty if they do."""
-    policy = run.policy
-    if policy.disabled:
-        return f"no collection runs at all: {policy.disabled}"
-    if run.runs is False and (run.exact or run.loose):
-        return run.why_under()
-    for name, value, told in (
-        ("high", policy.high, body.high_threshold_percent),
-        ("low", policy.low, body.low_threshold_percent),
-    ):
-        if value not in (None, told):
-            return f"the {name} threshold is {value} % by the settings, not {told} %"
-    if policy.high is not None and body.usage_percent < policy.high:
-        return (
-            f"{body.usage_percent} % is under the high threshold of {policy.high} %, so no space "
-            "pass begins"
-        )
-    return ""
+def short(image_id: str) -> str:
+    """An image ID for people: 12 digits of a digest, anything else as it is."""
+    algorithm, _, digest = image_id.partition(":")
+    return digest[:12] if algorithm == "sha256" and len(digest) > 12 else image_id

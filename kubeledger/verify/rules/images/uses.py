@@ -1,4 +1,4 @@
-"""Which containers used an image when, as pod lists show: no detect pass is needed for that.
+"""What denies a removal where no detect pass is logged: the containers of pod lists, and others.
 
 Only uses that are certain count: a list shows a container that runs since a time. An image of
 which no list tells may have been used all the same, so the lists deny removals and prove none.
@@ -7,7 +7,6 @@ which no list tells may have been used all the same, so the lists deny removals 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -15,12 +14,11 @@ import msgspec
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S, format_go_duration, parse_ts
-from kubeledger.verify.rules.images.courses import short
+from kubeledger.verify.belief import Judgement, same
 from kubeledger.verify.rules.images.passes import LISTING_NS
-from kubeledger.verify.rules.images.removals import body_of
-from kubeledger.verify.rules.images.runs import Run
+from kubeledger.verify.rules.images.runs import Run, body_of, short
 
-__all__ = ["ImageUse", "why_denied"]
+__all__ = ["ImageUse", "denied_without_passes"]
 
 _AROUND_NS: Final = 2 * NS_PER_S
 """Starts are told to the second, and a list is named by one."""
@@ -35,6 +33,14 @@ class _Use(msgspec.Struct):
     from_ns: int
     to_ns: int
     seq: int
+
+    def detected_ns(self, ts_ns: int) -> int | None:
+        """When a detect pass surely saw it last, the one at a time itself among them."""
+        if self.from_ns + _AROUND_NS + LISTING_NS < ts_ns < self.to_ns - _AROUND_NS:
+            return ts_ns
+        if self.to_ns <= ts_ns and self.to_ns - self.from_ns > _DETECTED_NS:
+            return self.to_ns - _DETECTED_NS
+        return None
 
 
 class ImageUse:
@@ -53,81 +59,71 @@ class ImageUse:
             started_ns = _time(running.get("startedAt"))
             if not image_id or not container_id or started_ns is None:
                 continue
+            name = f"{body.namespace}/{body.pod}/{status.get('name')}"
             uses = self._uses.setdefault(str(image_id), {})
-            use = uses.get(str(container_id))
-            if use is None:
-                name = f"{body.namespace}/{body.pod}/{status.get('name')}"
-                uses[str(container_id)] = _Use(name, started_ns, record.ts_ns, record.seq)
-            elif record.ts_ns > use.to_ns:
+            use = uses.setdefault(str(container_id), _Use(name, started_ns, 0, 0))
+            if record.ts_ns > use.to_ns:
                 use.to_ns, use.seq = record.ts_ns, record.seq
 
-    def at(self, image_id: str, ts_ns: int) -> tuple[str, int] | None:
-        """A container that surely ran on the image when a pass detected it, and its list."""
-        for use in self._uses.get(image_id, {}).values():
-            if use.from_ns + _AROUND_NS + LISTING_NS < ts_ns < use.to_ns - _AROUND_NS:
-                return use.name, use.seq
+    def denies(self, run: Run, record: Record) -> Judgement | None:
+        """Judge a removal by the containers that lists show; None where they allow it.
+
+        Source: v1.30.1 pkg/kubelet/images/image_gc_manager.go imagesInEvictionOrder,
+            freeOldImages
+        """
+        body, ts_ns = body_of(record), record.ts_ns
+        max_age_ns = (run.policy.max_age_ns or 0) if _by_age(run, record) else 0
+        for use in self._uses.get(body.image_id, {}).values():
+            detected_ns = use.detected_ns(ts_ns)
+            if detected_ns == ts_ns:
+                why = f"images in use are kept, and container {use.name} ran on it"
+                return _denied(record, f": {why}", use.seq)
+            if detected_ns is not None and ts_ns - detected_ns <= max_age_ns:
+                limit = format_go_duration(max_age_ns)
+                return _denied(
+                    record, f": container {use.name} had used it within {limit}", use.seq
+                )
         return None
 
-    def detected_since(self, image_id: str, ts_ns: int) -> tuple[int, str, int] | None:
-        """When a detect pass surely found the image in use last: not before which time, by whom."""
-        found = [
-            (use.to_ns - _DETECTED_NS, use.name, use.seq)
-            for use in self._uses.get(image_id, {}).values()
-            if use.to_ns <= ts_ns and use.to_ns - use.from_ns > _DETECTED_NS
-        ]
-        return max(found, default=None)
 
-
-def why_denied(
-    use: ImageUse, run: Run, record: Record, *, decided: bool
-) -> tuple[str, tuple[int, ...]] | None:
-    """Why a removal cannot have been, without any detect pass; None where nothing denies it.
+def denied_without_passes(run: Run, at: int) -> Judgement | None:
+    """Judge a removal by the others of its run and by its kubelet's age; None if they allow it.
 
     Args:
-        use: of images by containers.
-        run: that it belongs to.
-        record: the removal.
-        decided: detect passes told what had to go, so only the lists can add something.
+        run: a collection of which no detect pass is known.
+        at: place of the removal in it.
 
-    Returns:
-        A sentence, and the records that it rests on.
-
-    Source: v1.30.1 pkg/kubelet/images/image_gc_manager.go imagesInEvictionOrder, freeOldImages,
-        freeSpace
+    Source: v1.30.1 pkg/kubelet/images/image_gc_manager.go freeOldImages, freeSpace
     """
-    body = body_of(record)
-    denied = f"image {short(body.image_id)} cannot have been removed"
-    if found := use.at(body.image_id, record.ts_ns):
-        return f"{denied}: images in use are kept, and container {found[0]} ran on it", (found[1],)
-    if decided:
-        return None
-    earlier = tuple(takewhile(lambda other: other is not record, run.removals))
+    record, earlier = run.removals[at], run.removals[:at]
+    body, wanted, max_age_ns = body_of(record), run.start_body, run.policy.max_age_ns
     if any(other.body == body and other.ts_ns != record.ts_ns for other in earlier):
-        return f"{denied} twice in one collection", ()
-    if body.pass_ == "age" and run.policy.max_age_ns and (run.runs is False or run.start):
-        young = _why_not_aged(use, run, record, run.policy.max_age_ns)
-        return None if young is None else (f"{denied}: {young[0]}", young[1])
-    wanted, sizes = run.start_body, [body_of(r).size_bytes for r in earlier if r.cause]
-    if body.pass_ == "space" and wanted is not None and None not in sizes:
-        freed = sum(size or 0 for size in sizes)
-        if sizes and freed >= wanted.bytes_to_free:
-            why = f"{freed} of {wanted.bytes_to_free} bytes had been freed before its turn"
-            return f"{denied}: {why}", tuple(other.seq for other in earlier)
+        return _denied(record, " twice in one collection")
+    if _by_age(run, record) and max_age_ns and run.began_ns is not None:
+        ran_ns = record.ts_ns - run.began_ns
+        if run.facts.age_pass_waits_for_max_age and ran_ns <= max_age_ns:
+            ran, limit = (
+                format_go_duration(ns // NS_PER_S * NS_PER_S) for ns in (ran_ns, max_age_ns)
+            )
+            return _denied(
+                record, f": the kubelet had run for {ran}, and removes by age from {limit} on"
+            )
+    before = [other for other in earlier if other.cause]
+    freed = sum(body_of(other).size_bytes or 0 for other in before)
+    if body.pass_ == "space" and wanted is not None and before and freed >= wanted.bytes_to_free:
+        why = f": {freed} of {wanted.bytes_to_free} bytes had been freed before its turn"
+        return _denied(record, why, *(other.seq for other in before))
     return None
 
 
-def _why_not_aged(
-    use: ImageUse, run: Run, record: Record, max_age_ns: int
-) -> tuple[str, tuple[int, ...]] | None:
-    limit, ts_ns = format_go_duration(max_age_ns), record.ts_ns
-    waits = run.facts.age_pass_waits_for_max_age and run.began_ns is not None
-    if waits and run.began_ns is not None and ts_ns - run.began_ns <= max_age_ns:
-        ran = format_go_duration((ts_ns - run.began_ns) // NS_PER_S * NS_PER_S)
-        return f"the kubelet had run for {ran}, and removes by age from {limit} on", ()
-    seen = use.detected_since(body_of(record).image_id, ts_ns)
-    if seen is not None and ts_ns - seen[0] <= max_age_ns:
-        return f"container {seen[1]} had used it within {limit}", (seen[2],)
-    return None
+def _by_age(run: Run, record: Record) -> bool:
+    """Whether it was surely the age pass: no start was lost that would tell of another."""
+    return body_of(record).pass_ == "age" and (run.runs is False or run.start is not None)
+
+
+def _denied(record: Record, why: str, *inputs: int) -> Judgement:
+    image = short(body_of(record).image_id)
+    return same(False, f"image {image} cannot have been removed{why}", inputs=inputs)
 
 
 def _statuses(status: dict[str, Any] | None) -> Iterator[dict[str, Any]]:

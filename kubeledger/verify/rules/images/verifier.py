@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -21,18 +21,19 @@ from kubeledger.node.records import ClockStepped, KubeletStarted
 from kubeledger.node.state import NodeState
 from kubeledger.profile.images import ImageFacts
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, same
+from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, lacks, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.images.courses import EVERYTHING, Course, Scene, courses, short
+from kubeledger.verify.finding import Fields
+from kubeledger.verify.rules.images.courses import Course, courses
 from kubeledger.verify.rules.images.disk import Disk
 from kubeledger.verify.rules.images.ends import judge_end, kept_of
-from kubeledger.verify.rules.images.owed import Owed
 from kubeledger.verify.rules.images.passes import Passes
-from kubeledger.verify.rules.images.policy import HIGH, LOW, POLICY_SETTINGS, read_policy
-from kubeledger.verify.rules.images.removals import body_of, claims_of, judge_removals
-from kubeledger.verify.rules.images.runs import Run, judge_start, lacking
+from kubeledger.verify.rules.images.policy import POLICY_SETTINGS, read_policy
+from kubeledger.verify.rules.images.removals import judge_removals
+from kubeledger.verify.rules.images.runs import Run, body_of, short
+from kubeledger.verify.rules.images.starts import Owed, judge_start
 from kubeledger.verify.rules.images.sweeps import judge_pressure
-from kubeledger.verify.rules.images.uses import ImageUse, why_denied
+from kubeledger.verify.rules.images.uses import ImageUse, denied_without_passes
 from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["ImagesVerifier"]
@@ -40,10 +41,8 @@ __all__ = ["ImagesVerifier"]
 _LONGEST_NS: Final = 600 * NS_PER_S
 """A run about which nothing was said for so long has ended unheard."""
 _NO_PASS: Final = "the detect pass before the removal (logged from verbosity 5)"
-_NO_START: Final = "the start of this collection"
 _RULE_REMOVAL: Final = "pkg/kubelet/images realImageGCManager.freeSpace"
 _RULE_PRESSURE: Final = "pkg/kubelet/eviction managerImpl.reclaimNodeLevelResources"
-_REFUSED: Final = "with errors in image deletion"
 _BEFORE_SPACE: Final = ("invalid capacity ", "failed to get image", "wanted to free images older")
 
 
@@ -60,10 +59,9 @@ class ImagesVerifier(RuleVerifier):
         self._passes = Passes()
         self._owed = Owed(bench, self.rule)
         self._run: Run | None = None
-        self._sweep: tuple[Run, Judgement] | None = None
+        self._sweep: Run | None = None
         self._began_ns: int | None = None
         self._previous: Record | None = None
-        self._passes_at_end = 0
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Sizes of the disk, which the log of a run does not hold; uses of images."""
@@ -94,27 +92,27 @@ class ImagesVerifier(RuleVerifier):
     # -- what is read ----------------------------------------------------------------------
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self._close()
-        self._close_sweep()
+        self.settle(state)
         self._passes = Passes()
         self._disk.last = None
-        self._began_ns = record.ts_ns if body.from_start else None
-        self._previous, self._passes_at_end = None, 0
-        self._owed.restart()
+        self._restart(record.ts_ns if body.from_start else None)
 
     def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
-        self._previous, self._passes_at_end = None, 0
-        self._began_ns = None
+        self._restart(None)
+
+    def _restart(self, began_ns: int | None) -> None:
+        """No time from before can be compared any more."""
+        self._previous, self._began_ns = None, began_ns
         self._owed.restart()
 
     def _disk_seen(self, record: Record, body: Body, state: NodeState) -> None:
-        if isinstance(body, EvictionSignalObserved):
-            self._close_sweep()
         self._expire(record.ts_ns)
         self._disk.see(record)
-        if isinstance(body, EvictionSignalObserved) and self._facts is not None:
-            policy = read_policy(self.bench.settings, self._facts)
-            self._owed.see(record, self._disk.last, policy)
+        if isinstance(body, EvictionSignalObserved):
+            self._close_sweep()
+            if self._facts is not None:
+                policy = read_policy(self.bench.settings, self._facts)
+                self._owed.see(record, self._disk.last, policy)
 
     def _detected(self, record: Record, body: ImagesDetected, state: NodeState) -> None:
         self._expire(record.ts_ns)
@@ -130,23 +128,21 @@ class ImagesVerifier(RuleVerifier):
     # -- what is decided -------------------------------------------------------------------
 
     def _started(self, record: Record, body: GarbageCollectionStarted, state: NodeState) -> None:
-        run = self._run
-        if run is None or run.start is not None:
+        if self._run is None or self._run.start is not None:
             self._close()
-            run = self._open(record)
+            self._open(record)
+        run = self._run
         if run is None:
             self.lacking(record, "node", [self.bench.missing_profile])
             return
         run.start, run.last_ns = record, record.ts_ns
-        run.passes_at_start = self._passes.count
         if run.facts.detects_before_disk_check:
             self._freeze(run, record)
 
     def _deleted(self, record: Record, body: ImageDeleted, state: NodeState) -> None:
         start = self._run.start if self._run is not None else None
         if body.pass_ == "all" and (start is None or record.cause != start.seq):
-            self._sweep = self._sweep or self._new_sweep(record, state)
-            run = self._sweep[0] if self._sweep is not None else None
+            run = self._sweep = self._sweep or self._new(record, state)
         else:
             run = self._run or self._open(record)
         self._passes.deleted(body.image_id)
@@ -158,44 +154,40 @@ class ImagesVerifier(RuleVerifier):
         run.last_ns = record.ts_ns
 
     def _collected(self, record: Record, body: GarbageCollected, state: NodeState) -> None:
-        run = self._run
+        start = self._run.start if self._run is not None else None
         other = body.error.startswith(_BEFORE_SPACE) or body.outcome == "below_threshold"
-        if run is not None and run.start is not None and other and record.cause != run.start.seq:
+        if start is not None and other and record.cause != start.seq:
             self._close()
-            run = None
-        run = run or self._open(record)
+        run = self._run or self._open(record)
         if run is None:
             self.lacking(record, "node", [self.bench.missing_profile])
             return
         self._freeze(run, record)
         run.end = record
         self._close()
-        self._previous, self._passes_at_end = record, self._passes.count
+        self._previous = record
 
     # -- runs ------------------------------------------------------------------------------
 
-    def _new(self, record: Record) -> Run | None:
+    def _new(self, record: Record, sweeps: NodeState | None = None) -> Run | None:
         """A run that begins with a record; None where the kubelet's rules are not known."""
         facts, variant, settings = self._facts, self.bench.variant, self.bench.settings
-        if facts is None:
+        profile, pressure = self.bench.profile, None
+        if facts is None or profile is None:
             return None
+        if sweeps is not None:
+            pressure = judge_pressure(settings, profile, sweeps.images.signals, record.ts_ns)
         return Run(
             facts=facts,
             policy=read_policy(settings, facts),
             loose=bool(POLICY_SETTINGS & variant.settings.keys() or variant.kubelet_version),
+            pressure=pressure,
             previous=self._previous,
-            began_ns=self._began_ns if self._passes.begun is not False else None,
+            began_ns=self._began_ns,
             last_ns=record.ts_ns,
             listed=frozenset(self._passes.seen),
             settings=() if settings.seq is None else (settings.seq,),
         )
-
-    def _new_sweep(self, record: Record, state: NodeState) -> tuple[Run, Judgement] | None:
-        run, profile = self._new(record), self.bench.profile
-        if run is None or profile is None:
-            return None
-        signals = state.images.signals
-        return run, judge_pressure(self.bench.settings, profile, signals, record.ts_ns)
 
     def _open(self, record: Record) -> Run | None:
         self._run = self._new(record)
@@ -204,11 +196,10 @@ class ImagesVerifier(RuleVerifier):
 
     def _freeze(self, run: Run, record: Record) -> None:
         """Its own detect pass lies behind it now."""
-        if run.options is not None:
-            return
-        before = run.start is None or run.facts.detects_before_disk_check
-        since = self._passes_at_end if before else run.passes_at_start
-        run.options = self._passes.own(record.ts_ns, since, soon=before)
+        if run.options is None:
+            before = run.start is None or run.facts.detects_before_disk_check
+            since = run.previous if before else run.start
+            run.options = self._passes.own(record.ts_ns, since, soon=before)
 
     def _expire(self, now_ns: int) -> None:
         """Time went on: a run that nothing is heard of is over."""
@@ -221,24 +212,20 @@ class ImagesVerifier(RuleVerifier):
             return
         run.read_disk(self._disk)
         if run.start is not None:
-            self._contradictions(run)
-            self._say(run.start, judge_start(run, self._disk))
-        course = self._judge_removals(run)
+            judgement = judge_start(run, self._disk)
+            run.start_denied = judgement.verdict == "impossible"
+            self._say(run.start, judgement)
+        worlds = courses(run)
+        left = self._judge_removals(run, worlds)
         if run.end is not None:
-            judgement = judge_end(run, self._disk, course)
-            inputs = (*run.inputs, *(r.seq for r in (run.start, *run.removals) if r is not None))
-            about = {f"image/{image_id}": why for image_id, why in kept_of(run, course)}
-            begun = run.start.evidence if run.start is not None else ()
-            place = next((piece for piece in run.end.evidence if piece not in begun), None)
-            judgement = msgspec.structs.replace(judgement, inputs=inputs)
-            self._say(run.end, judgement, about=about, place=place)
-        if run.loose and course is not None:
-            self._absent(run, course)
+            self._judge_end(run, run.end, worlds, left)
+        if run.loose and left is not None:
+            self._absent(run, left)
 
     def _close_sweep(self) -> None:
         sweep, self._sweep = self._sweep, None
         if sweep is not None:
-            self._judge_removals(*sweep)
+            self._judge_removals(sweep, courses(sweep))
 
     def _say(
         self,
@@ -251,56 +238,57 @@ class ImagesVerifier(RuleVerifier):
     ) -> None:
         body, expected = record.body, judgement.expected
         recorded = msgspec.to_builtins(body)
-        self.bench.find(
+        self.conclude(
             record,
-            judgement.verdict,
-            subject=f"image/{body.image_id}" if isinstance(body, ImageDeleted) else "node",
-            why=judgement.why,
-            expected=expected,
+            f"image/{body.image_id}" if isinstance(body, ImageDeleted) else "node",
+            judgement,
             recorded={name: recorded[name] for name in expected} if expected else recorded,
-            missing=judgement.missing,
-            rule=rule or self.rule,
-            inputs=[seq for seq in judgement.inputs if seq],
-            certain=judgement.certain,
             about=about,
+            rule=rule,
             place=place,
         )
 
-    # -- removals --------------------------------------------------------------------------
+    # -- what is said ----------------------------------------------------------------------
 
-    def _judge_removals(self, run: Run, pressure: Judgement | None = None) -> Course | None:
-        """Give the removals of a run their findings; the likeliest course, if any is known.
-
-        Args:
-            run: the run, or the deletion of all unused images.
-            pressure: of the disk, for the latter.
-        """
-        scene = _scene(run, sweep=pressure is not None)
-        missing = [m for m in run.policy.missing if pressure is None or "Minimum" in m]
-        judgements = [lacking(missing if run.options else [*missing, _NO_PASS])]
-        judgements *= len(run.removals)
-        course = None
-        if scene is not None:
-            judgements, course = judge_removals(scene, courses(scene), run.removals, run.listed)
+    def _judge_removals(self, run: Run, worlds: Sequence[Course]) -> Course | None:
+        """Give the removals of a run their findings; the likeliest course, if any is known."""
+        missing = [m for m in run.policy.missing if not run.sweep or "Minimum" in m]
+        judgements = [lacks(missing if run.options else [*missing, _NO_PASS])] * len(run.removals)
+        left = None
+        if worlds:
+            judgements, left = judge_removals(run, worlds)
         start = () if run.start is None else (run.start.seq,)
-        for record, judgement in zip(run.removals, judgements, strict=True):
-            known = course.known.get(body_of(record).image_id) if course is not None else None
+        for at, judgement in enumerate(judgements):
+            record, rule = run.removals[at], _RULE_REMOVAL
+            denied = self._use.denies(run, record)
+            if denied is None and left is None:
+                denied = denied_without_passes(run, at)
+            if run.policy.disabled and not run.sweep:
+                judgement = same(False, f"image GC does not run: {run.policy.disabled!r}")
+            elif run.pressure is not None and run.pressure.verdict == "impossible":
+                judgement, rule = run.pressure, _RULE_PRESSURE
+            elif denied is not None and judgement.verdict != "impossible":
+                judgement = denied
+            elif run.pressure is not None:
+                judgement = all_of([judgement, run.pressure])
+            known = left.known.get(body_of(record).image_id) if left is not None else None
             seen = () if known is None else (known.first_seq, known.used_seq)
             passes = sorted({seq for seq in seen if seq is not None})
-            inputs = (*passes, *run.inputs, *start)
-            denied = why_denied(self._use, run, record, decided=course is not None)
-            if run.policy.disabled and pressure is None:
-                judgement = same(False, f"image GC does not run: {run.policy.disabled!r}")
-            elif pressure is not None and pressure.verdict == "impossible":
-                judgement = pressure
-            elif denied is not None and judgement.verdict != "impossible":
-                judgement, inputs = same(False, denied[0]), (*inputs, *denied[1])
-            elif pressure is not None:
-                judgement = all_of([judgement, pressure])
-            own = msgspec.structs.replace(judgement, inputs=inputs)
-            rule = _RULE_PRESSURE if judgement is pressure else _RULE_REMOVAL
-            self._say(record, own, rule=rule)
-        return course
+            inputs = (*passes, *run.inputs, *start, *judgement.inputs)
+            self._say(record, msgspec.structs.replace(judgement, inputs=inputs), rule=rule)
+        return left
+
+    def _judge_end(
+        self, run: Run, end: Record, worlds: Sequence[Course], left: Course | None
+    ) -> None:
+        judgement = judge_end(run, self._disk, worlds, left)
+        begun = run.start.evidence if run.start is not None else ()
+        self._say(
+            end,
+            msgspec.structs.replace(judgement, inputs=(*run.inputs, *run.told_seqs[:-1])),
+            about={f"image/{image_id}": why for image_id, why in kept_of(run, left)},
+            place=next((piece for piece in end.evidence if piece not in begun), None),
+        )
 
     def _absent(self, run: Run, course: Course) -> None:
         """What would have come under other settings.
@@ -308,91 +296,35 @@ class ImagesVerifier(RuleVerifier):
         Under the recorded ones this is not said: of an image that went the line may be lost,
         and of one that stayed the line that it was used.
         """
-        expected, body = run.due_start(), run.end_body
+        expected, body, done = run.due_start(), run.end_body, course.done
         if body is None or not run.options or not (run.start or run.begins):
             return
-        anchor, seqs = (
-            run.options[-1].record,
-            (*run.inputs, *(r.seq for r in (run.start, run.end) if r is not None)),
-        )
+        owed: list[tuple[str, str, Fields, str, str]] = []
         if run.begins and expected is not None and run.usage is not None:
             why = (
                 f"the image filesystem was {run.usage.percent} % used, which is not under the "
                 f"high threshold of {run.policy.high} %, so a space pass had to begin"
             )
-            self.bench.absent(
-                anchor,
-                GarbageCollectionStarted.kind,
-                subject="node",
-                expected=expected,
-                why=why,
-                rule=self.rule,
-                inputs=seqs,
-            )
+            owed.append((GarbageCollectionStarted.kind, "node", expected, why, self.rule))
         gone = {body_of(record).image_id for record in run.removals}
-        for image_id in course.done.removed if _REFUSED not in body.error else ():
+        for image_id in () if run.refused else done.removed:
             if image_id in gone:
                 continue
             size = course.known[image_id].size_bytes
+            fields: Fields = {"image_id": image_id, "size_bytes": size, "pass": "space"}
+            why = (
+                f"image {short(image_id)} was not in use and old enough, and "
+                f"{done.bytes_to_free} bytes were to be freed, but its removal is not recorded"
+            )
+            owed.append((ImageDeleted.kind, f"image/{image_id}", fields, why, _RULE_REMOVAL))
+        inputs = (*run.inputs, *(r.seq for r in (run.start, run.end) if r is not None))
+        for kind, subject, fields, why, rule in owed:
             self.bench.absent(
-                anchor,
-                ImageDeleted.kind,
-                subject=f"image/{image_id}",
-                expected={"image_id": image_id, "size_bytes": size, "pass": "space"},
-                why=(
-                    f"image {short(image_id)} was not in use and old enough, and "
-                    f"{course.done.bytes_to_free} bytes were to be freed, but its removal is not "
-                    "recorded"
-                ),
-                rule=_RULE_REMOVAL,
-                inputs=seqs,
+                run.options[-1].record,
+                kind,
+                subject=subject,
+                expected=fields,
+                why=why,
+                rule=rule,
+                inputs=inputs,
             )
-
-    def _contradictions(self, run: Run) -> None:
-        """The settings and the start of a space pass tell other thresholds."""
-        body, seq = run.start_body, self.bench.settings.seq
-        assert run.start is not None
-        assert body is not None
-        for name, value, told in (
-            (HIGH, run.policy.high, body.high_threshold_percent),
-            (LOW, run.policy.low, body.low_threshold_percent),
-        ):
-            if seq is None or value in (None, told) or name in self.bench.variant.settings:
-                continue
-            self.bench.contradict(
-                run.start.ts_ns,
-                "node",
-                f"{name} is {value} by the settings, and {told} when a collection began",
-                (seq, f"{name} = {value}"),
-                (run.start.seq, f"threshold {told} %"),
-            )
-
-
-def _scene(run: Run, *, sweep: bool) -> Scene | None:
-    """What is known of a run; None without the policy, or without a detect pass."""
-    known = {"high_threshold_percent": 100, "low_threshold_percent": 100, "max_age_ns": 0}
-    policy = run.policy.whole(**known) if sweep else run.policy.whole()
-    if policy is None or not run.options or (run.policy.disabled and not sweep):
-        return None
-    amounts: tuple[tuple[int | None, tuple[str, ...]], ...] = ((run.wanted, ()),)
-    bodies = [body_of(record) for record in run.removals]
-    if sweep:
-        amounts = ((EVERYTHING, ()),)
-    elif run.start is None and not run.loose and any(body.pass_ != "age" for body in bodies):
-        amounts = ((None, ()), (EVERYTHING, (_NO_START,)))
-    own_clock = run.facts.detects_before_disk_check or run.start is None
-    end = run.end_body
-    return Scene(
-        options=run.options,
-        now_ns=None if own_clock or run.start is None else run.start.ts_ns,
-        policy=policy,
-        facts=run.facts,
-        began_ns=run.began_ns,
-        claims=claims_of(run.options[-1].known, run.removals),
-        aged=frozenset(body.image_id for body in bodies if body.pass_ == "age"),
-        amounts=amounts,
-        sweep=sweep,
-        refused=end is not None and _REFUSED in end.error,
-        loose=run.loose,
-        start_told=not run.begins,
-    )

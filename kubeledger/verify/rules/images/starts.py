@@ -1,0 +1,131 @@
+"""The start of a space pass: whether one begins, with what, and one that had to come."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kubeledger.images.loop import GC_PERIOD_S
+from kubeledger.images.records import GarbageCollectionStarted
+from kubeledger.machine import Record
+from kubeledger.units import NS_PER_S
+from kubeledger.verify.belief import Judgement, lacks, open_to, same
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.rules.images.disk import Disk, Sample
+from kubeledger.verify.rules.images.policy import Policy
+from kubeledger.verify.rules.images.runs import Run
+
+__all__ = ["Owed", "judge_start"]
+
+_GAP_NS: Final = 60 * NS_PER_S
+"""Nothing is heard of the disk for longer: the log may have a gap."""
+_TWO_RUNS_NS: Final = (2 * GC_PERIOD_S + 60) * NS_PER_S
+"""Of one run both lines may be lost; not of two in a row."""
+
+
+def judge_start(run: Run, disk: Disk) -> Judgement:
+    """Whether a space pass begins, and with what is told.
+
+    Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go GarbageCollect
+    """
+    start, body, policy = run.start, run.start_body, run.policy
+    assert start is not None
+    assert body is not None
+    inputs, expected = (*run.settings, *run.usage_seqs), run.due_start()
+    if wrong := _against_settings(run, body):
+        own = body.usage_percent < body.high_threshold_percent
+        certain = own or policy.high != body.high_threshold_percent
+        certain = certain or policy.low not in (None, body.low_threshold_percent)
+        return same(False, wrong, expected=expected, inputs=inputs, certain=certain)
+    if wrong := run.too_early():
+        return same(False, wrong, expected=expected, inputs=inputs)
+    if missing := policy.missing_thresholds:
+        return lacks(missing)
+    usage = run.usage
+    if usage is None or not run.exact:
+        capacities = disk.capacities(start.ts_ns)
+        why = (
+            f"no state of a filesystem of {capacities or 'unknown'} bytes in blocks of "
+            f"{disk.block_bytes} that is {body.usage_percent} % used gives {body.bytes_to_free} "
+            "bytes to free"
+        )
+        if disk.is_steady(start.ts_ns):
+            return same(False, why, expected=expected, inputs=inputs)
+        return open_to("the size of the image filesystem", denied=why, inputs=inputs)
+    why = (
+        f"the image filesystem was {usage.percent} % used ({usage.available_bytes} of "
+        f"{usage.capacity_bytes} bytes available), which is not under the high threshold of "
+        f"{policy.high} %, so {body.bytes_to_free} bytes are to be freed to come down to "
+        f"{policy.low} %"
+    )
+    if jump := disk.jump(start.ts_ns, usage):
+        return open_to(jump, denied=f"{why}; shortly before it was less full", inputs=inputs)
+    return same(True, why, expected=expected, inputs=inputs)
+
+
+def _against_settings(run: Run, body: GarbageCollectionStarted) -> str:
+    """Why the settings, or a disk under the threshold, allow no such start; empty if they do."""
+    policy = run.policy
+    if policy.disabled:
+        return f"no collection runs at all: {policy.disabled}"
+    if run.runs is False and (run.exact or run.loose):
+        return run.why_under()
+    for name, value, told in (
+        ("high", policy.high, body.high_threshold_percent),
+        ("low", policy.low, body.low_threshold_percent),
+    ):
+        if value not in (None, told):
+            return f"the {name} threshold is {value} % by the settings, not {told} %"
+    if policy.high is not None and body.usage_percent < policy.high:
+        return (
+            f"{body.usage_percent} % is under the high threshold of {policy.high} %, so no space "
+            "pass begins"
+        )
+    return ""
+
+
+class Owed:
+    """Watches a disk over the high threshold, in a process whose runs the log has told of."""
+
+    def __init__(self, bench: Bench, rule: str) -> None:
+        self._bench = bench
+        self._rule = rule
+        self.restart()
+
+    def restart(self) -> None:
+        """Another process, or another clock."""
+        self._heard = False
+        self._since: Record | None = None
+        self._last_ns = 0
+
+    def heard(self) -> None:
+        """The log tells of a run."""
+        self._heard, self._since = True, None
+
+    def see(self, record: Record, sample: Sample | None, policy: Policy) -> None:
+        """A signal of the disk: how long was it over the threshold?"""
+        if sample is None or sample.seq != record.seq:
+            return
+        gap_ns, self._last_ns = record.ts_ns - self._last_ns, record.ts_ns
+        high, percent = policy.high, sample.usage.percent
+        if high is None or policy.disabled or not self._heard or percent <= high:
+            self._since = None
+            return
+        if self._since is None or gap_ns > _GAP_NS:
+            self._since = record
+        over_ns = record.ts_ns - self._since.ts_ns
+        if over_ns <= _TWO_RUNS_NS:
+            return
+        self._bench.absent(
+            record,
+            GarbageCollectionStarted.kind,
+            subject="node",
+            expected={"high_threshold_percent": high},
+            why=(
+                f"the image filesystem was more than {high} % used for {over_ns // NS_PER_S} s, "
+                f"last {percent} %, and the loop collects every {GC_PERIOD_S} s, but nothing is "
+                "recorded of a space pass"
+            ),
+            rule=self._rule,
+            inputs=(self._since.seq, record.seq),
+        )
+        self.restart()
