@@ -114,12 +114,14 @@ class Disk:
 
     def implied(self, ts_ns: int, start: GarbageCollectionStarted) -> tuple[DiskUsage, int] | None:
         """The disk that a start at some time tells of, and the record of its capacity."""
+        sample = self.near(ts_ns)
+        near = {} if sample is None else {sample.usage.capacity_bytes: sample.seq}
         for capacity in self.capacities(ts_ns):
             usage = _implied(capacity, start.bytes_to_free, start.low_threshold_percent)
             if usage is None or usage.available_bytes % self.block_bytes:
                 continue
             if usage.percent == start.usage_percent:
-                return usage, self._sizes[capacity].seq
+                return usage, near.get(capacity, self._sizes[capacity].seq)
         return None
 
     def jump(self, ts_ns: int, usage: DiskUsage) -> str:
