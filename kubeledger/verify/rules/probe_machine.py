@@ -103,6 +103,11 @@ class State(NamedTuple):
     ticks: int = 0
     hidden: tuple[int, int] | None = (0, 0)
 
+    def after(self, ticks: int) -> State:
+        """Behind further ticks that only make the run longer."""
+        last, run, at_least, cached, on_hold, was, changed_after, hidden = self
+        return State(last, run + ticks, at_least, cached, on_hold, was, changed_after, hidden)
+
 
 class Span(NamedTuple):
     """Ticks that no record tells of, between two records.
@@ -144,8 +149,8 @@ class Machine:
         if probe_type == "liveness":
             self.told = frozenset({FAILURE})
         self._steps: dict[tuple[State, Result], State | None] = {}
-        self._any: frozenset[State] = frozenset()
-        self._hidden: dict[tuple[State, Span], frozenset[State]] = {}
+        self._any: tuple[State, ...] = ()
+        self._hidden: dict[tuple[State, Span], tuple[State, ...]] = {}
         spec = objects.Probe(success_threshold=successes, failure_threshold=failures)
         container = objects.Container(
             name="probed",
@@ -173,11 +178,11 @@ class Machine:
         return State(SUCCESS, 0, False, INITIAL[self.probe_type], False)
 
     @property
-    def any_state(self) -> frozenset[State]:
+    def any_state(self) -> tuple[State, ...]:
         """Every state that a worker can be in."""
         if not self._any:
-            found = self.hidden(self.fresh, Span(2 * self.cap + 2)) | {self.fresh}
-            self._any = frozenset(state._replace(hidden=None) for state in found)
+            found = (self.fresh, *self.hidden(self.fresh, Span(2 * self.cap + 2)))
+            self._any = tuple(dict.fromkeys(state._replace(hidden=None) for state in found))
         return self._any
 
     def step(self, state: State, result: Result) -> State | None:
@@ -217,7 +222,7 @@ class Machine:
             ticks=(state.run + 1 if state.last == result else 1) if changed else 0,
         )
 
-    def hidden(self, state: State, span: Span) -> frozenset[State]:
+    def hidden(self, state: State, span: Span) -> tuple[State, ...]:
         """Every state behind one or more ticks that no record tells of."""
         found = self._hidden.get((state, span))
         if found is None:
@@ -226,21 +231,24 @@ class Machine:
             found = self._hidden[state, span] = self._behind(state, span)
         return found
 
-    def _behind(self, state: State, span: Span) -> frozenset[State]:
-        found: set[State] = set()
-        some = {self.capped(state)}
+    def _behind(self, state: State, span: Span) -> tuple[State, ...]:
+        found: dict[State, None] = {}
+        some = [self.capped(state)]
         for _ in range(span.most):
-            some = {after._replace(was=None, ticks=0) for after in self._once(some, span)} - found
+            after = (each._replace(was=None, ticks=0) for each in self._once(some, span))
+            some = [each for each in dict.fromkeys(after) if each not in found]
             if not some:
                 break
-            found |= some
-        return frozenset(found)
+            found |= dict.fromkeys(some)
+        return tuple(found)
 
     def _once(self, states: Iterable[State], span: Span) -> Iterator[State]:
         """One tick that no record tells of."""
         for before in states:
-            restarted = {self.follow(before, INITIAL[self.probe_type])} if span.restarts else set()
-            for each in {before, *restarted}:
+            ways = [before]
+            if span.restarts:
+                ways.append(self.follow(before, INITIAL[self.probe_type]))
+            for each in dict.fromkeys(ways):
                 for result in span.results:
                     after = self.step(each, result)
                     if after is None or (
@@ -249,10 +257,10 @@ class Machine:
                         continue
                     yield self.capped(after)._replace(hidden=self._hide(each, result, span))
 
-    def lost(self, state: State, span: Span) -> set[State]:
+    def lost(self, state: State, span: Span) -> tuple[State, ...]:
         """Every state behind some ticks of which the last one has just been."""
         earlier = self.hidden(state, span._replace(most=span.most - 1)) if span.most > 1 else ()
-        return set(self._once((self.capped(state), *earlier), span))
+        return tuple(dict.fromkeys(self._once((self.capped(state), *earlier), span)))
 
     def capped(self, state: State) -> State:
         """Runs beyond both thresholds are alike: worlds must not grow with the log."""
