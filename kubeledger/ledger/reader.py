@@ -90,22 +90,20 @@ class NodeReader:
             RecordsDroppedError: some records behind ``after_seq`` were dropped.
             DamagedLedgerError: see the module.
         """
-        seq, node = max(after_seq, self.begin.seq), self.node
+        node = self.node
         for segment, piece in self._pieces(after_seq):
-            position = piece.offset
-            for line in piece.lines:
-                seq += 1
+            first_seq = self.last_seq - len(piece.lines) + 1
+            for seq, line in enumerate(piece.lines, first_seq):
+                if kinds is not None and kind_of(line) not in kinds:
+                    continue
                 try:
-                    if kinds is not None and kind_of(line) not in kinds:
-                        position += len(line)
-                        continue
                     record = decode_line(line)
                     if record.seq != seq or record.node != node:
                         raise BadLineError(self._misplaced(seq))
                 except BadLineError as error:
-                    raise damaged(segment.path, position, f"record {seq}: {error}") from error
+                    place = piece.offset + sum(map(len, piece.lines[: seq - first_seq]))
+                    raise damaged(segment.path, place, f"record {seq}: {error}") from error
                 yield record
-                position += len(line)
 
     def raw_lines(self, after_seq: int = 0) -> Iterator[RawLine]:
         """Lines behind ``after_seq``, checked but not parsed.

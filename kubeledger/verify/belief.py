@@ -258,10 +258,17 @@ class Belief(Generic[S]):
             False when no world could: then the worlds stay as they were, and what the record
             tells contradicts the records before it.
         """
-        after = [World(s, world.assumes) for world in self.worlds for s in step(world.state)]
-        if len(after) == 1:
-            self.worlds = (after[0],)
-        elif after:
+        if len(self.worlds) > 1:
+            after = [World(s, world.assumes) for world in self.worlds for s in step(world.state)]
+        else:
+            (world,) = self.worlds
+            states = tuple(step(world.state))
+            if len(states) == 1:  # what is certain costs no more than its state
+                if states[0] is not world.state:
+                    self.worlds = (World(states[0], world.assumes),)
+                return True
+            after = [World(s, world.assumes) for s in states]
+        if after:
             self._set(after)
         return bool(after)
 

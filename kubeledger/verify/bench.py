@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeledger.errors import BadQuestionError
-from kubeledger.images.records import ImageFsObserved
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Body, Evidence, Record
-from kubeledger.node.records import NodeObserved, SettingsObserved
+from kubeledger.node.records import SettingsObserved
 from kubeledger.profile.gates import with_gates
 from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.verify.cached_results import CachedResults
@@ -67,16 +66,21 @@ class Bench:
         self.coverage = self.losses = Coverage()
         self.timeline = Timeline(self.coverage, self.pods)
         self.capacities = Capacities()
+        self._notes: dict[type[Body], list[Callable[[Record], None]]] = {}
+        for part in (self.coverage, self.timeline, self.capacities):
+            for kind in dict.fromkeys(part.KINDS):
+                self._notes.setdefault(kind, []).append(part.note)
         self.cached_results = CachedResults()
         self.docket = Docket()
         self.kubelet_seq: int | None = None
         self.process: Process | None = None
+        self._next_process_ns: int | None = None
         self.profile: KubeletProfile | None = None
         self.version_text: str | None = None
         self._recorded_version: str | None = None
         self._use_version(None)
 
-    KINDS: tuple[type[Body], ...] = (ImageFsObserved, NodeObserved, *Timeline.KINDS)
+    KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Timeline.KINDS, *Capacities.KINDS)
     """Kinds of the records that this needs in the first reading."""
 
     def foresee(self, told: Record) -> Record:
@@ -85,14 +89,17 @@ class Bench:
         Returns:
             The record as it is under the variant.
         """
+        record = self._listed(told) if isinstance(told.body, PodListed) else told
+        for note in self._notes.get(type(record.body), ()):
+            note(record)
+        return record
+
+    def _listed(self, told: Record) -> Record:
         record = self.variant.of(told)
         if record is not told and isinstance(told.body, PodListed):
             self.recorded_pods.note(told.seq, told.ts_ns, told.body)
         if isinstance(record.body, PodListed):
             self.pods.note(record.seq, record.ts_ns, record.body)
-        self.coverage.note(record)
-        self.timeline.note(record)
-        self.capacities.note(record)
         return record
 
     def settle(self) -> None:
@@ -101,18 +108,19 @@ class Bench:
         self.recorded_pods.settle()
         self.coverage.settle()
         self.timeline.settle()
+        self._next_process_ns = self.timeline.processes.next_ns(None)
         self.capacities.settle()
 
     def observe(self, record: Record) -> None:
         """Take in what concerns all: which kubelet process runs, and with what settings."""
+        if record.seq in self.capacities.disputes:
+            self.docket.add(self.capacities.disputes.pop(record.seq))
+        next_ns = self._next_process_ns
+        if next_ns is not None and record.ts_ns >= next_ns:
+            process = self.timeline.process(record.ts_ns)
+            if process is not None and process.has_begun(record):
+                self._use(process)
         body = record.body
-        dispute = self.capacities.dispute(record.seq)
-        if dispute is not None:
-            self.docket.add(dispute)
-        process, last = self.timeline.process(record.ts_ns), self.process
-        is_next = process is not None and (last is None or last.number < process.number)
-        if process is not None and is_next and process.has_begun(record):
-            self._use(process)
         if isinstance(body, SettingsObserved):
             for conflict in body.conflicts:
                 name, _, said = conflict.partition(": ")
@@ -122,6 +130,7 @@ class Bench:
     def _use(self, process: Process) -> None:
         self.former_settings = Settings(self.variant, self.process)
         self.process = process
+        self._next_process_ns = self.timeline.processes.next_ns(process)
         self.kubelet_seq = process.seq or None
         self.settings.use(process)
         self._use_version(process.version)

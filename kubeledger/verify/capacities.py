@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.machine import Record
+from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.verify.finding import Contradiction, Side
 
@@ -39,14 +39,21 @@ class _Machine(msgspec.Struct, frozen=True):
 
 
 class Capacities:
-    """What the first reading gathers, and the second one asks."""
+    """What the first reading gathers, and the second one asks.
+
+    Attributes:
+        disputes: record -> what is wrong with the size that it tells.
+    """
+
+    KINDS: tuple[type[Body], ...] = (EvictionSignalObserved, KubeletStarted, NodeObserved)
+    """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
         self._sizes: dict[int, _Size] = {}
         self._machines: list[_Machine] = []
         self._starts: list[int] = []
         self._memory: dict[int, int] = {}
-        self._disputes: dict[int, Contradiction] = {}
+        self.disputes: dict[int, Contradiction] = {}
 
     def note(self, record: Record) -> None:
         """First reading: a record that tells a size, or that a kubelet started."""
@@ -54,7 +61,8 @@ class Capacities:
         if isinstance(body, EvictionSignalObserved):
             if body.signal == _MEMORY:
                 self._tell(record, body.capacity)
-        elif isinstance(body, KubeletStarted):
+            return
+        if isinstance(body, KubeletStarted):
             self._starts.append(record.ts_ns)
         elif isinstance(body, NodeObserved) and body.memory_capacity_bytes is not None:
             self._machines.append(_Machine(record, body.memory_capacity_bytes))
@@ -66,10 +74,6 @@ class Capacities:
             ((size, told),) = self._sizes.items()
             if told.count >= _ENOUGH:
                 self._doubt_machines(size, told)
-
-    def dispute(self, seq: int) -> Contradiction | None:
-        """What is wrong with the size that a record tells; None where nothing is."""
-        return self._disputes.pop(seq, None)
 
     def memory_bytes(self, told: int | None) -> int | None:
         """The machine's memory where a line about the machine tells ``told``."""
@@ -94,7 +98,7 @@ class Capacities:
             if wrong == size or wrong in self._memory or not (is_first or is_last):
                 continue
             self._memory[wrong] = size
-            self._disputes[machine.record.seq] = Contradiction(
+            self.disputes[machine.record.seq] = Contradiction(
                 ts_ns=from_ns,
                 subject="node",
                 why="the line about the machine and the eviction signals tell different "

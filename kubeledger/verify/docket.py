@@ -15,17 +15,20 @@ __all__ = ["Docket"]
 class Docket:
     """Decisions that wait for their finding.
 
+    Attributes:
+        waiting: decisions without a finding, and what stands behind them.
+
     A finding may come later than its decision (an image GC run is judged at its end). What
     is behind waits with it, so memory is bounded by the longest wait.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[int, Outcome | Record] = {}
+        self.waiting: dict[int, Outcome | Record] = {}
         self._extra = 0
 
     def enter(self, record: Record) -> None:
         """A decision was met; it has no finding yet."""
-        self._waiting[record.seq] = record
+        self.waiting[record.seq] = record
 
     def find(self, finding: Finding) -> None:
         """Give a decision its finding.
@@ -33,18 +36,18 @@ class Docket:
         Raises:
             ValueError: the decision was not met, or has one already.
         """
-        if not isinstance(self._waiting.get(finding.seq), Record):
+        if not isinstance(self.waiting.get(finding.seq), Record):
             raise ValueError(f"record {finding.seq} does not wait for a finding")
-        self._waiting[finding.seq] = finding
+        self.waiting[finding.seq] = finding
 
     def add(self, outcome: Finding | Contradiction) -> None:
         """Add something that is no answer to a recorded decision, at this point of the replay."""
         self._extra -= 1
-        self._waiting[self._extra] = outcome
+        self.waiting[self._extra] = outcome
 
     def ready(self) -> Iterator[Outcome]:
         """Take out what need not wait any more."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting:
             key = next(iter(waiting))
             outcome = waiting[key]
@@ -55,7 +58,7 @@ class Docket:
 
     def close(self, subject: str = "node") -> Iterator[Outcome]:
         """The replay ended: what has no finding is unverifiable, and says so."""
-        for outcome in self._waiting.values():
+        for outcome in self.waiting.values():
             if isinstance(outcome, Record):
                 yield Finding(
                     seq=outcome.seq,
@@ -69,4 +72,4 @@ class Docket:
                 )
             else:
                 yield outcome
-        self._waiting.clear()
+        self.waiting.clear()

@@ -81,15 +81,18 @@ def verify(
     state = read.state() if isinstance(read, BasedReader) else NodeState()
     base_seq, docket = state.seq, bench.docket
     carried = read.carried if isinstance(read, BasedReader) else ()
-    for record in map(variant.of, chain(carried, read(None))):
+    records = chain(carried, read(None))
+    for record in map(variant.of, records) if variant.changes_pods else records:
         bench.observe(record)
         if record.role == "decision":
             docket.enter(record)
-        for see in sees.get(type(record.body), ()):
-            see(record, record.body, state)
+        body = record.body
+        for see in sees.get(type(body), ()):
+            see(record, body, state)
         if record.seq > base_seq:
             evolve(state, record)
-        yield from docket.ready()
+        if docket.waiting:
+            yield from docket.ready()
     for verifier in at_work:
         verifier.settle(state)
     yield from docket.close()

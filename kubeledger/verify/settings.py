@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, TypeVarTuple
 
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.variant import RECORDED, Variant
 
 __all__ = ["UNKNOWN", "Settings", "Unknown"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Unknown:
@@ -40,6 +43,7 @@ class Settings:
 
     def use(self, process: Process | None) -> None:
         """Another process runs; None: nothing is known of it."""
+        self._read: dict[object, Any] = {}
         self.seq = None if process is None else process.settings_seq
         self.disputed: frozenset[str] = frozenset() if process is None else process.disputed
         self._recorded: Mapping[str, Any] = {} if process is None else process.settings
@@ -53,6 +57,14 @@ class Settings:
         found = Settings(RECORDED)
         found.seq, found.disputed = self.seq, self.disputed
         found._values = dict(self._recorded)
+        return found
+
+    def once(self, read: Callable[[Settings, *Ts], T], *others: *Ts) -> T:
+        """What ``read`` makes of these settings, and of ``others``; read once for each process."""
+        key = (read, *others)
+        if key not in self._read:
+            self._read[key] = read(self, *others)
+        found: T = self._read[key]
         return found
 
     def get(self, name: str) -> Any:  # noqa: ANN401 # any JSON value

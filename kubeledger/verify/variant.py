@@ -144,14 +144,18 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     pod_fields: tuple[PodFieldChange, ...] = ()
     kubelet_version: str | None = None
 
+    @property
+    def changes_pods(self) -> bool:
+        """Whether any record may be another one than it is."""
+        return bool(self.pods or self.probes or self.pod_fields)
+
     def of(self, record: Record) -> Record:
         """A record as it would be: a list shows a pod with what it would ask for.
 
         The QoS class and what a resize gave follow from that, so they are not shown.
         """
         body = record.body
-        unchanged = not (self.pods or self.probes or self.pod_fields)
-        if unchanged or not isinstance(body, PodListed) or body.spec is None:
+        if not isinstance(body, PodListed) or body.spec is None or not self.changes_pods:
             return record
         spec = body.spec
         of_containers: tuple[ResourceChange | ProbeChange, ...] = (*self.pods, *self.probes)

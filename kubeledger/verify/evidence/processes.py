@@ -136,6 +136,11 @@ class Processes:
             return None
         return self.all[max(bisect_right(self._starts, ts_ns) - 1, 0)]
 
+    def next_ns(self, process: Process | None) -> int | None:
+        """When the process behind another one starts, the first behind None; None without one."""
+        number = 0 if process is None else process.number + 1
+        return self._starts[number] if number < len(self._starts) else None
+
     def exited_by(self, process: Process) -> int | None:
         """When a record says that it ended; None when none does."""
         index = bisect_right(self._exits, process.started_ns)

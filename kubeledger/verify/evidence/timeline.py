@@ -66,7 +66,7 @@ class Timeline:
         pods: key -> pod.
     """
 
-    KINDS: tuple[type[Body], ...] = (*Coverage.KINDS, *Processes.KINDS, *SIGNS)
+    KINDS: tuple[type[Body], ...] = (*Processes.KINDS, *SIGNS)
     """Kinds of the records that this needs."""
 
     def __init__(self, coverage: Coverage, specs: PodRegister) -> None:

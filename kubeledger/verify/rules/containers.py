@@ -54,6 +54,8 @@ class _OfPod(Protocol):
 
 def key_for(state: NodeState, body: _OfPod) -> str:
     """The key under which the node's state keeps the pod that a body is about."""
+    if body.pod_uid:
+        return body.pod_uid
     found = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
     return found or pod_key(body.pod_uid, body.namespace, body.pod) or ""
 

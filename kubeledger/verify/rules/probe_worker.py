@@ -195,8 +195,7 @@ class Worker:
         self.newest, self.newest_ns = record, ts_ns
         if self.belief is not None and result is not None:
             (world,) = self.belief.worlds
-            run = world.state.run + ticks
-            self.belief.worlds = (World(world.state._replace(run=run), world.assumes),)
+            self.belief.worlds = (World(world.state.after(ticks), world.assumes),)
 
     def become(self, worlds: Iterable[tuple[State, tuple[str, ...]]]) -> None:
         """Only these states are left."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,19 @@ _MARGIN: Final = 0.001
 """The kubelet reckons shares in 32-bit floats: what is this near to a threshold is not told."""
 
 
+class _Limit(NamedTuple):
+    """A threshold as it is written: an amount, or a share of the capacity; neither: unreadable."""
+
+    hard: bool
+    written: object
+    amount: float | None = None
+    share: float | None = None
+
+    def at(self, capacity: int) -> float | None:
+        """The amount; None when it is not known."""
+        return self.amount if self.share is None else self.share * capacity / 100
+
+
 class _Short(msgspec.Struct):
     """The last readings that bear on a condition."""
 
@@ -49,8 +62,6 @@ class Pressure:
         self._settings = settings
         self._seen: dict[Condition, _Short] = {}
         self._since_ns: dict[Condition, dict[str, tuple[int, int]]] = {}
-        self._limits: dict[str, list[tuple[bool, object]]] = {}
-        self._limits_of: object = None
         self._began_ns: int | None = None
         self.reported: frozenset[str] | None = None
 
@@ -80,13 +91,15 @@ class Pressure:
         since_ns, last_ns = chains.get(body.signal, (record.ts_ns, record.ts_ns))
         unbroken = record.ts_ns - last_ns <= _GRID_NS
         chains[body.signal] = (since_ns if unbroken else record.ts_ns, record.ts_ns)
-        for hard, written in self._thresholds(body.signal):
-            limit = _amount(written, body.capacity)
+        for threshold in self._settings.once(_thresholds, body.signal):
+            limit = threshold.at(body.capacity)
             if limit is None or body.available < limit * (1 + _MARGIN):
                 seen.possibly_ns = record.ts_ns
-            if hard and limit is not None and body.available < limit * (1 - _MARGIN):
+            if threshold.hard and limit is not None and body.available < limit * (1 - _MARGIN):
                 seen.short_ns, seen.short_seq = record.ts_ns, record.seq
-                seen.says = f"{body.signal} was {body.available}, under the threshold {written}"
+                seen.says = (
+                    f"{body.signal} was {body.available}, under the threshold {threshold.written}"
+                )
 
     def surely(self, condition: Condition, since_ns: int, until_ns: int) -> tuple[int, str] | None:
         """Record and words that show the node under pressure all that time; None if none do."""
@@ -133,34 +146,29 @@ class Pressure:
         except ValueError:
             return None
 
-    def _thresholds(self, signal: str) -> list[tuple[bool, object]]:
-        """Whether hard, and as written, of each threshold of a signal."""
-        if self._limits_of != self._settings.seq:
-            self._limits, self._limits_of = {}, self._settings.seq
-        limits = self._limits.get(signal)
-        if limits is None:
-            limits = self._limits[signal] = self._read_thresholds(signal)
-        return limits
 
-    def _read_thresholds(self, signal: str) -> list[tuple[bool, object]]:
-        """Source: v1.36.2 pkg/kubelet/eviction/helpers.go addAllocatableThresholds; v1.20.2."""
-        tables = [(True, "evictionHard"), (False, "evictionSoft")]
-        if signal == "allocatableMemory.available":
-            # All pods together have the hard threshold of the node's memory, if that is enforced.
-            enforced = self._settings.get("enforceNodeAllocatable")
-            if enforced is UNKNOWN:
-                return [(False, None)]
-            if not isinstance(enforced, list) or "pods" not in enforced:
-                return []
-            signal, tables = "memory.available", tables[:1]
-        limits: list[tuple[bool, object]] = []
-        for hard, setting in tables:
-            table = self._settings.get(setting)
-            if table is UNKNOWN:
-                limits.append((False, None))
-            elif isinstance(table, dict) and signal in table:
-                limits.append((hard, table[signal]))
-        return limits
+def _thresholds(settings: Settings, signal: str) -> list[_Limit]:
+    """Each threshold of a signal.
+
+    Source: v1.36.2 pkg/kubelet/eviction/helpers.go addAllocatableThresholds; v1.20.2
+    """
+    tables = [(True, "evictionHard"), (False, "evictionSoft")]
+    if signal == "allocatableMemory.available":
+        # All pods together have the hard threshold of the node's memory, if that is enforced.
+        enforced = settings.get("enforceNodeAllocatable")
+        if enforced is UNKNOWN:
+            return [_Limit(hard=False, written=None)]
+        if not isinstance(enforced, list) or "pods" not in enforced:
+            return []
+        signal, tables = "memory.available", tables[:1]
+    limits: list[_Limit] = []
+    for hard, setting in tables:
+        table = settings.get(setting)
+        if table is UNKNOWN:
+            limits.append(_Limit(hard=False, written=None))
+        elif isinstance(table, dict) and signal in table:
+            limits.append(_limit(hard=hard, written=table[signal]))
+    return limits
 
 
 def _condition(signal: str) -> Condition | None:
@@ -171,17 +179,18 @@ def _condition(signal: str) -> Condition | None:
     return "PIDPressure" if signal == "pid.available" else None
 
 
-def _amount(written: object, capacity: int) -> float | None:
-    """A quantity, or a share of the capacity; None for what cannot be read."""
+def _limit(*, hard: bool, written: object) -> _Limit:
+    """A threshold; of what cannot be read no amount is known."""
+    unreadable = _Limit(hard, written)
     if not isinstance(written, str):
-        return None
+        return unreadable
     if written.endswith("%"):
         try:
             share = Decimal(written[:-1])
         except InvalidOperation:
-            return None
-        return float(share) * capacity / 100 if share.is_finite() else None
+            return unreadable
+        return unreadable._replace(share=float(share)) if share.is_finite() else unreadable
     try:
-        return float(value_of(written))
+        return unreadable._replace(amount=float(value_of(written)))
     except QuantityError:
-        return None
+        return unreadable

@@ -114,6 +114,8 @@ class AdmissionVerifier(RuleVerifier):
     def _pass_time(self, now_ns: int | None, state: NodeState) -> None:
         """Judge what nothing more will be heard of; None: the records, or the kubelet, end."""
         self._episodes.pass_time(now_ns, state)
+        if not (self._held or self._unanswered):
+            return
         for add, held in list(self._held.items()):
             if now_ns is None or now_ns > held[0].ts_ns + _HELD_NS:
                 del self._held[add]

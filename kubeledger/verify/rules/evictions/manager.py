@@ -13,6 +13,7 @@ from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.evictions.config import configured, transition_period_ns
 from kubeledger.verify.rules.evictions.rounds import Rounds, layout_of
+from kubeledger.verify.settings import Settings
 
 __all__ = ["Manager"]
 
@@ -127,9 +128,10 @@ class Manager:
     def close(self) -> None:
         """The signals of the present round were all read."""
         settings = self.bench.settings
-        self.rounds.close(transition_period_ns(settings) or _TRANSITION_NS)
+        self.rounds.close(settings.once(transition_period_ns) or _TRANSITION_NS)
         if self.loose:
-            self.base.close(transition_period_ns(settings.as_recorded()) or _TRANSITION_NS)
+            recorded = settings.once(Settings.as_recorded)
+            self.base.close(recorded.once(transition_period_ns) or _TRANSITION_NS)
 
     def unknown(self) -> list[str]:
         """What is missing before anything can be judged."""

@@ -6,7 +6,7 @@ when, and whether its grace period was over. Every round steps it by the reading
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -100,8 +100,10 @@ class Rounds:
         if last is None or not 0 <= record.ts_ns - last.ts_ns <= _ROUND_NS:
             return True
         seen = last.readings.get(body.signal)
+        if seen is None:
+            return False
         told = (body.available, body.capacity, record.ts_ns)
-        return seen is not None and (seen.available, seen.capacity, seen.ts_ns) != told
+        return (seen.available, seen.capacity, seen.ts_ns) != told
 
     def begin(self, ts_ns: int, *, evicted: bool) -> None:
         """Another round; the last one is closed, and ``evicted`` a pod or not."""
@@ -180,22 +182,24 @@ def _any_of(states: tuple[Met | None, ...], _: Met | None) -> tuple[Met | None, 
 
 def _step(
     threshold: Threshold, reading: Reading, ts_ns: int, state: Met | None
-) -> Iterator[Met | None]:
+) -> Sequence[Met | None]:
     """What one round makes of a threshold; two states where its grace period may be over.
 
     Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize
     """
-    read, kept = (reading.available, reading.capacity), state is not None and state.satisfied
-    if not is_short(threshold, *read) and not (kept and is_short(threshold, *read, minimum=True)):
-        yield None
-        return
+    available, capacity = reading.available, reading.capacity
+    kept = state is not None and state.satisfied
+    if not is_short(threshold, available, capacity, minimum=kept):
+        return (None,)
     met = state or Met(ts_ns, ts_ns + CLOCK_NS, satisfied=False)
     shortest = ts_ns - met.since_to_ns if threshold.grace_ns else 0
     longest = ts_ns + CLOCK_NS - met.since_from_ns
+    found: list[Met | None] = []
     if longest >= threshold.grace_ns:
-        yield met._replace(satisfied=True)
+        found.append(met._replace(satisfied=True))
     if shortest < threshold.grace_ns:
-        yield met._replace(satisfied=False)
+        found.append(met._replace(satisfied=False))
+    return found
 
 
 class Conditions:

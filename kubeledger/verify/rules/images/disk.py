@@ -88,9 +88,11 @@ class Disk:
         elif len(self._sizes) < _CAPACITIES_MAX:
             self._sizes[capacity] = _Size(record.seq, ts_ns, ts_ns)
 
-    def see(self, record: Record) -> None:
-        """Second reading: this is how the disk is now."""
-        self.last = sample_of(record) or self.last
+    def see(self, record: Record) -> Sample | None:
+        """Second reading: this is how the disk is now; None where the record does not tell."""
+        sample = sample_of(record)
+        self.last = sample or self.last
+        return sample
 
     def near(self, ts_ns: int) -> Sample | None:
         """The last sample, if it is near enough."""

@@ -107,12 +107,11 @@ class ImagesVerifier(RuleVerifier):
 
     def _disk_seen(self, record: Record, body: Body, state: NodeState) -> None:
         self._expire(record.ts_ns)
-        self._disk.see(record)
+        sample, facts = self._disk.see(record), self._facts
         if isinstance(body, EvictionSignalObserved):
             self._close_sweep()
-            if self._facts is not None:
-                policy = read_policy(self.bench.settings, self._facts)
-                self._owed.see(record, self._disk.last, policy)
+            if sample is not None and facts is not None:
+                self._owed.see(record, sample, self.bench.settings.once(read_policy, facts))
 
     def _detected(self, record: Record, body: ImagesDetected, state: NodeState) -> None:
         self._expire(record.ts_ns)
@@ -179,7 +178,7 @@ class ImagesVerifier(RuleVerifier):
             pressure = judge_pressure(settings, profile, sweeps.images.signals, record.ts_ns)
         return Run(
             facts=facts,
-            policy=read_policy(settings, facts),
+            policy=settings.once(read_policy, facts),
             loose=bool(POLICY_SETTINGS & variant.settings.keys() or variant.kubelet_version),
             pressure=pressure,
             previous=self._previous,
