@@ -16,11 +16,12 @@ from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.topologymanager.bitmask import BITS_MAX, bits_of, mask_of
 from kubeledger.topologymanager.decider import decide
-from kubeledger.topologymanager.hint import Hints, ProviderHints, TopologyHint
+from kubeledger.topologymanager.hint import Hints, TopologyHint
 from kubeledger.topologymanager.options import PREFER_CLOSEST
 from kubeledger.topologymanager.policies import Policy, PolicyName
 from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
-from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, same
+from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
+from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.devices.desk import Affinity, Desk
 from kubeledger.verify.rules.devices.words import joined, listing, nodes_text, times
 from kubeledger.verify.rules.devices.worlds import Evidence
@@ -107,18 +108,19 @@ class Affinities:
         subject = desk.subject(record, pod, body.container)
         masks: set[int | None] = {_mask(body.hint)}
         policy, missing = self._policy(body, state, offer)
+        told = recorded(record, ("hint", "policy"))
         if policy is None or offer is None:
-            found, told = lacks(missing), None
+            found = lacks(missing)
         elif policy.name == "none":
             why = "with policy none no hints are merged and no affinity is stored"
-            found, masks = same(False, why, inputs=self._inputs(offer)), {None}
-            told = _recorded(body, ("hint", "policy"))
+            found, masks = same(False, why), {None}
         else:
-            merged, found, told = self._judge(record, body, subject, policy, offer, pod)
+            merged, found, told = self._judge(record, body, policy, offer, pod)
             if found.verdict != "unverifiable":
                 # A variant's decision stands; of the recorded one, either may have been stored.
                 masks = {merged, *(masks if desk.bench.variant == RECORDED else ())}
-        rule.conclude(record, subject, found, recorded=told, rule=RULE)
+        is_open = found.verdict == "unverifiable"
+        rule.conclude(record, subject, found, recorded=None if is_open else told, rule=RULE)
         hints = offer.body.hints if offer is not None else {}
         without = frozenset(resource for resource, given in hints.items() if given is None)
         ordered = tuple(sorted(masks, key=lambda m: -1 if m is None else m))
@@ -145,51 +147,40 @@ class Affinities:
             return None, tuple(missing)
         return Policy(name=name, numa_nodes=nodes), ()
 
-    def _inputs(self, offer: _Offer) -> tuple[int, ...]:
-        settings = self._desk.bench.settings.seq
-        return (offer.record.seq, *(() if settings is None else (settings,)))
-
     def _judge(
-        self,
-        record: Record,
-        body: AffinityDecided,
-        subject: str,
-        policy: Policy,
-        offer: _Offer,
-        pod: str,
-    ) -> tuple[int | None, Judgement, dict[str, Any] | None]:
-        """Decide again: the merged mask, the judgement, and what is recorded of it."""
+        self, record: Record, body: AffinityDecided, policy: Policy, offer: _Offer, pod: str
+    ) -> tuple[int | None, Judgement, Fields]:
+        """Decide again: the merged mask, the judgement, and what is told of it."""
         bench = self._desk.bench
         assert bench.profile is not None
-        hint, admits = decide(policy, [_provider(offer.body)], bench.profile.topology)
+        provided = {name: _hints(hints) for name, hints in offer.body.hints.items()}
+        hint, admits = decide(policy, [provided], bench.profile.topology)
         wrong = self._wrong_subject(body, offer, pod)
-        if not wrong:
-            self._compare_scope(record, body, subject)
         expected: dict[str, Any] = {"hint": _plain(hint)}
         if body.admit is not None:
             expected["admit"] = admits
         if body.policy is not None and self._is_own(_POLICY):
             expected["policy"] = policy.name
         expected |= wrong
-        recorded = _recorded(body, tuple(expected))
-        if body.disputed is not None and recorded["hint"] == expected["hint"]:
-            recorded["hint"] = _plain_hint(body.disputed)
-            sides = [
-                f"the merged hint is {_hint_text(each)}" for each in (body.hint, body.disputed)
-            ]
+        told = recorded(record, expected)
+        if body.disputed is not None and told["hint"] == expected["hint"]:
+            sides = [f"the merged hint is {_hint_text(h)}" for h in (body.hint, body.disputed)]
+            told["hint"] = _plain(TopologyHint(_mask(body.disputed), body.disputed.preferred))
             what = "lines about one merged hint name different hints"
+            subject = self._desk.subject(record, pod, body.container)
             bench.contradict(record.ts_ns, subject, what, *((record.seq, said) for said in sides))
         why = _merged(policy, offer.body, hint, admits=admits)
-        if recorded == expected:
-            found = same(True, why, expected=expected, inputs=self._inputs(offer))
-            return hint.affinity, found, recorded
-        differs = [f"{n} {_value(v)}" for n, v in recorded.items() if v != expected[n]]
+        inputs = (offer.record.seq, bench.settings.seq or 0)
+        if told == expected:
+            self._compare_scope(record, body)
+            return hint.affinity, same(True, why, expected=expected, inputs=inputs), told
+        differs = [f"{n} {v}" for n, v in told.items() if v != expected[n] and n != "hint"]
+        differs += [_hint_text(Hint(**told["hint"]))] if told["hint"] != expected["hint"] else []
         why = f"{why}, not {joined(differs)}"
-        open_input = self._open_input(policy, hint, offer, recorded["hint"] != expected["hint"])
+        open_input = self._open_input(policy, hint, offer, told["hint"] != expected["hint"])
         if open_input and (not wrong or open_input == _DISTANCES):
-            return hint.affinity, open_to(open_input, denied=why), None
-        found = same(False, why, expected=expected, inputs=self._inputs(offer))
-        return hint.affinity, found, recorded
+            return hint.affinity, open_to(open_input, denied=why), told
+        return hint.affinity, same(False, why, expected=expected, inputs=inputs), told
 
     def _open_input(
         self, policy: Policy, hint: TopologyHint, offer: _Offer, differs: bool
@@ -224,18 +215,22 @@ class Affinities:
         bench = self._desk.bench
         return setting not in bench.settings.disputed | bench.variant.settings.keys()
 
-    def _compare_scope(self, record: Record, body: AffinityDecided, subject: str) -> None:
+    def _compare_scope(self, record: Record, body: AffinityDecided) -> None:
         """Hints and merged hint are about a container, or a pod: the setting tells which."""
         bench = self._desk.bench
         scope, settings = bench.settings.get(_SCOPE), bench.settings.seq
         own = "pod" if body.container is None else "container"
-        if settings is None or settings == self._scope_told or not self._is_own(_SCOPE):
-            return
-        if scope in ("pod", "container") and scope != own:
+        is_other = scope in ("pod", "container") and scope != own
+        if (
+            settings is not None
+            and is_other
+            and self._is_own(_SCOPE)
+            and settings != self._scope_told
+        ):
             self._scope_told = settings
             what = f"{_SCOPE} is {scope} by the settings, and hints were merged for a {own}"
             sides = (settings, f"{_SCOPE} = {scope}"), (record.seq, f"hints merged for a {own}")
-            bench.contradict(record.ts_ns, subject, what, *sides)
+            bench.contradict(record.ts_ns, "node", what, *sides)
 
     def _whole(self, offer: _Offer) -> bool:
         """Whether hints of all providers are there: each writes a line of its own."""
@@ -289,10 +284,9 @@ def _wrong_hints(evidence: Evidence, hints: tuple[Hint, ...] | None) -> str:
         manager.pod_devices.insert(pod, container, resource, {0: sorted(evidence.held)})
     limits = {resource: evidence.required}
     found = topology_hints(manager, pod, container, limits, None, evidence.facts)[resource]
-    given = _hints(hints)
-    if _comparable(found, nodes) == _comparable(given, nodes):
+    if _comparable(found, nodes) == _comparable(_hints(hints), nodes):
         return ""
-    told = None if found is None else tuple(Hint(**_fields(hint)) for hint in found)
+    told = None if found is None else tuple(Hint(**_plain(hint)) for hint in found)
     usable = evidence.held or evidence.free | evidence.reuse
     asked = times(evidence.required, "device")
     return f"hints for {asked} of {resource} out of {listing(usable)}: {_hints_text(told)}"
@@ -304,28 +298,10 @@ def _comparable(hints: Hints | None, nodes: tuple[int, ...]) -> Any:  # noqa: AN
     return {(hint.affinity, hint.preferred or len(nodes) > 1) for hint in hints}
 
 
-def _fields(hint: TopologyHint) -> dict[str, Any]:
-    nodes = None if hint.affinity is None else tuple(bits_of(hint.affinity))
-    return {"numa_nodes": nodes, "preferred": hint.preferred}
-
-
-def _recorded(body: AffinityDecided, names: tuple[str, ...]) -> dict[str, Any]:
-    values = {name: getattr(body, name) for name in names}
-    return {n: _plain_hint(v) if isinstance(v, Hint) else v for n, v in values.items()}
-
-
-def _plain_hint(hint: Hint) -> dict[str, Any]:
-    nodes = None if hint.numa_nodes is None else list(hint.numa_nodes)
-    return {"numa_nodes": nodes, "preferred": hint.preferred}
-
-
 def _plain(hint: TopologyHint) -> dict[str, Any]:
+    """As the fields of a recorded hint."""
     nodes = None if hint.affinity is None else bits_of(hint.affinity)
     return {"numa_nodes": nodes, "preferred": hint.preferred}
-
-
-def _provider(body: HintsGenerated) -> ProviderHints:
-    return {resource: _hints(hints) for resource, hints in body.hints.items()}
 
 
 def _hints(hints: tuple[Hint, ...] | None) -> Hints | None:
@@ -358,14 +334,6 @@ def _merged(policy: Policy, offered: HintsGenerated, hint: TopologyHint, *, admi
     offers = joined(given) if given else "no provider has a preference"
     machine = nodes_text(mask_of(policy.numa_nodes))
     return (
-        f"{offers}: on a machine with {machine} this merges to {_value(_plain(hint))}, which "
-        f"policy {policy.name} {'admits' if admits else 'refuses'}"
+        f"{offers}: on a machine with {machine} this merges to {_hint_text(Hint(**_plain(hint)))}, "
+        f"which policy {policy.name} {'admits' if admits else 'refuses'}"
     )
-
-
-def _value(value: Any) -> str:  # noqa: ANN401 # any JSON value
-    if not isinstance(value, dict) or "preferred" not in value:
-        return str(value)
-    nodes = value["numa_nodes"]
-    told = None if nodes is None else tuple(nodes)
-    return _hint_text(Hint(numa_nodes=told, preferred=value["preferred"]))
