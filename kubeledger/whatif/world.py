@@ -146,7 +146,7 @@ class World:
             return None
         refused = _Possible(False, frozenset())
         # Devices, CPUs and memory of its own are given before the rest is asked.
-        found = {refused: None} if case.add.refusals else {}
+        found = {refused: None} if case.refusals else {}
         for node, others in case.worlds():
             casts = list(self._casts(others, come))
             if not casts:
@@ -226,7 +226,7 @@ class World:
         admit, reason = outcome.admit, outcome.reason
         if not admit and finding.verdict != "impossible" and not _rests_on_others(reason):
             return "sure"
-        if case.add.refusals and claims_sure and not admit:
+        if case.refusals and claims_sure and not admit:
             return "sure"  # whoever else was there: the managers are asked first
         if finding.verdict == "unverifiable":
             return "doubtful"

@@ -52,6 +52,7 @@ def settings_of(**settings: Any) -> SettingsObserved:  # noqa: ANN401 # any JSON
         "kubeReserved": {},
         "evictionHard": {},
         "evictionSoft": {},
+        "evictionMinimumReclaim": {},
         "evictionPressureTransitionPeriod": "5m0s",
         "maxPods": 10,
         "podsPerCore": 0,

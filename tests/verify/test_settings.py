@@ -10,7 +10,7 @@ from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.node.snapshot_time import time_in_name
 from kubeledger.verify import Contradiction, Finding, Variant, Verdict
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.admission.nodes import count_cpus
+from kubeledger.verify.rules.admission.allocatable import count_cpus
 from kubeledger.verify.settings import UNKNOWN, Settings
 from kubeledger.verify.tally import Tally
 from kubeledger.verify.variant import RECORDED

@@ -56,10 +56,8 @@ class LifeBuilder:
             known_ns = 0 if process is None else process.known_from_ns
             # Snapshots may tell of a process that ran before the first whose start is told.
             until_ns = known_ns if sign.ts_ns < known_ns else None
-            if self._life is not None and (self._life.process, self._until_ns) != (
-                number,
-                until_ns,
-            ):
+            at = (number, until_ns)
+            if self._life is not None and (self._life.process, self._until_ns) != at:
                 self._end_process()
             self._until_ns = until_ns
             handle = _HANDLERS[sign.what]
@@ -100,7 +98,7 @@ class LifeBuilder:
         self._life, self._counted_ns = life, 0
         self._settled_ns = self._died_ns = None
         if sign.what == "add":
-            life.add_seq, life.add_line = sign.seq, sign.number
+            life.add_seq, life.added_ns, life.add_line = sign.seq, sign.ts_ns, sign.number
             life.source = sign.word or None
             # It counts by the end of the turn, if it turns out not to have ended long before.
             self._settled_ns = self._around.turns.over_by(sign.ts_ns)
@@ -146,7 +144,8 @@ class LifeBuilder:
         if life is None or life.removed_ns is not None or life.ended_ns is not None:
             self._begin(sign, process)
         elif life.add_seq is None:
-            life.add_seq, life.add_line, life.vague = sign.seq, sign.number, False
+            life.add_seq, life.added_ns, life.add_line = sign.seq, sign.ts_ns, sign.number
+            life.vague = False
             life.source = sign.word or None
 
     def _current(self, sign: Sign, process: Process | None) -> PodLife:

@@ -50,8 +50,8 @@ class PodLife(msgspec.Struct, kw_only=True):
         source: ``api``, ``file``, ``http``; None when not known.
         process: number of the kubelet process.
         seq: the first record that shows it.
-        add_seq: of the line that brought it; None where that is not told. ``add_line`` is its
-            line in the log: what one line brings is admitted in one turn, older pods first.
+        add_seq, added_ns: the line that brought it; None where that is not told. ``add_line`` is
+            its place in the log: what one line brings is admitted in one turn, older pods first.
         aligned_seq: the topology manager's first record about its admission; None without one.
         since_ns, sure_ns, ending_ns, ended_ns: see the module. ``sure_ns`` None: never sure;
             ``ending_ns`` None: no sign of an end; ``ended_ns`` None: it may count until the end
@@ -74,6 +74,7 @@ class PodLife(msgspec.Struct, kw_only=True):
     seq: int
     since_ns: int
     add_seq: int | None = None
+    added_ns: int | None = None
     add_line: int | None = None
     aligned_seq: int | None = None
     sure_ns: int | None = None

@@ -180,36 +180,50 @@ class Timeline:
                 must[life.key] = life
         return Active(must, may, self.unknown_pods(start_ns) or self.unknown_pods(end_ns))
 
-    def admission(self, life: PodLife) -> Active:
+    def admission(self, life: PodLife, by_ns: int | None = None) -> Active:
         """The pods that counted when a pod was admitted, without itself.
 
         The loop takes the pods of one config line one after the other, the older first; those of
         the same age, and static pods, in an order that only the topology manager's records show.
+
+        Args:
+            life: of the pod, which a config line brought.
+            by_ns: it was judged by then, where a record tells that better than the decision.
         """
-        start_ns, end_ns = self.admission_span(life)
+        start_ns, end_ns = self.admission_span(life, by_ns)
         found = self.active(start_ns, end_ns)
         must, may = {}, {}
         for key, other in found.may.items():
             earlier = _comes_before(other, life, self.pods)
-            if earlier is False or other.admitted is False:
+            is_over = other.ended_ns is not None and other.ended_ns <= start_ns
+            if key == life.key or earlier is False or _was_refused(other, end_ns) or is_over:
                 continue
             may[key] = other
-            if earlier and key in found.must:
+            # One that was handed over just before counts by its order.
+            goes_on = other.ending_ns is None or other.ending_ns > end_ns
+            counts = key in found.must or (earlier and other.admitted and goes_on)
+            undecided = other.add_seq is not None and other.decided_ns is None
+            if counts and earlier is not None and not undecided:
                 must[key] = other
         return Active(must, may, found.loss)
 
-    def admission_span(self, life: PodLife) -> tuple[int, int]:
+    def admission_span(self, life: PodLife, by_ns: int | None = None) -> tuple[int, int]:
         """When a pod that a config line brought was admitted or rejected: earliest and latest.
 
-        What was killed for a pod before it in the same turn was killed before.
+        What was killed for a pod before it in the same turn was killed before. Arguments as in
+        :meth:`admission`.
         """
-        start_ns = life.since_ns
-        for other in self._turn(life):
-            if _comes_before(other, life, self.pods):
-                start_ns = max(start_ns, self._gathered.preempted_for.get(other.key, 0))
-        over_ns = self.turns.over_by(life.since_ns)
-        ends = [ts_ns for ts_ns in (over_ns, life.decided_ns) if ts_ns is not None]
-        return start_ns, max(start_ns, min(ends, default=start_ns))
+        came_ns = life.since_ns if life.added_ns is None else life.added_ns
+        over_ns = self.turns.over_by(came_ns)
+        ends = [ts_ns for ts_ns in (over_ns, life.decided_ns, by_ns) if ts_ns is not None]
+        end_ns = max(came_ns, min(ends, default=came_ns))
+        killed = self._gathered.preempted_for
+        waits = [
+            killed[other.key]
+            for other in self._turn(life)
+            if other.key in killed and _comes_before(other, life, self.pods) is not False
+        ]
+        return max([came_ns, *(ts_ns for ts_ns in waits if ts_ns <= end_ns)]), end_ns
 
     def _turn(self, life: PodLife) -> Iterator[PodLife]:
         """Other pods that the same line brought."""
@@ -268,13 +282,20 @@ class Timeline:
                 yield life
 
 
+def _was_refused(life: PodLife, by_ns: int) -> bool:
+    return life.admitted is False and life.decided_ns is not None and life.decided_ns <= by_ns
+
+
 def _comes_before(other: PodLife, life: PodLife, pods: Mapping[str, PodHistory]) -> bool | None:
-    """Whether ``other`` is admitted before; None when that is random, or no line tells."""
+    """Whether ``other`` is admitted before; None when that is random.
+
+    One that no line of its process brought was there before.
+    """
     if other is life:
         return False
     if other.add_seq is None or life.add_seq is None:
-        return None
-    if (other.since_ns, other.add_line) != (life.since_ns, life.add_line):
+        return True
+    if (other.added_ns, other.add_line) != (life.added_ns, life.add_line):
         return other.add_seq < life.add_seq
     if other.aligned_seq is not None and life.aligned_seq is not None:
         return other.aligned_seq < life.aligned_seq

@@ -1,16 +1,16 @@
 """Verification of admission and preemption.
 
-foresight   first reading: which ADD was decided how, when pods were made
-offers      which pods were handed to the kubelet, in which order, and until when they count
-nodes       what the node had for pods, by machine and settings
+told        first reading: refusals that lists and managers show, the node's name
+nodes       first reading: the node object; labels and taints at a time
+allocatable what the node had for pods, by machine and settings
+machine     the machine's size where only its signals and cgroups show it
+adds        which pods were handed to the kubelet, and whose turn it is
+podspecs    pod objects as admission gets them
 pressure    the eviction manager's conditions, by its signals
-question    one admission with all that it rests on, and the worlds it may have been in
-admitted, refused, preempted, failed    the verdicts
-words       amounts and pods in sentences
-findings    judgements become findings
-handovers, sources    names and words that several sources tell
-life        until when pods are shown alive
-verifier    ties them to the records
+inputs      puts a case together: one admission with all that it rests on
+case        the case, and the worlds it may have been in
+judging, refused, victims    the verdicts; choice and words say why
+rule        ties them to the records
 """
 
 from __future__ import annotations

@@ -26,8 +26,10 @@ from kubeledger.preemption.records import InsufficientResource
 from kubeledger.preemption.requirements import Requirements
 from kubeledger.profile.admission import AdmissionFacts
 from kubeledger.verify.rules.admission.adds import PodAdd
+from kubeledger.verify.rules.admission.podspecs import requests_of
 
 __all__ = [
+    "OTHER_PODS",
     "UNCOUNTED",
     "UNSIZED",
     "AdmissionCase",
@@ -42,6 +44,8 @@ UNCOUNTED: Final = 1 << 30
 
 UNSIZED: Final = 1 << 60
 """The same for resources of the machine whose capacity is not known."""
+
+OTHER_PODS: Final = "the pods that ran before the log begins"
 
 _DOUBTS_MAX: Final = 8
 """Of so many doubtful pods all combinations are tried; of more, none, all, and all but one."""
@@ -91,7 +95,7 @@ class AdmissionOutcome(msgspec.Struct, frozen=True):
         return tuple(
             other.seq
             for other in self.pods
-            if not missing or "pods" in missing or not missing.isdisjoint(_requested(other.pod))
+            if not missing or "pods" in missing or missing & dict(requests_of(other.pod)).keys()
         )
 
 
@@ -105,12 +109,13 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         add: the pod as it was handed over.
         pod: its object; ``spec_seq`` the record that shows it.
-        facts: rules of the version; ``version`` as people write it.
+        facts: rules of the version.
         nodes: the node, the likeliest first.
         node_inputs: records that tell of the node and the settings.
         others: (n,) pods that counted, in the order of their admission.
         unread: names of pods that counted but whose specs are not known.
         complete: no pod can have counted that no record names.
+        refusals: seq, reason and message of what refused it before the predicates.
         labels_known, taints_known: the node's labels and taints are known.
         unsized: (n,) resources it requests of which the node's capacity is not known.
         named: the node's name is told.
@@ -123,12 +128,12 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     pod: Pod
     spec_seq: int
     facts: AdmissionFacts
-    version: str
     nodes: tuple[Node, ...]
     node_inputs: tuple[int, ...]
     others: tuple[CountedPod, ...]
     unread: tuple[str, ...]
     complete: bool
+    refusals: tuple[tuple[int, str, str], ...]
     labels_known: bool
     taints_known: bool
     unsized: tuple[str, ...] = ()
@@ -191,6 +196,12 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         found = (self._in_world(node, pods, assumes) for node in self.nodes)
         return tuple(chain.from_iterable(found))
 
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Other pods that may have counted and of which too little is known, as missing inputs."""
+        unread = tuple(f"the spec of pod {name}" for name in self.unread)
+        return unread if self.complete else (*unread, OTHER_PODS)
+
     def _in_world(
         self, node: Node, others: tuple[CountedPod, ...], assumes: tuple[str, ...]
     ) -> Iterator[AdmissionOutcome]:
@@ -231,16 +242,6 @@ def _orders(
     for index in random[1:]:
         first = [reasons[index], *(reasons[i] for i in random if i != index)]
         yield [*reasons[: random.start], *first, *reasons[random.stop :]]
-
-
-def _requested(pod: Pod) -> Iterator[str]:
-    """Resources that a pod takes, in whatever way it requests them."""
-    spec = pod.spec
-    yield from spec.overhead or ()
-    parts = [c.resources for c in (*(spec.containers or ()), *(spec.init_containers or ()))]
-    for part in (spec.resources, *parts):
-        if part is not None:
-            yield from part.requests or ()
 
 
 def _missing(insufficient: Sequence[InsufficientResourceError]) -> Requirements:

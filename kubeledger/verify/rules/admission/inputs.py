@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kubeledger.kube.pod import Node, Pod
+from kubeledger.eviction.records import NodeConditionsChanged
+from kubeledger.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
 from kubeledger.kube.podqos import pod_qos
+from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.lifecycle.records import PodTerminating
 from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted
+from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.decider import may_preempt
 from kubeledger.profile.admission import AdmissionFacts
-from kubeledger.profile.resolve import KubeletProfile
+from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.admission.adds import PodAdd, PodAdds
+from kubeledger.verify.rules.admission.adds import PodAdd
+from kubeledger.verify.rules.admission.allocatable import (
+    Allocatable,
+    allocatable_at,
+    device_counts,
+)
 from kubeledger.verify.rules.admission.case import (
     UNCOUNTED,
     UNSIZED,
@@ -23,181 +29,203 @@ from kubeledger.verify.rules.admission.case import (
     CountedPod,
     capacities,
 )
-from kubeledger.verify.rules.admission.counted import CountedPods
-from kubeledger.verify.rules.admission.devices import Restored, lagging
-from kubeledger.verify.rules.admission.devices import devices as listed_devices
-from kubeledger.verify.rules.admission.lists import Lists
-from kubeledger.verify.rules.admission.marks import Marks, hostname, marks_at
-from kubeledger.verify.rules.admission.nodes import Allocatable, Nodes, node_of
-from kubeledger.verify.rules.admission.podspecs import (
-    asks_for_anything,
-    unlisted,
-)
+from kubeledger.verify.rules.admission.nodes import Marks, Nodes, hostname
+from kubeledger.verify.rules.admission.podspecs import PodObject, PodObjects
 from kubeledger.verify.rules.admission.pressure import CONDITIONS, Pressure
+from kubeledger.verify.rules.admission.told import Told
 
-__all__ = ["AdmissionInputs", "pressure_on"]
+__all__ = ["AdmissionInputs"]
 
 _MEMORY_TAINT: Final = "node.kubernetes.io/memory-pressure"
+_KILLED_NS: Final = 60 * NS_PER_S
+"""So long after it was chosen a victim is hardly alive."""
+_SETTLED_NS: Final = 60 * NS_PER_S
+"""So long after its start the kubelet has written the node's status."""
 
 
 class AdmissionInputs:
     """Makes one case an admission.
 
     Attributes:
-        adds, nodes, pressure, lists, restored: what the rule fills.
+        nodes, pressure, told: what the rule fills.
         shutdown: seq of the record that shows that the node shuts down; None for none.
     """
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.lists = Lists()
-        self.adds = PodAdds(bench.timeline)
-        self.counted = CountedPods(bench, self.adds)
-        self.nodes = Nodes(bench.capacities)
-        self.pressure = Pressure(bench.settings)
-        self.restored = Restored()
+        self.told = Told(bench.timeline)
+        self.nodes = Nodes(bench.timeline)
+        self.pressure = Pressure(bench)
         self.shutdown: int | None = None
+        self._objects = PodObjects(bench.pods)
         self._before: Allocatable | None = None
-        self._nodes_for: tuple[object, tuple[Node, ...]] = (None, ())
+        self._settled_ns: int | None = None
 
     def terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
         """A pod is stopped, perhaps because the node shuts down."""
         if body.reason == "shutdown":
             self.shutdown = record.seq
 
+    def conditions_changed(
+        self, record: Record, body: NodeConditionsChanged, state: NodeState
+    ) -> None:
+        """The kubelet reports the node's conditions."""
+        self.pressure.reported = frozenset(body.conditions)
+
     def kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         """Another process: what the one before had goes on to count as the API's node object."""
         self._before = self.shutdown = None
         former, profile = self.bench.former_settings, self.bench.profile
         if body.restart and former.seq is not None and profile is not None:
-            self._before = self.nodes.allocatable(record.ts_ns, former, profile, state)
-        self.restored.kubelet_started(record.ts_ns)
-        self.adds.clear()
+            self._before = allocatable_at(self.nodes, record.ts_ns, former, profile, state)
+        self._settled_ns = record.ts_ns + _SETTLED_NS
         self.pressure.begin(record.ts_ns if body.from_start else None)
 
+    def node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
+        """What the node object shows is what machine and settings give."""
+        bench, settings, profile = self.bench, self.bench.settings, self.bench.profile
+        settled = self._settled_ns is not None and record.ts_ns >= self._settled_ns
+        if body.allocatable is None or profile is None or bench.variant.settings or not settled:
+            return
+        reckoned = allocatable_at(self.nodes, record.ts_ns, settings, profile, state)
+        if reckoned.missing or reckoned.inferred or settings.seq not in reckoned.inputs:
+            return
+        assert settings.seq is not None
+        for name in ("cpu", "memory", "ephemeral-storage", "pods"):
+            written, amount = body.allocatable.get(name), reckoned.amounts.get(name)
+            if written is None or amount is None or _reads_as(written, amount):
+                continue
+            bench.contradict(
+                record.ts_ns,
+                "node",
+                f"the node object and the settings tell different amounts of {name} for pods",
+                (record.seq, f"allocatable is {written}"),
+                (settings.seq, f"the settings leave {amount.canonical()}"),
+            )
+
     def case_of(
-        self, add: PodAdd, until_ns: int, state: NodeState
+        self, add: PodAdd, node: str, by_ns: int, state: NodeState
     ) -> AdmissionCase | tuple[str, ...]:
-        """The case of an ADD, with the state at ``until_ns``; or what is missing."""
-        bench = self.bench
-        if bench.profile is None:
+        """The case of an ADD; or what is missing.
+
+        Args:
+            add: the pod.
+            node: the ledger's name of the node.
+            by_ns: it was judged by then.
+            state: of the node at that time.
+        """
+        bench, profile = self.bench, self.bench.profile
+        if profile is None:
             return (bench.missing_profile,)
-        found = self.counted.object_of(add.ts_ns, add.life, self._node_name)
+        told_name = hostname(bench.settings) or self.told.node()
+        node = hostname(bench.settings) or node
+        found = self._objects.at(add.ts_ns, add.life, node)
         if found is None:
             return ("the pod's spec",)
-        pod = found.pod
-        if add.turn_ns is not None:
-            until_ns = max(add.ts_ns, min(until_ns, add.turn_ns))
-        allocatable = self._allocatable(until_ns, bench.profile, state)
-        if allocatable.missing and ("pods" not in allocatable.amounts or asks_for_anything(pod)):
+        since_ns, until_ns = bench.timeline.admission_span(add.life, by_ns)
+        allocatable = allocatable_at(self.nodes, until_ns, bench.settings, profile, state)
+        if allocatable.missing and ("pods" not in allocatable.amounts or found.asked):
             return allocatable.missing
-        since_ns = max(
-            (ns for other in self.adds.turn_of(add) for ns in other.preempted), default=add.ts_ns
-        )
-        until_ns = max(since_ns, until_ns)
-        counted = self.counted.of(add, since_ns, until_ns, self._node_name)
-        unsized = () if allocatable.whole else unlisted(pod, allocatable.amounts)
-        if unsized and may_preempt(pod):
+        others, unread, complete = self._counted(add, by_ns, node)
+        unsized: tuple[str, ...] = ()
+        if not allocatable.whole:
+            unsized = tuple(sorted(found.asked - allocatable.amounts.keys() - {*found.extended}))
+        if unsized and may_preempt(found.pod):
             return capacities(unsized)
-        marks = marks_at(self.nodes, bench.settings, add.ts_ns, self._node_name)
-        nodes = self._nodes(
-            add.ts_ns, pod, (found.extended, unsized), allocatable, counted.pods, marks, state
-        )
+        marks = self.nodes.marks(add.ts_ns, bench.settings, node)
+        extended = dict.fromkeys([*found.extended, *(r for o in others for r in o.extended)])
+        counts = device_counts(extended, state.devicemanager, self.nodes, add.ts_ns)
+        tables = self._tables(allocatable, unsized, counts, found)
+        bound = found.pod.spec.node_name
+        # A pod is mostly given to the kubelet of its own node, whatever that is called.
+        names = [node] if not bound else dict.fromkeys([told_name or bound, bound])
         return AdmissionCase(
             add=add,
-            pod=pod,
+            pod=found.pod,
             spec_seq=found.seq,
-            facts=bench.profile.admission,
-            version=str(bench.profile.version),
-            nodes=nodes,
+            facts=profile.admission,
+            nodes=tuple(_node_of(name, table, marks) for name in names for table in tables),
             node_inputs=(*allocatable.inputs, *marks.seqs),
-            others=counted.pods,
-            unread=counted.unread,
-            complete=counted.complete,
+            others=others,
+            unread=unread,
+            complete=complete,
+            refusals=tuple(self.told.by_managers(add)),
             labels_known=marks.labels_known,
             taints_known=marks.taints_known,
             unsized=unsized,
-            named=self._told_name is not None,
+            named=told_name is not None,
             inferred=allocatable.inferred,
-            pressure=pressure_on(self.pressure, pod, bench.profile.admission, since_ns, until_ns),
+            pressure=_pressure_on(self.pressure, found.pod, profile.admission, since_ns, until_ns),
         )
 
-    # -- the node ---------------------------------------------------------------------------
-
-    @property
-    def _told_name(self) -> str | None:
-        """The node's name, where settings or pods tell it."""
-        return hostname(self.bench.settings) or self.lists.node(self.bench.timeline)
-
-    @property
-    def _node_name(self) -> str:
-        return hostname(self.bench.settings) or self.ledger_node
-
-    ledger_node: str = ""
-    """The ledger's name of the node."""
-
-    def _allocatable(self, ts_ns: int, profile: KubeletProfile, state: NodeState) -> Allocatable:
-        return self.nodes.allocatable(ts_ns, self.bench.settings, profile, state)
-
-    def _nodes(
-        self,
-        ts_ns: int,
-        pod: Pod,
-        asked: tuple[Sequence[str], Sequence[str]],
-        allocatable: Allocatable,
-        others: Sequence[CountedPod],
-        marks: Marks,
-        state: NodeState,
-    ) -> tuple[Node, ...]:
-        """The node, likeliest first; ``asked`` are extended resources, and those without size."""
-        own, unsized = asked
-        wanted = dict.fromkeys([*own, *(r for other in others for r in other.extended)])
-        devices = dict.fromkeys(unsized, str(UNSIZED))
-        written: Mapping[str, str] = {}
-        if wanted:
-            shown = self.nodes.last(ts_ns, "allocatable")
-            written = (shown.body.allocatable or {}) if shown is not None else {}
-            devices |= listed_devices(wanted, state.devicemanager, written)
-        late_devices: dict[str, str] | None = None
-        if any(resource in devices for resource in own):
-            back = self.restored.at(ts_ns)
-            late_devices = lagging(wanted, state.devicemanager, written, back)
-        names = self._names(pod)
-        labels, taints = marks.labels, marks.taints
-        late = None if late_devices is None else tuple(late_devices.items())
-        key = (allocatable, self._before, names, tuple(devices.items()), late, labels, taints)
-        if self._nodes_for[0] != key:
-            tables = self._tables(allocatable, devices, late_devices)
-            nodes = tuple(node_of(n, table, labels, taints) for n in names for table in tables)
-            self._nodes_for = (key, nodes)
-        return self._nodes_for[1]
-
-    def _names(self, pod: Pod) -> tuple[str, ...]:
-        """What the node may be called, likeliest first."""
-        bound, told = pod.spec.node_name, self._told_name
-        if not bound:
-            return (self._node_name,)
-        # A pod is mostly given to the kubelet of its own node, whatever that is called.
-        return (bound,) if told in (None, bound) else (told, bound)
+    def _counted(
+        self, add: PodAdd, by_ns: int, node: str
+    ) -> tuple[tuple[CountedPod, ...], tuple[str, ...], bool]:
+        """The pods that counted; names of those without specs; whether these are all."""
+        since_ns, until_ns = self.bench.timeline.admission_span(add.life, by_ns)
+        active = self.bench.timeline.admission(add.life, by_ns)
+        pods: list[CountedPod] = []
+        unread: list[str] = []
+        for key, life in active.may.items():
+            found = self._objects.at(since_ns, life, node)
+            if found is None:
+                unread.append(life.full_name)
+                continue
+            pods.append(
+                CountedPod(
+                    name=life.full_name,
+                    pod=found.pod,
+                    seq=found.seq,
+                    doubtful=key not in active.must,
+                    extended=found.extended,
+                    lives=life.seen_ns > until_ns + _KILLED_NS,
+                )
+            )
+        return tuple(pods), tuple(unread), active.loss is None
 
     def _tables(
-        self, allocatable: Allocatable, devices: dict[str, str], late: dict[str, str] | None
+        self,
+        allocatable: Allocatable,
+        unsized: tuple[str, ...],
+        counts: dict[str, list[int | None]],
+        found: PodObject,
     ) -> list[dict[str, str]]:
         """What the node may list, the likeliest first."""
         amounts = {n: q.canonical() for n, q in allocatable.amounts.items()}
-        tables = [{**amounts, **devices}]
-        if late is not None:
-            # The node object lags behind the device manager.
+        amounts |= dict.fromkeys(unsized, str(UNSIZED))
+        likely = {resource: _count(numbers[0]) for resource, numbers in counts.items()}
+        tables = [{**amounts, **likely}]
+        for resource in found.extended:
+            for number in counts.get(resource, [])[1:]:
+                tables.append({**tables[0], resource: _count(number)})
+        if any(resource in counts for resource in found.extended):
             tables.append(amounts)
-            tables.append({**amounts, **{r: str(UNCOUNTED) for r in devices}})
-            tables.append({**amounts, **late})
         if self._before is not None and self._before.amounts != allocatable.amounts:
             before = {n: q.canonical() for n, q in self._before.amounts.items()}
-            tables.append({**before, **devices})
+            tables.append({**before, **likely})
         return tables
 
 
-def pressure_on(
+def _node_of(name: str, allocatable: dict[str, str], marks: Marks) -> Node:
+    return Node(
+        metadata=ObjectMeta(name=name, labels=dict(marks.labels)),
+        status=NodeStatus(allocatable=allocatable),
+        spec=NodeSpec(taints=marks.taints),
+    )
+
+
+def _count(number: int | None) -> str:
+    return str(UNCOUNTED if number is None else number)
+
+
+def _reads_as(written: str, amount: Quantity) -> bool:
+    try:
+        return Quantity.from_api(written) == amount
+    except QuantityError:
+        return True  # what cannot be read tells nothing
+
+
+def _pressure_on(
     pressure: Pressure, pod: Pod, facts: AdmissionFacts, since_ns: int, until_ns: int
 ) -> tuple[int, str] | None:
     """What shows that the node was too short all the time to let in this pod; None if nothing.
@@ -206,18 +234,16 @@ def pressure_on(
 
     Source: v1.20.2 pkg/kubelet/eviction/eviction_manager.go managerImpl.Admit
     """
+    qos = pod_qos(
+        pod,
+        status_wins=facts.qos_class_from_status,
+        pod_level=facts.pod_level_resources,
+    )
+    keys = {toleration.key or _MEMORY_TAINT for toleration in pod.spec.tolerations or ()}
+    by_memory = qos == "BestEffort" and _MEMORY_TAINT not in keys
     for condition in CONDITIONS:
-        found = pressure.surely(condition, since_ns, until_ns)
-        if found is None:
-            continue
-        if condition != "MemoryPressure":
-            return found
-        qos = pod_qos(
-            pod,
-            status_wins=facts.qos_class_from_status,
-            pod_level=facts.pod_level_resources,
-        )
-        keys = {toleration.key or _MEMORY_TAINT for toleration in pod.spec.tolerations or ()}
-        if qos == "BestEffort" and _MEMORY_TAINT not in keys:
-            return found
+        if by_memory or condition != "MemoryPressure":
+            found = pressure.surely(condition, since_ns, until_ns)
+            if found is not None:
+                return found
     return None

@@ -7,7 +7,7 @@ record tells.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from kubeledger.errors import BadInputError
 from kubeledger.kube.critical import is_critical_pod
 from kubeledger.preemption.records import PreemptionFailed
-from kubeledger.verify.belief import Judgement, Ruling, judge, same
+from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import (
     AdmissionCase,
@@ -26,16 +26,13 @@ from kubeledger.verify.rules.admission.words import (
     amount,
     amounts,
     fits_because,
+    lacked_by,
     listing,
-    priority_of,
-    short_of,
 )
 
 __all__ = [
-    "ALLOCATION",
     "ENDS",
     "LABELS",
-    "OTHER_PODS",
     "RECOVERY",
     "RULE_DEVICES",
     "RULE_EVICTION",
@@ -43,12 +40,13 @@ __all__ = [
     "RULE_PREEMPTION",
     "TAINTS",
     "VICTIMS",
+    "by_its_numbers",
     "failure_of",
     "freely",
     "judge_admitted",
     "judge_failed",
     "judged",
-    "lacking",
+    "said_in",
 ]
 
 RULE_DEVICES: Final = "pkg/kubelet/cm/topologymanager scope.Admit"
@@ -56,7 +54,6 @@ RULE_EVICTION: Final = "pkg/kubelet/eviction managerImpl.Admit"
 RULE_PREDICATES: Final = "pkg/kubelet/lifecycle predicateAdmitHandler.Admit"
 RULE_PREEMPTION: Final = "pkg/kubelet/preemption getPodsToPreempt"
 
-OTHER_PODS: Final = "the pods that ran before the log begins"
 VICTIMS: Final = "the lines that tell whom room was made by"
 ENDS: Final = "until when the other pods ran"
 LABELS: Final = "the node's labels"
@@ -64,44 +61,61 @@ TAINTS: Final = "the node's taints at this time"
 
 RECOVERY: Final = "Unexpected error while attempting to recover from admission failure: "
 """How the message of a preemption that finds nobody begins."""
-ALLOCATION: Final = "Allocate failed due to "
-"""How the message of a resource manager that has nothing to give begins."""
 _LEFT: Final = re.compile(r"\(res: ([^,\s]+), q: (\d+)\)")
 _NOTE: Final = "the machine's size is inferred from its cgroups and eviction signals"
 
 
 def judged(
-    case: AdmissionCase | tuple[str, ...], judge_case: Callable[[AdmissionCase], Judgement]
+    case: AdmissionCase | tuple[str, ...],
+    judge_case: Callable[[AdmissionCase], Judgement],
+    rule: str = RULE_PREDICATES,
 ) -> Judgement:
     """Judge a case; one that lacks inputs (the tuple names them) is not decided."""
-    if not isinstance(case, AdmissionCase):
-        return lacking(*case)
-    try:
-        judgement = judge_case(case)
-    except BadInputError:
-        return lacking("readable quantities of all pods")
-    if case.inferred and judgement.verdict != "unverifiable" and judgement.rule != RULE_DEVICES:
-        return msgspec.structs.replace(judgement, why=f"{judgement.why} ({_NOTE})")
-    return judgement
-
-
-def lacking(*missing: str, rule: str = RULE_PREDICATES) -> Judgement:
-    """Inputs are missing, each named."""
-    return Judgement(
-        verdict="unverifiable",
-        missing=missing,
-        rule=rule,
-        why=f"cannot be decided again without {' and '.join(missing)}",
-    )
+    missing = case if isinstance(case, tuple) else ("readable quantities of all pods",)
+    judgement = lacks(missing)
+    if isinstance(case, AdmissionCase):
+        try:
+            judgement = judge_case(case)
+        except BadInputError:
+            pass  # what a pod asks for cannot be read
+        else:
+            decided = judgement.verdict != "unverifiable" and judgement.rule != RULE_DEVICES
+            why = f"{judgement.why} ({_NOTE})" if case.inferred and decided else judgement.why
+            judgement = msgspec.structs.replace(judgement, why=why)
+    return msgspec.structs.replace(judgement, rule=judgement.rule or rule)
 
 
 def freely(rulings: Iterable[Ruling]) -> Ruling:
     """What one world makes of a decision, by the rulings on all that the kubelet may do in it."""
-    first, *others = rulings
-    if first.allowed:
-        return first
-    found = next((ruling for ruling in others if ruling.allowed), None)
-    return first if found is None else msgspec.structs.replace(found, chosen=False)
+    first: Ruling | None = None
+    for ruling in rulings:
+        if ruling.allowed:
+            return ruling if first is None else msgspec.structs.replace(ruling, chosen=False)
+        first = first or ruling
+    assert first is not None
+    return first
+
+
+def by_its_numbers(
+    case: AdmissionCase, rulings: Sequence[Ruling], untold: Iterable[str]
+) -> Judgement:
+    """Judge a decision that tells of its inputs: its numbers prove the world that gives them.
+
+    Args:
+        case: the admission.
+        rulings: one a world.
+        untold: what no record tells, and may have led to it.
+    """
+    told = [msgspec.structs.replace(each, assumes=()) for each in rulings if each.allowed]
+    others = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in untold]
+    return judge(told or [*rulings, *others], cut=ENDS if case.is_cut and not told else None)
+
+
+def said_in(outcome: AdmissionOutcome) -> Fields:
+    """What the kubelet says when it decides so."""
+    if outcome.result.admit:
+        return {"admit": True}
+    return {"reason": outcome.result.reason, "message": outcome.result.message}
 
 
 # -- admitted -------------------------------------------------------------------------------
@@ -117,8 +131,7 @@ def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
     Raises:
         BadInputError: a quantity of a pod is none.
     """
-    if case.add.refusals:
-        seq, reason, message = case.add.refusals[-1]
+    for seq, reason, message in case.refusals[-1:]:
         return same(
             False,
             f"the pod was admitted although it was refused for {reason}: {message}",
@@ -140,7 +153,9 @@ def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
     if any(VICTIMS in ruling.assumes for ruling in rulings):
         why = "the pod was admitted, and no victims are told of"
         rulings.append(Ruling(allowed=False, why=why, rule=RULE_PREEMPTION))
-    rulings += _keeping_out(case)
+    for phrase in (*case.untold, *capacities(case.unsized)):
+        why = "the pod was admitted, and may have had no room"
+        rulings.append(Ruling(allowed=False, why=why, assumes=(phrase,)))
     reasons = {each.result.reason for choices in worlds for each in choices}
     if not case.labels_known and "NodeAffinity" in reasons:
         rulings.append(Ruling(allowed=True, why="", assumes=(LABELS,)))
@@ -154,25 +169,20 @@ def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[st
     may_be_lost = not case.complete or not all(other.lives for other in outcome.pods)
     lost = (VICTIMS,) if result.victims and not victims else ()
     allowed = result.admit and (not lost or may_be_lost)
-    expected: Fields = {"admit": True}
+    expected: Fields = {"admit": result.admit, **said_in(outcome)}
     if not result.admit:
-        expected = {"admit": False, "reason": result.reason, "message": result.message}
-        why = (
-            f"the pod was admitted although it is to be refused as {result.reason}: "
-            f"{result.message}"
-        )
+        why = f"it is to be refused as {result.reason}: {result.message}"
+        why = f"the pod was admitted although {why}"
     elif not result.victims:
         why = fits_because(case, outcome)
     elif victims:
-        why = (
-            f"the pod is critical and lacked {amounts(outcome.requirements)} "
-            f"({short_of(outcome)}), which {listing(victims)} made room for"
-        )
+        room = f"which {listing(victims)} made room for"
+        why = f"the pod is critical and lacked {lacked_by(outcome)}, {room}"
     else:
-        expected = {"admit": True, "victims": list(result.victims)}
+        expected["victims"] = list(result.victims)
         why = (
-            f"the pod was admitted while it lacked {amounts(outcome.requirements)} "
-            f"({short_of(outcome)}), and all pods that it may have preempted ran on"
+            f"the pod was admitted while it lacked {lacked_by(outcome)}, and all pods that it may "
+            "have preempted ran on"
         )
     return Ruling(
         allowed=allowed,
@@ -182,17 +192,6 @@ def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[st
         inputs=(*case.inputs, *(() if allowed else outcome.specs)),
         rule=RULE_PREEMPTION if result.victims else RULE_PREDICATES,
     )
-
-
-def _keeping_out(case: AdmissionCase) -> Iterator[Ruling]:
-    """Worlds in which what no record tells leaves no room for the pod."""
-    unknown = [f"the spec of pod {name}" for name in case.unread]
-    unknown += capacities(case.unsized)
-    if not case.complete:
-        unknown.append(OTHER_PODS)
-    for phrase in unknown:
-        why = "the pod was admitted, and may have had no room"
-        yield Ruling(allowed=False, why=why, assumes=(phrase,))
 
 
 # -- no victims -----------------------------------------------------------------------------
@@ -208,15 +207,7 @@ def judge_failed(case: AdmissionCase, body: PreemptionFailed) -> Judgement:
     rulings = [
         freely(_fails(case, each, recorded) for each in choices) for choices in case.outcomes()
     ]
-    # What is told to be missing is a reading, as the numbers of a refusal are.
-    told = [ruling for ruling in rulings if ruling.allowed]
-    if told:
-        return judge([msgspec.structs.replace(ruling, assumes=()) for ruling in told])
-    unknown = [f"the spec of pod {name}" for name in case.unread]
-    if not case.complete:
-        unknown.append(OTHER_PODS)
-    rulings += [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in unknown]
-    return judge(rulings, cut=ENDS if case.is_cut else None)
+    return by_its_numbers(case, rulings, case.untold)
 
 
 def failure_of(body: PreemptionFailed) -> Fields:
@@ -233,39 +224,29 @@ def _fails(case: AdmissionCase, outcome: AdmissionOutcome, recorded: Fields) -> 
     expected: Fields = {"error": error}
     if "insufficient" in recorded:
         expected["insufficient"] = list(msgspec.to_builtins(outcome.requirements))
-    allowed = expected == recorded
+    if expected == recorded:
+        left = listing(amount(res, int(quantity)) for res, quantity in _LEFT.findall(error))
+        why = (
+            f"{lacked_by(outcome, case)}, and with all pods gone that it may preempt it would "
+            f"still lack {left}"
+        )
+    elif error == recorded["error"]:
+        why = f"what is missing is {amounts(outcome.requirements)}"
+    elif error:
+        why = f"the kubelet says {error!r}"
+    elif outcome.result.victims:
+        names = {other.pod.metadata.uid: other.name for other in outcome.pods}
+        found = ", ".join(names.get(uid, uid) for uid in outcome.result.victims)
+        why = f"there are victims whose death makes room: {found}"
+    elif outcome.result.admit:
+        why = f"nothing is missing: {fits_because(case, outcome)}"
+    else:
+        why = f"the pod is refused otherwise, as {outcome.result.reason}: {message}"
     return Ruling(
-        allowed=allowed,
-        why=_lacks(case, outcome, error) if allowed else _found(case, outcome, expected, recorded),
+        allowed=expected == recorded,
+        why=why,
         expected=expected,
         assumes=outcome.assumes,
         inputs=(*case.inputs, *outcome.specs),
         rule=RULE_PREEMPTION,
     )
-
-
-def _lacks(case: AdmissionCase, outcome: AdmissionOutcome, error: str) -> str:
-    left = listing(amount(resource, int(quantity)) for resource, quantity in _LEFT.findall(error))
-    return (
-        f"{case.add.full_name} ({priority_of(case.pod)}) lacks "
-        f"{amounts(outcome.requirements)} ({short_of(outcome)}), and with all pods gone that it "
-        f"may preempt it would still lack {left}"
-    )
-
-
-def _found(
-    case: AdmissionCase, outcome: AdmissionOutcome, expected: Fields, recorded: Fields
-) -> str:
-    """What the kubelet did instead of giving up with these words."""
-    if expected["error"]:
-        wrong = [name for name in recorded if recorded[name] != expected[name]]
-        if wrong == ["insufficient"]:
-            return f"what is missing is {amounts(outcome.requirements)}"
-        return f"the kubelet says {expected['error']!r}"
-    if outcome.result.victims:
-        names = {other.pod.metadata.uid: other.name for other in outcome.pods}
-        found = ", ".join(names.get(uid, uid) for uid in outcome.result.victims)
-        return f"there are victims whose death makes room: {found}"
-    if outcome.result.admit:
-        return f"nothing is missing: {fits_because(case, outcome)}"
-    return f"the pod is refused otherwise, as {outcome.result.reason}: {outcome.result.message}"

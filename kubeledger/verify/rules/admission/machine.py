@@ -9,54 +9,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from kubeledger.cgroups.conversions import shares_of_milli_cpu
 from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.node.records import Setting
 from kubeledger.node.state import NodeState
 
-__all__ = ["Clues", "clues"]
+__all__ = ["by_signs"]
 
 _CPUS_MAX: Final = 1024
 
 
-class Clues(msgspec.Struct, frozen=True):
-    """What is shown indirectly; None where nothing shows it.
+def by_signs(state: NodeState, inferred: bool) -> dict[str, int | None]:
+    """Resource -> whole units that the state shows, None where it shows none.
 
-    Attributes:
-        cpus: whole CPUs.
-        memory_bytes: of the machine.
-        disk_bytes: of the node's own filesystem.
-    """
-
-    cpus: int | None
-    memory_bytes: int | None
-    disk_bytes: int | None
-
-
-def clues(state: NodeState, *, told: bool) -> Clues:
-    """What the state shows.
+    CPUs follow from the recorded settings, which gave the cgroup its value, whatever is asked now.
 
     Args:
         state: of the node.
-        told: some record tells CPUs and memory, so only the disk is asked for.
+        inferred: no record tells CPUs and memory, so not only the disk is asked for.
     """
     signals = state.images.signals
     disk, memory = signals.get("nodefs.available"), signals.get("memory.available")
-    return Clues(
-        cpus=None if told else _cpus(state),
-        memory_bytes=None if told or memory is None else memory.capacity,
-        disk_bytes=None if disk is None else disk.capacity,
-    )
-
-
-def _cpus(state: NodeState) -> int | None:
-    """By the recorded settings: they gave the cgroup its value, whatever is asked for now."""
-    for group in state.cgroups.cgroups.values():
-        if group.level == "node" and group.cpu_shares is not None:
-            return _cpus_by_shares(group.cpu_shares, state.settings)
-    return None
+    found = {"ephemeral-storage": None if disk is None else disk.capacity}
+    if inferred:
+        shares = [
+            group.cpu_shares
+            for group in state.cgroups.cgroups.values()
+            if group.level == "node" and group.cpu_shares is not None
+        ]
+        found["cpu"] = _cpus_by_shares(shares[0], state.settings) if shares else None
+        found["memory"] = None if memory is None else memory.capacity
+    return found
 
 
 def _cpus_by_shares(shares: int, settings: Mapping[str, Setting]) -> int | None:

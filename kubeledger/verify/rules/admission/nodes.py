@@ -1,322 +1,130 @@
-"""The node as admission sees it: what of the machine is for pods, by the settings.
-
-The kubelet takes the node object, which it writes itself: capacity from the machine, less
-systemReserved, kubeReserved and the hard eviction thresholds. So it is worked out from the
-settings; the object that a recording holds is only of some later time, and is compared.
-"""
+"""What records tell of the node as an object: its labels and taints, and amounts of all times."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeledger.cgroups.node_config import (
-    EvictionThresholdError,
-    ReservationSettings,
-    node_allocatable,
-    node_reservation,
-)
-from kubeledger.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Taint
-from kubeledger.kube.quantity import Quantity, QuantityError
+from kubeledger.kube.pod import Pod, Taint
+from kubeledger.lifecycle.taints import tolerates_no_execute
 from kubeledger.machine import Record
 from kubeledger.node.records import NodeObserved
-from kubeledger.node.state import NodeState
-from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.units import whole_number
-from kubeledger.verify.capacities import Capacities
-from kubeledger.verify.rules.admission.machine import Clues, clues
+from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.settings import UNKNOWN, Settings
 
-__all__ = ["Allocatable", "Nodes", "count_cpus", "node_of"]
+__all__ = ["Marks", "Nodes", "Told", "hostname", "tolerates_short_taints"]
 
-_STORAGE: Final = "ephemeral-storage"
-_RESERVING: Final = ("systemReserved", "kubeReserved", "evictionHard")
-_CPU_MAX: Final = 1 << 31
-_DEFAULT_THRESHOLDS: Final = {
-    "memory.available": "100Mi",
-    "nodefs.available": "10%",
-    "nodefs.inodesFree": "5%",
-    "imagefs.available": "15%",
-    "imagefs.inodesFree": "5%",
-}
-"""What mergeDefaultEvictionSettings puts beneath the thresholds that are set."""
+_OF_SHORT_LIFE: Final = tuple(
+    Taint(key=f"node.kubernetes.io/{name}", effect="NoExecute")
+    for name in ("not-ready", "unreachable")
+)
+"""Taints that come and go with the node's heartbeat."""
 
 
-class Allocatable(msgspec.Struct, frozen=True):
-    """What the node has for pods.
+class Told(NamedTuple):
+    """A record of the node that tells something new."""
 
-    Attributes:
-        amounts: resource -> quantity; without extended resources.
-        missing: what is not known of cpu, memory and pods, as inputs to name.
-        inputs: seqs of the records it comes from.
-        inferred: the machine's size is not told, but follows from what is.
-        whole: of what is not in ``amounts`` there is nothing; else it is not known.
-    """
-
-    amounts: dict[str, Quantity]
-    missing: tuple[str, ...]
-    inputs: tuple[int, ...]
-    inferred: bool = False
-    whole: bool = False
-
-
-class _Told(msgspec.Struct, frozen=True):
+    ts_ns: int
     seq: int
     body: NodeObserved
 
 
+class Marks(NamedTuple):
+    """What the node object holds besides amounts.
+
+    Attributes:
+        seqs: (n,) records that tell it.
+        labels_known, taints_known: a node object shows them, and no later one others.
+    """
+
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    seqs: tuple[int, ...]
+    labels_known: bool
+    taints_known: bool
+
+
 class Nodes:
-    """What records of the node tell, of all times."""
+    """Filled in the first reading."""
 
-    def __init__(self, sizes: Capacities) -> None:
-        self._sizes = sizes
-        self._told: list[tuple[int, _Told]] = []
-        self._telling: dict[str, list[tuple[int, _Told]]] = {}
-        self._remembered: tuple[object, Allocatable] | None = None
-        self._machine_told = False
-        self._starts: list[int] = []
-
-    def kubelet_started(self, record: Record) -> None:
-        """Another process, perhaps with other settings, tells of the node from here on."""
-        self._starts.append(record.ts_ns)
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._told: list[Told] = []
+        self._telling: dict[tuple[str, ...], list[Told]] = {}
 
     def foresee(self, record: Record) -> None:
         """Take in what a record of the node tells."""
         assert isinstance(record.body, NodeObserved)
-        if record.body.capacity or record.body.cpus is not None:
-            self._machine_told = True
-        self._told.append((record.ts_ns, _Told(record.seq, record.body)))
+        self._told.append(Told(record.ts_ns, record.seq, record.body))
         self._telling.clear()
-        self._remembered = None
 
-    def last(self, ts_ns: int, field: str) -> _Told | None:
-        """The last record by then that tells something, else the first one after it."""
+    def last(self, ts_ns: int, field: str, *, of_process: bool = False) -> Told | None:
+        """The last record by then that tells something, else the first one after it.
+
+        Args:
+            ts_ns: the time.
+            field: of the record.
+            of_process: of the process that runs then alone: what its settings decide is no other's.
+        """
         telling = self._that_tell(field)
-        if not telling:
-            return None
-        index = bisect_right(telling, ts_ns, key=lambda told: told[0])
-        return telling[max(index - 1, 0)][1]
+        if of_process:
+            process = self._timeline.process(ts_ns)
+            telling = [told for told in telling if self._timeline.process(told.ts_ns) is process]
+        index = bisect_right(telling, ts_ns, key=lambda told: told.ts_ns)
+        return telling[max(index - 1, 0)] if telling else None
 
-    def of_process(self, ts_ns: int, field: str) -> _Told | None:
-        """The same of the process that runs then: what its settings decide is no other's.
-
-        A record repeats what is known of the node; only one that tells another value is new.
-        """
-        run = bisect_right(self._starts, ts_ns)
-        telling, known = [], None
-        for told_ns, told in self._that_tell(field):
-            value = getattr(told.body, field)
-            if value != known and bisect_right(self._starts, told_ns) == run:
-                telling.append((told_ns, told))
-            known = value
-        index = bisect_right(telling, ts_ns, key=lambda told: told[0])
-        return telling[max(index - 1, 0)][1] if telling else None
-
-    def objects(
-        self, ts_ns: int
-    ) -> tuple[int | None, NodeObserved, tuple[NodeObserved, ...]] | None:
-        """The node object by then, and the next one; None when none is shown.
-
-        The seq is None when the object is of a later time: what it was before is not told.
-        """
+    def marks(self, ts_ns: int, settings: Settings, node_name: str) -> Marks:
+        """Labels and taints by then; what they were before the first node object is not told."""
         objects = self._that_tell("labels", "taints")
         if not objects:
-            return None
-        index = bisect_right(objects, ts_ns, key=lambda told: told[0])
-        later = tuple(told.body for _, told in objects[index : index + 1])
-        if not index:
-            return None, later[0], later
-        return objects[index - 1][1].seq, objects[index - 1][1].body, later
+            labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": node_name}
+            return Marks(labels, _registered(settings), (), False, False)
+        index = bisect_right(objects, ts_ns, key=lambda told: told.ts_ns)
+        shown = objects[max(index - 1, 0)]
+        taints = _taints(shown.body)
+        same = all(_taints(told.body) == taints for told in objects[index : index + 1])
+        seqs = (shown.seq,) if index and taints else ()
+        return Marks(shown.body.labels, taints, seqs, True, bool(index) and same)
 
-    def allocatable(
-        self,
-        ts_ns: int,
-        settings: Settings,
-        profile: KubeletProfile,
-        state: NodeState,
-    ) -> Allocatable:
-        """What was for pods then, by the settings as they are now."""
-        shown = clues(state, told=self._machine_told)
-        key = (settings.seq, profile.version, shown, self._at(ts_ns))
-        if self._remembered is None or self._remembered[0] != key:
-            self._remembered = (key, self._work_out(ts_ns, settings, profile, shown))
-        return self._remembered[1]
-
-    def _that_tell(self, *fields: str) -> list[tuple[int, _Told]]:
-        """Records in the order of time that tell any of these fields; without fields all."""
-        key = " ".join(fields)
-        telling = self._telling.get(key)
-        if telling is None:
-            telling = self._telling[key] = sorted(
-                (
-                    told
-                    for told in self._told
-                    if not fields or any(getattr(told[1].body, field) for field in fields)
-                ),
-                key=lambda told: (told[0], told[1].seq),
-            )
-        return telling
-
-    def _at(self, ts_ns: int) -> int:
-        return bisect_right(self._that_tell(), ts_ns, key=lambda told: told[0])
-
-    def _work_out(
-        self, ts_ns: int, settings: Settings, profile: KubeletProfile, shown_by: Clues
-    ) -> Allocatable:
-        inputs: dict[int, None] = {}
-        capacity = self._capacity(ts_ns, settings, shown_by, inputs)
-        reserved = _reservation(settings)
-        shown = self.of_process(ts_ns, "allocatable")
-        if isinstance(reserved, ReservationSettings):
-            if settings.seq is not None:
-                inputs[settings.seq] = None
-            amounts = _less_reserved(capacity, reserved, profile)
-            missing = tuple(
-                f"the node's capacity of {name}" if name != "pods" else "the setting maxPods"
-                for name in ("cpu", "memory", "pods")
-                if name not in amounts
-            )
-            if not missing:
-                whole = self.last(ts_ns, "capacity") is not None
-                inferred = not self._machine_told
-                return Allocatable(amounts, (), tuple(inputs), inferred, whole)
-        else:
-            missing = reserved
-        if shown is not None and not settings.variant.settings:
-            # The settings are not all known: the kubelet's own words are.
-            written = shown.body.allocatable or {}
-            amounts = {
-                name: quantity
-                for name, text in written.items()
-                if (quantity := _quantity(text)) is not None and "/" not in name
-            }
-            if {"cpu", "memory", "pods"} <= amounts.keys():
-                return Allocatable(amounts, (), (shown.seq,), whole=True)
-        # Of pods nothing is reserved, and some pods ask for nothing else.
-        known = {"pods": capacity["pods"]} if "pods" in capacity else {}
-        return Allocatable(known, missing, tuple(inputs))
-
-    def _capacity(
-        self, ts_ns: int, settings: Settings, shown_by: Clues, inputs: dict[int, None]
-    ) -> dict[str, Quantity]:
-        amounts: dict[str, Quantity] = {}
-        shown = self.last(ts_ns, "capacity")
-        if shown is not None:
-            for name, text in (shown.body.capacity or {}).items():
-                quantity = _quantity(text)
-                if quantity is not None and "/" not in name:
-                    amounts[name] = quantity
-                    inputs[shown.seq] = None
-        machine = self.last(ts_ns, "cpus") or self.last(ts_ns, "memory_capacity_bytes")
-        if machine is not None:
-            inputs[machine.seq] = None
-            cpus = machine.body.cpus
-            if cpus is not None:
-                amounts["cpu"] = Quantity.of(cpus)
-            memory = self._sizes.memory_bytes(machine.body.memory_capacity_bytes)
-            if memory is not None:
-                amounts["memory"] = Quantity.of(memory)
-        indirect = {
-            "cpu": shown_by.cpus,
-            "memory": shown_by.memory_bytes,
-            _STORAGE: shown_by.disk_bytes,
-        }
-        for name, units in indirect.items():
-            if name not in amounts and units is not None:
-                amounts[name] = Quantity.of(units)
-        if self.of_process(ts_ns, "capacity") is None:
-            amounts.pop("pods", None)
-        most = _most_pods(settings, amounts.get("cpu"))
-        if most is not None:
-            amounts["pods"] = Quantity.of(most)
-        return amounts
+    def _that_tell(self, *fields: str) -> list[Told]:
+        """Records in the order of time that tell another value of these fields."""
+        if fields not in self._telling:
+            telling = self._telling[fields] = []
+            known = None
+            for told in sorted(self._told):
+                values = [getattr(told.body, field) for field in fields]
+                if any(values) and values != known:
+                    telling.append(told)
+                    known = values
+        return self._telling[fields]
 
 
-def node_of(
-    name: str, allocatable: Mapping[str, str], labels: Mapping[str, str], taints: tuple[Taint, ...]
-) -> Node:
-    """The node object."""
-    return Node(
-        metadata=ObjectMeta(name=name, labels=dict(labels)),
-        status=NodeStatus(allocatable=dict(allocatable)),
-        spec=NodeSpec(taints=taints),
-    )
+def hostname(settings: Settings) -> str | None:
+    """The name that the kubelet was told to have; None when it was told none.
+
+    Source: v1.36.2 pkg/util/node/node.go GetHostname
+    """
+    name = settings.get("--hostname-override")
+    return name.strip().lower() or None if isinstance(name, str) else None
 
 
-def _less_reserved(
-    capacity: dict[str, Quantity], reserved: ReservationSettings, profile: KubeletProfile
-) -> dict[str, Quantity]:
+def tolerates_short_taints(pod: Pod) -> bool:
+    """Whether no taint that was there for moments alone can have kept the pod out."""
+    return tolerates_no_execute(_OF_SHORT_LIFE, pod.spec.tolerations or ())
+
+
+def _registered(settings: Settings) -> tuple[Taint, ...]:
+    taints = settings.get("registerWithTaints")
+    if taints is UNKNOWN or not isinstance(taints, list):
+        return ()
     try:
-        return node_allocatable(capacity, node_reservation(capacity, reserved, profile.cgroups))
-    except (EvictionThresholdError, QuantityError):
-        return {}
+        return msgspec.convert(taints, tuple[Taint, ...])
+    except msgspec.ValidationError:
+        return ()
 
 
-def _most_pods(settings: Settings, cpus: Quantity | None) -> int | None:
-    """Source: v1.36.2 pkg/kubelet/nodestatus/setters.go MachineInfo."""
-    most, per_core = settings.get("maxPods"), settings.get("podsPerCore")
-    if not isinstance(most, int) or isinstance(most, bool):
-        return None
-    if not isinstance(per_core, int) or per_core <= 0 or cpus is None:
-        return most
-    return min(cpus.value() * per_core, most)
-
-
-def _reservation(settings: Settings) -> ReservationSettings | tuple[str, ...]:
-    """The settings that take off the capacity, or which of them are not known."""
-    tables = [_table(settings.get(name)) for name in _RESERVING]
-    missing = [
-        f"the setting {name}" for name, table in zip(_RESERVING, tables, strict=True) if not table
-    ]
-    quantities = [
-        {name: _quantity(written) for name, written in (table[0] if table else {}).items()}
-        for table in tables[:2]
-    ]
-    for name, amounts in zip(_RESERVING, quantities, strict=False):
-        if None in amounts.values():
-            missing.append(f"a readable setting {name}")
-    if missing:
-        return tuple(missing)
-    system, kube = ({n: q for n, q in amounts.items() if q is not None} for amounts in quantities)
-    own_cpus = count_cpus(settings.get("reservedSystemCPUs"))
-    if own_cpus:
-        kube.pop("cpu", None)
-        system["cpu"] = Quantity.of(own_cpus)
-    thresholds = tables[2][0] if tables[2] else {}
-    if settings.get("mergeDefaultEvictionSettings") is True:
-        thresholds = {**_DEFAULT_THRESHOLDS, **thresholds}
-    if settings.get("--experimental-allocatable-ignore-eviction") in (True, "true"):
-        thresholds = {}
-    hard = {name: text for name, text in thresholds.items() if isinstance(text, str)}
-    return ReservationSettings(system_reserved=system, kube_reserved=kube, eviction_hard=hard)
-
-
-def _table(value: Any) -> tuple[dict[str, Any]] | None:  # noqa: ANN401 # any JSON value
-    """A setting that is a table; nothing set is an empty one."""
-    if value is UNKNOWN or not isinstance(value, dict | None):
-        return None
-    return (value or {},)
-
-
-def _quantity(written: object) -> Quantity | None:
-    if not isinstance(written, str | int | float) or isinstance(written, bool):
-        return None
-    try:
-        return Quantity.from_api(written)
-    except QuantityError:
-        return None
-
-
-def count_cpus(value: object) -> int:
-    """How many CPUs a set like ``0-1,4`` names; 0 for none."""
-    count = 0
-    for part in value.split(",") if isinstance(value, str) and value else ():
-        first, dash, last = part.partition("-")
-        low, high = whole_number(first), whole_number(last if dash else first)
-        if low is None or high is None or not 0 <= low <= high <= _CPU_MAX:
-            return 0
-        count += high - low + 1
-    return count
+def _taints(body: NodeObserved) -> tuple[Taint, ...]:
+    return msgspec.convert(body.taints, tuple[Taint, ...])

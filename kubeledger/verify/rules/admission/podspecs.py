@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -10,28 +11,90 @@ from kubeledger.kube.critical import CONFIG_SOURCE
 from kubeledger.kube.names import is_extended_resource
 from kubeledger.kube.pod import Container, Pod
 from kubeledger.kube.quantity import Quantity, QuantityError
+from kubeledger.verify.evidence.podlife import PodLife
+from kubeledger.verify.pods import ListedPod, PodRegister
 
-__all__ = ["as_admitted", "asks_for_anything", "extended_of", "unlisted"]
+__all__ = ["PodObject", "PodObjects", "requests_of"]
+
+_REMEMBERED_MAX: Final = 4096
 
 
-def as_admitted(pod: Pod, source: str | None) -> Pod:
+class PodObject(msgspec.Struct, frozen=True):
+    """A pod as admission gets it.
+
+    Attributes:
+        pod: the object; ``seq`` the record that shows it.
+        asked: resources that it requests some of.
+        extended: those of them that device plugins have.
+    """
+
+    pod: Pod
+    seq: int
+    asked: frozenset[str]
+    extended: tuple[str, ...]
+
+
+class PodObjects:
+    """The objects that lists show."""
+
+    def __init__(self, listed: PodRegister) -> None:
+        self._lists = listed
+        self._objects: dict[tuple[ListedPod, str | None, str], PodObject | None] = {}
+
+    def at(self, ts_ns: int, life: PodLife, node: str) -> PodObject | None:
+        """A pod as admission got it; None where no list shows it, or no readable one."""
+        listed = self._lists.at(ts_ns, life.uid, life.namespace, life.name)
+        if listed is None and life.is_static:
+            # A static pod's name is that of its manifest and the node.
+            stem, dash, _ = life.name.partition(f"-{node}")
+            listed = self._lists.at(ts_ns, None, life.namespace, stem) if dash else None
+        if listed is None:
+            return None
+        key = (listed, life.source, life.key)
+        if key not in self._objects:
+            if len(self._objects) >= _REMEMBERED_MAX:
+                self._objects.clear()
+            self._objects[key] = _read(listed, life)
+        return self._objects[key]
+
+
+def requests_of(pod: Pod) -> Iterator[tuple[str, str | float | None]]:
+    """Resources and amounts that a pod requests, in whatever way."""
+    spec = pod.spec
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    for part in (*(container.resources for container in containers), spec.resources):
+        if part is not None:
+            yield from (part.requests or {}).items()
+    yield from (spec.overhead or {}).items()
+
+
+def _read(listed: ListedPod, life: PodLife) -> PodObject | None:
+    try:
+        pod = _as_admitted(listed.as_(Pod), life)
+    except msgspec.ValidationError:
+        return None
+    asked = [name for name, amount in requests_of(pod) if _is_some(amount)]
+    extended = dict.fromkeys(filter(is_extended_resource, asked))
+    return PodObject(pod, listed.seq, frozenset(asked), tuple(extended))
+
+
+def _as_admitted(pod: Pod, life: PodLife) -> Pod:
     """Requests that only limits are given for are those, and a static pod is marked as one.
 
-    The API server and the kubelet do so before admission; a manifest does not hold it yet.
+    The API server and the kubelet do so before admission; a manifest does not hold it yet. Nor
+    does it hold a UID, by which preemption tells pods apart.
     """
-    spec = pod.spec
-    containers = tuple(map(_defaulted, spec.containers or ()))
-    inits = tuple(map(_defaulted, spec.init_containers or ()))
-    spec = msgspec.structs.replace(
+    replace, spec, metadata = msgspec.structs.replace, pod.spec, pod.metadata
+    inits = spec.init_containers
+    spec = replace(
         spec,
-        containers=containers,
-        init_containers=inits if spec.init_containers is not None else None,
+        containers=tuple(map(_defaulted, spec.containers or ())),
+        init_containers=None if inits is None else tuple(map(_defaulted, inits)),
     )
-    metadata = pod.metadata
-    if source in ("file", "http") and CONFIG_SOURCE not in (metadata.annotations or {}):
-        annotations = {**(metadata.annotations or {}), CONFIG_SOURCE: source}
-        metadata = msgspec.structs.replace(metadata, annotations=annotations)
-    return msgspec.structs.replace(pod, spec=spec, metadata=metadata)
+    if life.is_static and CONFIG_SOURCE not in (metadata.annotations or {}):
+        annotations = {**(metadata.annotations or {}), CONFIG_SOURCE: life.source or ""}
+        metadata = replace(metadata, annotations=annotations)
+    return replace(pod, spec=spec, metadata=replace(metadata, uid=metadata.uid or life.key))
 
 
 def _defaulted(container: Container) -> Container:
@@ -39,44 +102,8 @@ def _defaulted(container: Container) -> Container:
     if resources is None or not resources.limits:
         return container
     requests = {**resources.limits, **(resources.requests or {})}
-    if requests == resources.requests:
-        return container
     resources = msgspec.structs.replace(resources, requests=requests)
     return msgspec.structs.replace(container, resources=resources)
-
-
-def asks_for_anything(pod: Pod) -> bool:
-    """Whether the pod asks for anything; one that does not fits wherever a pod may be added."""
-    spec = pod.spec
-    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
-    asked = [c.resources.requests for c in containers if c.resources is not None]
-    return any(asked) or bool(spec.overhead) or spec.resources is not None
-
-
-def extended_of(pod: Pod) -> Iterator[str]:
-    """Extended resources that a pod asks for."""
-    spec = pod.spec
-    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
-        if container.resources is not None:
-            yield from filter(is_extended_resource, container.resources.requests or {})
-
-
-def unlisted(pod: Pod, listed: Collection[str]) -> tuple[str, ...]:
-    """Resources that a pod asks some of and that are not listed; no extended ones, sorted."""
-    spec = pod.spec
-    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
-    parts = [c.resources for c in containers] + [spec.resources]
-    tables = [part.requests for part in parts if part is not None]
-    return tuple(
-        sorted(
-            {
-                name
-                for table in (*tables, spec.overhead)
-                for name, amount in (table or {}).items()
-                if name not in listed and not is_extended_resource(name) and _is_some(amount)
-            }
-        )
-    )
 
 
 def _is_some(written: str | float | None) -> bool:

@@ -18,44 +18,31 @@ from kubeledger.lifecycle.nodeinfo import NodeInfo
 from kubeledger.lifecycle.records import PodRejected
 from kubeledger.lifecycle.resourcefit import pod_request
 from kubeledger.lifecycle.shutdown import NOT_ADMITTED
-from kubeledger.verify.belief import Judgement, Ruling, judge, open_to, same
+from kubeledger.verify.belief import Judgement, Ruling, lacks, open_to, same
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.admission.case import (
-    UNCOUNTED,
-    AdmissionCase,
-    AdmissionOutcome,
-    capacities,
-)
+from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.judging import (
-    ALLOCATION,
-    ENDS,
     LABELS,
-    OTHER_PODS,
     RECOVERY,
     RULE_DEVICES,
     RULE_EVICTION,
     TAINTS,
+    by_its_numbers,
     freely,
-    lacking,
+    said_in,
 )
-from kubeledger.verify.rules.admission.marks import tolerates_short_taints
-from kubeledger.verify.rules.admission.pressure import CONDITIONS, Condition, Pressure
-from kubeledger.verify.rules.admission.words import (
-    amount,
-    amounts,
-    fits_because,
-    listing,
-    plain,
-    plains,
-    short_of,
-)
+from kubeledger.verify.rules.admission.nodes import tolerates_short_taints
+from kubeledger.verify.rules.admission.pressure import CONDITIONS, Pressure
+from kubeledger.verify.rules.admission.told import ALLOCATION, UNEXPECTED
+from kubeledger.verify.rules.admission.words import fits_because, lacked_by, short_of
 
 __all__ = ["judge_refused"]
 
 RULE_SHUTDOWN: Final = "pkg/kubelet/nodeshutdown managerImpl.Admit"
 _CONDITION_MESSAGE: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
-_NOT_ENOUGH: Final = "Node didn't have enough resource: "
-_OUT_OF: Final = re.compile(rf"{_NOT_ENOUGH}(\S+), requested: (\d+), used: (\d+), capacity: (\d+)")
+_OUT_OF: Final = re.compile(
+    r"Node didn't have enough resource: (\S+), requested: (\d+), used: (\d+), capacity: (\d+)"
+)
 _ELSEWHERE: Final = {
     "AppArmor": "the node's AppArmor profiles",
     "EmptyPodSharedPoolError": "what the CPU and memory managers held",
@@ -90,20 +77,14 @@ def judge_refused(
         BadInputError: a quantity of a pod is none.
     """
     recorded: Fields = {"reason": body.reason, "message": body.message}
-    if case.add.refusals:
+    if case.refusals:
         return _by_managers(case, recorded)
     if body.reason == "Evicted":
         return _by_pressure(case, body, pressure)
-    if body.message.startswith(ALLOCATION) and body.reason == "UnexpectedAdmissionError":
-        return lacking("what the device, CPU and memory managers held", rule=RULE_DEVICES)
-    if (wrong := _own_numbers(case, body)) is not None:
-        return wrong
+    if body.message.startswith(ALLOCATION) and body.reason == UNEXPECTED:
+        missing = lacks(("what the device, CPU and memory managers held",))
+        return msgspec.structs.replace(missing, rule=RULE_DEVICES)
     worlds = list(case.outcomes())
-    rulings = [freely(_refuses(case, each, recorded) for each in choices) for choices in worlds]
-    told = [ruling for ruling in rulings if ruling.allowed]
-    if told:
-        # The numbers of a refusal are those of all pods that counted: they prove their list.
-        return judge([msgspec.structs.replace(ruling, assumes=()) for ruling in told])
     likely = worlds[0][0]
     if likely.result.admit and shutdown is not None and body.reason == NOT_ADMITTED[0]:
         return same(
@@ -113,13 +94,12 @@ def judge_refused(
             inputs=(*case.inputs, shutdown),
             rule=RULE_SHUTDOWN,
         )
-    unknown = _left_open(case, likely, body)
-    rulings += [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in unknown]
-    return judge(rulings, cut=ENDS if case.is_cut else None)
-
-
-def _said(outcome: AdmissionOutcome) -> Fields:
-    return {"reason": outcome.result.reason, "message": outcome.result.message}
+    rulings = [freely(_refuses(case, each, recorded) for each in choices) for choices in worlds]
+    if _misquotes(case, body):
+        certain = not case.inferred
+        rulings = [msgspec.structs.replace(each, certain=certain) for each in rulings]
+        return by_its_numbers(case, rulings, ())
+    return by_its_numbers(case, rulings, _left_open(case, likely, body))
 
 
 def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
@@ -127,7 +107,7 @@ def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
 
     The manager's own words may have been read in the same line as the refusal.
     """
-    seq, reason, message = case.add.refusals[-1]
+    seq, reason, message = case.refusals[-1]
     expected: Fields = {"reason": reason, "message": message}
     allowed = recorded == expected
     why = f"rejected by the topology or device manager, before the fit checks: {message}"
@@ -143,21 +123,19 @@ def _by_pressure(case: AdmissionCase, body: PodRejected, pressure: Pressure) -> 
     match = _CONDITION_MESSAGE.fullmatch(body.message)
     named = set(match[1].split()) if match else set()
     at_ns = case.add.ts_ns
-    conditions: list[Condition] = [c for c in CONDITIONS if c in named]
-    inputs = (case.add.seq, case.spec_seq, *case.node_inputs)
-    inputs += tuple(seq for c in conditions for seq in pressure.evidence(c))
+    conditions = [condition for condition in CONDITIONS if condition in named]
+    inputs = (*case.inputs, *(seq for c in conditions for seq in pressure.evidence(c)))
 
     def says(allowed: bool, why: str, expected: Fields | None = None) -> Judgement:
         return same(allowed, why, expected=expected, inputs=inputs, rule=RULE_EVICTION)
 
-    if not named or not named <= set(CONDITIONS):
+    if not named or len(conditions) < len(named):
         return says(False, f"no kubelet says {body.message!r} when it refuses a pod under pressure")
     if is_critical_pod(case.pod):
         return says(False, "the pod is critical, and is admitted under pressure", {"admit": True})
     told = {condition: pressure.possibly(condition, at_ns) for condition in conditions}
-    clear = [condition for condition, possible in told.items() if possible is False]
-    if clear:
-        why = f"no eviction signal had been under its threshold, so there was no {clear[0]}"
+    for condition in (each for each in conditions if told[each] is False):
+        why = f"no eviction signal had been under its threshold, so there was no {condition}"
         return says(False, why)
     why = f"the node had {' and '.join(conditions)}, and the pod is not critical"
     sure = all(pressure.surely(condition, at_ns, at_ns) for condition in conditions)
@@ -171,23 +149,19 @@ def _by_pressure(case: AdmissionCase, body: PodRejected, pressure: Pressure) -> 
 
 def _refuses(case: AdmissionCase, outcome: AdmissionOutcome, recorded: Fields) -> Ruling:
     """What one world makes of a refusal by the predicates or by preemption."""
-    result, said = outcome.result, _said(outcome)
-    allowed = not result.admit and said == recorded
-    told = f"the pod was refused as {recorded['reason']} ({recorded['message']}), but"
-    expected: Fields = said
-    if result.admit:
-        expected = {"admit": True}
-        fits = "it is critical, and room is made for it"
-        why = f"{told} {fits if result.victims else fits_because(case, outcome)}"
-    elif not allowed:
-        other = recorded["reason"] != result.reason
-        words = f"as {result.reason}: {result.message}" if other else f"as: {result.message}"
-        why = f"{told} it is to be refused {words}"
+    result, expected = outcome.result, said_in(outcome)
+    allowed = expected == recorded
+    if not allowed:
+        instead = f"it is to be refused as {result.reason}: {result.message}"
+        if result.admit:
+            fits = fits_because(case, outcome)
+            instead = "it is critical, and room is made for it" if result.victims else fits
+        why = f"the pod was refused as {recorded['reason']} ({recorded['message']}), but {instead}"
     elif result.reason.startswith("OutOf"):
         why = f"the pod does not fit: {short_of(outcome)} by {len(outcome.pods)} pods"
     elif result.message.startswith(RECOVERY):
-        lacks = f"the pod is critical and lacks {amounts(outcome.requirements)}"
-        why = f"{lacks} ({short_of(outcome)}), which no pods that it may preempt free"
+        lacks = f"the pod is critical and lacks {lacked_by(outcome)}"
+        why = f"{lacks}, which no pods that it may preempt free"
     else:
         why = f"the pod is refused as {result.reason}: {result.message}"
     return Ruling(
@@ -203,15 +177,12 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
     """What no record tells and may have led to a refusal that no known world gives."""
     reason, result = body.reason, likely.result
     reasons = (reason, result.reason)
-    incomplete = bool(case.unread) or not case.complete
-    got_there = result.admit or reason not in _LATE or incomplete
+    got_there = result.admit or reason not in _LATE or bool(case.untold)
     if reason in _ELSEWHERE and body.message != result.message and got_there:
         yield _ELSEWHERE[reason]
     if body.message.startswith("Update plugin resources failed"):
         yield "what the device manager held"
-    yield from (f"the spec of pod {name}" for name in case.unread)
-    if not case.complete:
-        yield OTHER_PODS
+    yield from case.untold
     if not case.labels_known and "NodeAffinity" in reasons:
         yield LABELS
     if "TaintToleration" in reasons:
@@ -225,33 +196,14 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
         yield from capacities(case.unsized)
 
 
-def _own_numbers(case: AdmissionCase, body: PodRejected) -> Judgement | None:
-    """What the words say of pod and node, whoever else was there; None where that is right."""
+def _misquotes(case: AdmissionCase, body: PodRejected) -> bool:
+    """Whether the words are wrong about the pod or the node, whoever else was there."""
     told = _OUT_OF.fullmatch(body.message)
     if told is None or body.reason != f"OutOf{told[1]}" or told[1] in case.unsized:
-        return None
-    if is_extended_resource(told[1]):
-        return None  # how many devices there are changes
-    resource, requested, used, capacity = told[1], int(told[2]), told[3], int(told[4])
+        return False
+    resource = told[1]
+    if is_extended_resource(resource):
+        return False  # how many devices there are changes
     asked = 1 if resource == "pods" else pod_request(case.pod.spec, case.facts).get(resource, 0)
-    sizes = [NodeInfo(n, (), case.facts).allocatable(resource) for n in case.nodes]
-    if requested == asked and (capacity in sizes or UNCOUNTED in sizes):
-        return None
-    size = capacity if capacity in sizes or UNCOUNTED in sizes else sizes[0]
-    right = f"{_NOT_ENOUGH}{resource}, requested: {asked}, used: {used}, capacity: {size}"
-    expected: Fields = {"reason": body.reason, "message": right}
-    if asked + int(used) <= size:
-        likely = next(case.outcomes())[0]
-        expected = {"admit": True} if likely.result.admit else _said(likely)
-    right_size, said_size = plains(resource, size, capacity)
-    wrong = [
-        f"asks for {amount(resource, asked)}, not {plain(resource, requested)}",
-        f"was refused on a node that has {right_size} of {resource} for pods, not {said_size}",
-    ]
-    return same(
-        False,
-        f"the pod {listing(wrong[requested == asked : 1 + (size != capacity)])}",
-        expected=expected,
-        inputs=case.inputs,
-        certain=not case.inferred,
-    )
+    sizes = [NodeInfo(node, (), case.facts).allocatable(resource) for node in case.nodes]
+    return int(told[2]) != asked or int(told[4]) not in sizes

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kubeledger.devicemanager.records import (
-    AllocationFailed,
-    DevicesAllocated,
-    DevicesReleased,
-    DevicesReported,
-)
+from kubeledger.devicemanager.records import AllocationFailed
 from kubeledger.eviction.records import NodeConditionsChanged
 from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.lifecycle.presence import known
 from kubeledger.lifecycle.records import (
-    ContainerDied,
     PodAdmitted,
     PodConfigChanged,
     PodListed,
@@ -26,16 +21,15 @@ from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted, PreemptionFailed
-from kubeledger.topologymanager.records import AffinityDecided, HintsGenerated
+from kubeledger.topologymanager.records import AffinityDecided
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.belief import Judgement, RuleVerifier, same
+from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.admission.adds import PodAdd
+from kubeledger.verify.finding import Fields
+from kubeledger.verify.rules.admission.adds import PodAdd, PodAdds
 from kubeledger.verify.rules.admission.case import AdmissionCase
-from kubeledger.verify.rules.admission.episodes import Episodes
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
 from kubeledger.verify.rules.admission.judging import (
-    ALLOCATION,
     RECOVERY,
     RULE_PREDICATES,
     RULE_PREEMPTION,
@@ -43,20 +37,20 @@ from kubeledger.verify.rules.admission.judging import (
     judge_admitted,
     judge_failed,
     judged,
-    lacking,
 )
 from kubeledger.verify.rules.admission.refused import judge_refused
-from kubeledger.verify.rules.admission.sources import compare_allocatable, compare_refusal
+from kubeledger.verify.rules.admission.told import UNEXPECTED, compare_refusal, refusal_of
+from kubeledger.verify.rules.admission.victims import Kill, judge_victims
 from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["AdmissionVerifier"]
 
-_HELD_NS: Final = 2 * NS_PER_S
 _ANSWERED_NS: Final = 5 * NS_PER_S
-_UNEXPECTED: Final = "UnexpectedAdmissionError"
-_NO_HINTS: Final = "Unable to generate topology hints"
 _NO_ADD: Final = "the line that hands the pod to the kubelet (SyncLoop ADD)"
-_TOPOLOGY: Final = "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
+_KILL_WAIT_NS: Final = 10 * NS_PER_S
+"""The kubelet waits for a kill this long at least, and half as long again as its grace."""
+_MARGIN_NS: Final = 10 * NS_PER_S
+"""A death is told this late at most."""
 
 
 class AdmissionVerifier(RuleVerifier):
@@ -68,71 +62,84 @@ class AdmissionVerifier(RuleVerifier):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self._inputs = AdmissionInputs(bench)
-        self._adds = self._inputs.adds
+        self._adds = PodAdds(bench.timeline)
         self._cases: dict[PodAdd, AdmissionCase] = {}
-        self._episodes = Episodes(self)
-        self._held: dict[PodAdd, tuple[Record, PodRejected, AdmissionCase]] = {}
-        self._unanswered: dict[PodAdd, tuple[Record, str, str]] = {}
-        self._started_ns: int | None = None
+        self._owed: list[tuple[PodAdd, Record, str, str]] = []
         self._events_logged = False
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
-        """What lists show of refusals, and what the node has."""
+        """What lists and managers show of refusals, and what the node has."""
         return {
-            KubeletStarted: self._inputs.nodes.kubelet_started,
-            PodListed: self._inputs.lists.pod_listed,
+            PodListed: self._inputs.told.pod_listed,
             NodeObserved: self._inputs.nodes.foresee,
+            AffinityDecided: self._inputs.told.manager_said,
+            AllocationFailed: self._inputs.told.manager_said,
         }
 
     def sees(self) -> Mapping[type[Body], See]:
         """All that admission reads and decides."""
         return {
             KubeletStarted: self._kubelet_started,
-            NodeObserved: self._node_observed,
+            NodeObserved: self._inputs.node_observed,
             PodConfigChanged: self._config_changed,
-            EvictionSignalObserved: self._signal_read,
-            NodeConditionsChanged: self._inputs.pressure.conditions_changed,
+            EvictionSignalObserved: self._inputs.pressure.signal_read,
+            NodeConditionsChanged: self._inputs.conditions_changed,
             ReasonReported: self._reason_reported,
-            HintsGenerated: self._hints_generated,
-            AffinityDecided: self._affinity_decided,
-            AllocationFailed: self._allocation_failed,
-            ContainerDied: self._container_died,
+            AffinityDecided: self._manager_decided,
+            AllocationFailed: self._manager_decided,
             PodTerminating: self._inputs.terminating,
             PodPreempted: self._pod_preempted,
             PreemptionFailed: self._preemption_failed,
             PodAdmitted: self._pod_admitted,
             PodRejected: self._pod_rejected,
-            DevicesAllocated: self._inputs.restored.written,
-            DevicesReported: self._inputs.restored.written,
-            DevicesReleased: self._inputs.restored.released,
         }
 
     def settle(self, state: NodeState) -> None:
-        """The records end."""
-        self._pass_time(None, state)
+        """The records, or the kubelet, end."""
+        for add in self._cases:
+            self._judge_victims(add, None, state)
+        for add, record, reason, message in self._owed:
+            self._miss_refusal(add, record, reason, message)
+        self._owed.clear()
+        self._cases.clear()
 
-    def _pass_time(self, now_ns: int | None, state: NodeState) -> None:
-        """Judge what nothing more will be heard of; None: the records, or the kubelet, end."""
-        self._episodes.pass_time(now_ns, state)
-        if not (self._held or self._unanswered):
+    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        self.settle(state)
+        self._inputs.kubelet_started(record, body, state)
+        self._adds.clear()
+        self._events_logged = False
+
+    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
+        self._adds.config_changed(record, body)
+
+    # -- refusals that are not told ----------------------------------------------------------
+
+    def _reason_reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
+        self._events_logged |= any(piece.line is not None for piece in record.evidence)
+
+    def _manager_decided(
+        self, record: Record, body: AffinityDecided | AllocationFailed, state: NodeState
+    ) -> None:
+        refusal = refusal_of(body)
+        if refusal is None or (isinstance(body, AllocationFailed) and body.told_by != "log"):
             return
-        for add, held in list(self._held.items()):
-            if now_ns is None or now_ns > held[0].ts_ns + _HELD_NS:
-                del self._held[add]
-                self._judge_refusal(*held)
-        for add, (record, reason, message) in list(self._unanswered.items()):
-            if now_ns is None or now_ns > record.ts_ns + _ANSWERED_NS:
-                del self._unanswered[add]
-                if now_ns is not None:
-                    self._miss_refusal(add, record, reason, message)
+        add = self._adds.find(body.pod_uid, body.namespace, body.pod)
+        if add is not None:
+            self._owed.append((add, record, *refusal))
 
     def _miss_refusal(self, add: PodAdd, record: Record, reason: str, message: str) -> None:
         """A list shows the refusal that no record tells, of a log that lost no lines.
 
         Up to 1.30 only an event may tell it, and those are logged from verbosity 3.
         """
-        shown = self._inputs.lists.rejection(add, add.ts_ns)
-        if self._events_logged and shown is not None and shown[1] == reason:
+        life, over_ns = add.life, record.ts_ns + _ANSWERED_NS
+        if life.decided_ns is not None or life.returned or add.misnamed:
+            return
+        process = self.bench.timeline.process(record.ts_ns)
+        ended = process is not None and process.ended_ns is not None and process.ended_ns < over_ns
+        shown = self._inputs.told.rejection(add, add.ts_ns)
+        lost = self.bench.coverage.missing(record.ts_ns, over_ns) is not None
+        if self._events_logged and shown is not None and shown[1] == reason and not (lost or ended):
             why = f"no refusal is told of the pod that had to get one: {reason}, {message}"
             self.bench.absent(
                 add.added, PodRejected.kind, subject=f"pod/{add.full_name}", why=why,
@@ -140,211 +147,183 @@ class AdmissionVerifier(RuleVerifier):
                 inputs=(add.seq, record.seq, shown[0]),
             )  # fmt: skip
 
-    def _owe_refusal(self, add: PodAdd, record: Record, reason: str, message: str) -> None:
-        """A record tells why a pod has to be refused."""
-        undecided = not (add.is_decided or add.life.returned or add.misnamed)
-        if undecided and self.bench.profile is not None:
-            self._unanswered[add] = (record, reason, message)
-
-    # -- what is observed -------------------------------------------------------------------
-
-    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self._pass_time(None, state)
-        self._inputs.kubelet_started(record, body, state)
-        self._cases.clear()
-        self._started_ns, self._events_logged = record.ts_ns, False
-
-    def _reason_reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
-        self._events_logged |= any(piece.line is not None for piece in record.evidence)
-
-    def _node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
-        compare_allocatable(self.bench, record, body, self._inputs.nodes, self._started_ns, state)
-
-    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
-        self._inputs.ledger_node = record.node
-        self._pass_time(record.ts_ns, state)
-        self._adds.config_changed(record, body)
-
-    def _signal_read(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
-        self._pass_time(record.ts_ns, state)
-        self._inputs.pressure.signal_read(record, body)
-
-    def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
-        self._pass_time(record.ts_ns, state)
-
-    def _hints_generated(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
-        self._topology_asked(record, body)
-
-    def _topology_asked(
-        self, record: Record, body: HintsGenerated | AffinityDecided
-    ) -> PodAdd | None:
-        """The first record of the topology manager shows the order of admissions."""
-        add = self._adds.find(body.pod_uid, body.namespace, body.pod)
-        if add is not None and add.order is None:
-            add.order = record.seq
-        return add
-
-    def _affinity_decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
-        add = self._topology_asked(record, body)
-        if add is not None and body.admit is False:
-            add.refusals.append((record.seq, *_TOPOLOGY))
-            self._owe_refusal(add, record, *_TOPOLOGY)
-
-    def _allocation_failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
-        add = self._adds.find(body.pod_uid, body.namespace, body.pod)
-        if add is None:
-            return
-        message = f"{ALLOCATION}{body.error}, which is unexpected"
-        why = _TOPOLOGY if body.error.startswith(_NO_HINTS) else (_UNEXPECTED, message)
-        let_in = add.life.admitted is True
-        if body.told_by == "log" or not let_in:
-            # A status or an event may be of the kubelet process before.
-            add.refusals.append((record.seq, *why))
-        if body.told_by == "log":
-            self._owe_refusal(add, record, *why)
-        if add in self._held:
-            self._judge_refusal(*self._held.pop(add))
-
     # -- what is decided --------------------------------------------------------------------
 
     def _pod_admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         add = self._add_of(record, body)
         if add is None:
             return
-        victims = self._episodes.victims_of(add)
         case = self._case(add, record, state)
+        victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for _, kill in add.kills]
         judgement = judged(case, lambda known: judge_admitted(known, victims))
         self.conclude(record, _subject(body), judgement, recorded={"admit": True})
-        self._close(add, record)
+        self._close(add, record, state)
 
     def _pod_rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
         add = self._add_of(record, body)
         if add is None:
             return
-        shown = self._inputs.lists.rejection(add, record.ts_ns)
-        compare_refusal(self.bench, record, body, shown)
+        compare_refusal(self.bench, record, body, self._inputs.told.rejection(add, record.ts_ns))
         case = self._case(add, record, state)
-        by_manager = body.message.startswith(ALLOCATION) and not add.refusals
-        if by_manager and isinstance(case, AdmissionCase):
-            # At low verbosity one line tells of the refusal and of its cause.
-            self._held[add] = (record, body, case)
-        else:
-            self._judge_refusal(record, body, case)
-        self._close(add, record)
-
-    def _judge_refusal(
-        self, record: Record, body: PodRejected, case: AdmissionCase | tuple[str, ...]
-    ) -> None:
         pressure, shutdown = self._inputs.pressure, self._inputs.shutdown
         judgement = judged(case, lambda known: judge_refused(known, body, pressure, shutdown))
         recorded = {"reason": body.reason, "message": body.message}
         self.conclude(record, _subject(body), judgement, recorded=recorded)
+        self._close(add, record, state)
 
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
-        subject = f"pod/{body.preemptor_namespace}/{body.preemptor_pod}"
-        add = self._adds.find(body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod)
         name = (body.preemptor_namespace, body.preemptor_pod)
+        subject = f"pod/{body.preemptor_namespace}/{body.preemptor_pod}"
+        add = self._adds.find(body.preemptor_uid, *name)
         if add is None or (add.namespace, add.name) != name:
             named = self._adds.named(*name) or add
-            judgement = self._of_a_stranger(record, body.preemptor_uid, named, RULE_PREEMPTION)
-            self.conclude(record, subject, judgement)
+            judgement = self._of_a_stranger(record, body.preemptor_uid, named)
+            self.conclude(record, subject, judgement, rule=RULE_PREEMPTION)
             return
-        self._owe_refusal(add, record, _UNEXPECTED, RECOVERY + body.error)
+        self._owed.append((add, record, UNEXPECTED, RECOVERY + body.error))
         case = self._case(add, record, state)
-        judgement = judged(case, lambda known: judge_failed(known, body))
+        judgement = judged(case, lambda known: judge_failed(known, body), RULE_PREEMPTION)
         self.conclude(record, subject, judgement, recorded=failure_of(body))
 
     def _pod_preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
         add = self._preemptor(body)
-        if add is None:
-            missing = "the pod that room was made for"
-            if self.bench.profile is None:
-                missing = self.bench.missing_profile
+        case: AdmissionCase | tuple[str, ...] = ("the pod that room was made for",)
+        if add is not None:
+            case = self._case(add, record, state)
+        elif self.bench.profile is None:
+            case = (self.bench.missing_profile,)
+        if add is not None and isinstance(case, AdmissionCase):
+            add.kills.append((record, body))
+        else:
+            judgement = judged(case, lambda _: lacks(()), RULE_PREEMPTION)
             subject = f"pod/{body.victim_namespace}/{body.victim_pod}"
-            self.conclude(record, subject, lacking(missing, rule=RULE_PREEMPTION))
+            self.conclude(record, subject, judgement)
+
+    # -- victims ----------------------------------------------------------------------------
+
+    def _judge_victims(self, add: PodAdd, decided: Record | None, state: NodeState) -> None:
+        """All victims of one preemption are judged together, when the preemptor is decided."""
+        case = self._cases.get(add)
+        if case is None or not add.kills:
             return
-        case = self._case(add, record, state)
-        add.preempted.append(record.ts_ns)
-        self._episodes.add(add, case, record, body)
+        kills = [self._kill(record, body, decided, state) for record, body in add.kills]
+        all_told = _all_told(add, decided)
+        for index, (record, _) in enumerate(add.kills):
+            fields: Fields | None = None
+
+            def of_this(case: AdmissionCase, index: int = index) -> Judgement:
+                nonlocal fields
+                judgement, fields = judge_victims(case, kills, all_told=all_told)[index]
+                return judgement
+
+            judgement = judged(case, of_this, RULE_PREEMPTION)
+            subject = f"pod/{kills[index].name}"
+            self.conclude(record, subject, judgement, recorded=fields)
+        add.kills.clear()
+
+    def _kill(
+        self, record: Record, body: PodPreempted, decided: Record | None, state: NodeState
+    ) -> Kill:
+        """What must have come of a kill, by the time it took and the victim's containers."""
+        if decided is None or body.evicted is None:
+            return Kill(body)
+        who = body.victim_uid, body.victim_namespace, body.victim_pod
+        name = f"{body.victim_namespace}/{body.victim_pod}"
+        took_ns, late_ns = decided.ts_ns - record.ts_ns, decided.ts_ns + _MARGIN_NS
+        if not body.evicted:
+            pod = known(state.lifecycle, *who)
+            reported = pod is None or {"FailedKillPod", "ExceededGracePeriod"} & pod.reasons.keys()
+            if took_ns >= _KILL_WAIT_NS or reported:
+                return Kill(body)
+            why = f"does not run out in {took_ns / NS_PER_S:.1f} s, and no error was reported"
+            why = f"the kill of {name} cannot have failed: its wait {why}"
+            return Kill(body, why, (decided.seq,))
+        history = self.bench.timeline.pod(record.ts_ns, *who)
+        runs = [] if history is None else history.ran(decided.ts_ns)
+        ran_on = any(run.sandbox is False and run.died_ns is None for run in runs)
+        if not ran_on or self.bench.coverage.missing(record.ts_ns, late_ns) is not None:
+            return Kill(body)
+        why = f"the kill of {name} did not succeed: its containers ran on"
+        return Kill(body, why, (decided.seq,))
 
     # -- whose decision ---------------------------------------------------------------------
 
     def _add_of(self, record: Record, body: PodAdmitted | PodRejected) -> PodAdd | None:
         """The ADD that was decided; without one the finding is given here."""
-        self._inputs.ledger_node = record.node
         add = self._adds.find(body.pod_uid, body.namespace, body.pod)
         if add is not None and (add.namespace, add.name) == (body.namespace, body.pod):
             return add
         named = self._adds.named(body.namespace, body.pod) or add
         if named is not None:
             named.misnamed = True
-            self._unanswered.pop(named, None)
-        judgement = self._of_a_stranger(record, body.pod_uid, named, RULE_PREDICATES)
-        self.conclude(record, _subject(body), judgement)
+        self.conclude(record, _subject(body), self._of_a_stranger(record, body.pod_uid, named))
         return None
 
-    def _of_a_stranger(
-        self, record: Record, uid: str | None, named: PodAdd | None, rule: str
-    ) -> Judgement:
+    def _of_a_stranger(self, record: Record, uid: str | None, named: PodAdd | None) -> Judgement:
         """A decision about a pod that was not handed over, as far as the records go."""
         if self.bench.profile is None:
-            return lacking(self.bench.missing_profile, rule=rule)
-        told_alone = not isinstance(record.body, PodAdmitted)  # which needs the line of an ADD
-        pod = self.bench.timeline.pods.get(uid or "")
-        # The line that handed over a pod of which more is told may be lost.
-        is_another = (
-            pod is not None
-            and named is not None
-            and bool(pod.runs or pod.shown_ns)
-            and f"{pod.namespace}/{pod.name}" == named.full_name
-            and named.uid != uid
-        )
-        if named is None or is_another or (told_alone and self._may_be_another(uid, named)):
-            return lacking(_NO_ADD, rule=rule)
+            return lacks((self.bench.missing_profile,))
+        # An admission is told by the line of the ADD itself; that of a refused pod may be lost.
+        told_alone = not isinstance(record.body, PodAdmitted)
+        if named is None or (told_alone and named.decided) or self._is_another(uid, named):
+            return lacks((_NO_ADD,))
         why = (
             f"the pod handed to the kubelet is {named.full_name} with UID {named.uid}; "
             f"no pod of that name with UID {uid} was"
         )
         expected = {"namespace": named.namespace, "pod": named.name, "pod_uid": named.uid}
-        return same(False, why, expected=expected, inputs=(named.seq,), rule=rule)
+        return same(False, why, expected=expected, inputs=(named.seq,))
 
-    def _may_be_another(self, uid: str | None, named: PodAdd) -> bool:
-        """Whether the line that handed over a later pod of that name may be lost."""
-        listed = None if uid is None or uid == named.uid else self.bench.pods.at(0, uid)
-        if listed is not None and listed.name == named.name:
-            return listed.namespace == named.namespace
-        return named.is_decided and named not in self._adds.open()
+    def _is_another(self, uid: str | None, named: PodAdd) -> bool:
+        """Whether records tell of another pod of that name, whose own line is lost then."""
+        if uid is None or uid == named.uid:
+            return False
+        pod, listed = self.bench.timeline.pods.get(uid), self.bench.pods.at(0, uid)
+        if pod is not None and pod.runs and f"{pod.namespace}/{pod.name}" == named.full_name:
+            return True
+        return listed is not None and f"{listed.namespace}/{listed.name}" == named.full_name
 
     def _preemptor(self, body: PodPreempted) -> PodAdd | None:
         """Whose admission is under way; the named one, else the only one it can be."""
         add = None
         if body.preemptor_pod is not None:
             add = self._adds.find(body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod)
-        under_way = [each for each in self._adds.open() if each.turn_ns is None]
+        under_way = self._adds.under_way()
         if add is not None and add in under_way:
             return add
-        begun = [each for each in under_way if self._episodes.victims_of(each)]
-        likely = begun or under_way
-        return likely[-1] if len(likely) == 1 else None
-
-    # -- cases ------------------------------------------------------------------------------
+        likely = [each for each in under_way if each.kills] or under_way
+        return likely[0] if len(likely) == 1 else None
 
     def _case(
         self, add: PodAdd, record: Record, state: NodeState
     ) -> AdmissionCase | tuple[str, ...]:
         """The case of an ADD; made once, before anybody is killed for it."""
         # Who is chosen counted just before.
-        until_ns = record.ts_ns - isinstance(record.body, PodPreempted)
-        case = self._cases.get(add) or self._inputs.case_of(add, until_ns, state)
+        by_ns = record.ts_ns - isinstance(record.body, PodPreempted)
+        case = self._cases.get(add) or self._inputs.case_of(add, record.node, by_ns, state)
         if isinstance(case, AdmissionCase):
             self._cases[add] = case
             self.bench.on_question(record.seq, case)
         return case
 
-    def _close(self, add: PodAdd, record: Record) -> None:
-        self._adds.close(add)
+    def _close(self, add: PodAdd, record: Record, state: NodeState) -> None:
+        self._judge_victims(add, record, state)
+        add.decided = True
         self._cases.pop(add, None)
-        self._episodes.decided(add, record)
+
+
+def _all_told(add: PodAdd, decided: Record | None) -> bool:
+    """Whether one line names all victims, is not cut, and the log went on behind it.
+
+    Since 1.33 or so there is a line a victim, any of which may be lost. It names the preemptor.
+    """
+    last, body = add.kills[-1]
+    if body.cut or not all(kill.preemptor_inferred and kill.insufficient for _, kill in add.kills):
+        return False
+    lines = [(piece.file, piece.line) for piece in last.evidence[:1]]
+    shown = decided.evidence if decided is not None else ()
+    return any(file == piece.file and (line or 0) < (piece.line or 1)
+               for file, line in lines for piece in shown) or not lines  # fmt: skip
 
 
 def _subject(body: PodAdmitted | PodRejected) -> str:

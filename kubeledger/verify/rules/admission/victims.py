@@ -17,18 +17,13 @@ from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, CountedPod
 from kubeledger.verify.rules.admission.choice import choices
-from kubeledger.verify.rules.admission.judging import ENDS, OTHER_PODS, RULE_PREEMPTION, freely
-from kubeledger.verify.rules.admission.words import (
-    amounts,
-    fits_because,
-    listing,
-    priority_of,
-    short_of,
-)
+from kubeledger.verify.rules.admission.judging import ENDS, RULE_PREEMPTION, freely
+from kubeledger.verify.rules.admission.words import amounts, fits_because, lacked_by, listing
 
 __all__ = ["OTHER_VICTIMS", "Kill", "judge_victims"]
 
 OTHER_VICTIMS: Final = "the lines that tell of the other victims"
+_OTHERS: Final = "another pod may have been there to be killed"
 
 
 class Kill(msgspec.Struct, frozen=True):
@@ -36,14 +31,12 @@ class Kill(msgspec.Struct, frozen=True):
 
     Attributes:
         body: the decision.
-        evicted: what must have come of the kill; None when nothing tells.
-        evicted_why: why.
+        failed: why the kill cannot have come to what is recorded; empty if it can.
         inputs: records that tell.
     """
 
     body: PodPreempted
-    evicted: bool | None = None
-    evicted_why: str = ""
+    failed: str = ""
     inputs: tuple[int, ...] = ()
 
     @property
@@ -79,22 +72,17 @@ def judge_victims(
         [_World(case, outcome, kills) for outcome in choices]
         for choices in ([choices for choices in told if choices] or every)
     ]
-    unknown = [f"the spec of pod {name}" for name in case.unread]
-    if not case.complete:
-        unknown.append(OTHER_PODS)
     found = []
     for index in range(len(kills)):
         rulings = [freely(world.ruling(index) for world in choices) for choices in worlds]
         allowed = rulings[0].allowed
-        rulings += [Ruling(allowed=not allowed, why=_OTHERS, assumes=(what,)) for what in unknown]
+        for what in case.untold:
+            rulings.append(Ruling(allowed=not allowed, why=_OTHERS, assumes=(what,)))
         if not all_told and any(world.may_lack for choices in worlds for world in choices):
             rulings.append(Ruling(allowed=True, why=_OTHERS, assumes=(OTHER_VICTIMS,)))
         judgement = judge(rulings, cut=ENDS if case.is_cut else None)
         found.append((judgement, worlds[0][0].recorded(index)))
     return found
-
-
-_OTHERS: Final = "another pod may have been there to be killed"
 
 
 class _World:
@@ -107,34 +95,34 @@ class _World:
     def __init__(
         self, case: AdmissionCase, outcome: AdmissionOutcome, kills: Sequence[Kill]
     ) -> None:
-        self._case = case
-        self._outcome = outcome
-        self._kills = kills
+        self._case, self._outcome, self._kills = case, outcome, kills
+        self._pods = {other.pod.metadata.uid or "": other for other in outcome.pods}
+        self._names = {uid: other.name for uid, other in self._pods.items()}
+        self._names |= {kill.stand_in: kill.name for kill in kills}
+        self._decided = list(outcome.result.victims)
         self._uids = [next(_uids_of(outcome, kill.body), kill.stand_in) for kill in kills]
-        self._why = self._refuted(self._uids)
-        self._blamed = self._blame() if self._why else {}
-        decided = list(outcome.result.victims)
-        self._choices = choices(case, outcome, decided if self._why else self._uids)
-        others = [o for o in outcome.pods if (o.pod.metadata.uid or "") not in self._uids]
-        too_few = set(self._uids) < set(decided)
+        self._unused = [uid for uid in self._decided if uid not in self._uids]
+        self._blamed = self._blame(self._refuted(self._uids))
+        self._choices = choices(case, outcome, self._decided if self._blamed else self._uids)
+        others = [other for uid, other in self._pods.items() if uid not in self._uids]
+        too_few = set(self._uids) < set(self._decided)
         self.may_lack = too_few and not all(other.lives for other in others)
 
     def ruling(self, index: int) -> Ruling:
         """Whether the kubelet can have killed the victim at this place."""
-        kill, outcome = self._kills[index], self._outcome
+        kill, outcome, uid = self._kills[index], self._outcome, self._uids[index]
         expected = self._expected(index)
         why = self._blamed.get(index, "") or self._wrong_fields(index, expected)
+        at_its_place = self._uids[index : index + 1] == self._decided[index : index + 1]
         return Ruling(
             allowed=not why,
-            chosen=self._is_first(index),
-            why=why or self._because(index),
+            chosen=uid in self._decided if self._blamed else at_its_place,
+            why=why or self._because(uid),
             expected=expected,
             assumes=outcome.assumes,
             inputs=(*self._case.inputs, *outcome.specs, *kill.inputs),
             rule=RULE_PREEMPTION,
         )
-
-    # -- which victims --------------------------------------------------------------------
 
     def _refuted(self, uids: Sequence[str]) -> str:
         """Why these cannot be the victims; empty if they can."""
@@ -146,85 +134,57 @@ class _World:
         if not outcome.result.victims:
             return "the pod is not critical, and nobody is killed for it"
         pods = [other.pod for other in outcome.pods]
-        return admissible(case.pod, pods, outcome.requirements, uids, case.facts)
+        why = admissible(case.pod, pods, outcome.requirements, uids, case.facts)
+        for uid, name in self._names.items():
+            why = why.replace(f"pod {uid}", name).replace(uid, name) if uid else why
+        return why
 
-    def _is_first(self, index: int) -> bool:
-        decided = self._outcome.result.victims
-        if self._blamed:
-            return self._uids[index] in decided
-        return self._uids[index : index + 1] == list(decided[index : index + 1])
-
-    def _blame(self) -> dict[int, str]:
+    def _blame(self, why: str) -> dict[int, str]:
         """Index of a record that cannot be -> why; as few of them as explain it."""
-        uids, decided = self._uids, self._outcome.result.victims
-        everyone = dict.fromkeys(range(len(uids)), self._why)
-        if not decided:
-            return everyone
-        unused = [uid for uid in decided if uid not in uids]
+        uids, decided = self._uids, self._decided
+        everyone = dict.fromkeys(range(len(uids)), why)
+        if not why or not decided:
+            return everyone if why else {}
         foreign = [index for index, uid in enumerate(uids) if uid not in decided]
-        suspects = [*foreign, *(i for i in range(len(uids)) if i not in foreign)]
+        suspects = [*foreign, *(index for index in everyone if index not in foreign)]
         for index in suspects:
-            for uid in unused:
-                if not self._refuted([*uids[:index], uid, *uids[index + 1 :]]):
-                    return {index: self._instead(index, uid)}
+            for uid in self._unused:
+                right = [*uids[:index], uid, *uids[index + 1 :]]
+                if not self._refuted(right):
+                    choice = choices(self._case, self._outcome, right).get(uid)
+                    because = f": {choice.who}, {choice.because}" if choice is not None else ""
+                    instead = f"was to be killed, and not {self._kills[index].name}"
+                    return {index: f"{self._names[uid]} {instead}{because}"}
+        missing = amounts(self._outcome.requirements)
         for index in suspects:
             rest = [*uids[:index], *uids[index + 1 :]]
             if not self._refuted(rest):
-                enough = f"the missing {amounts(self._outcome.requirements)} is free with"
-                gone = f"{enough} {listing(map(self._name, rest))} gone"
-                return {index: f"{self._name(uids[index])} was not to be killed: {gone}"}
+                gone = listing(self._names[uid] for uid in rest)
+                enough = f"the missing {missing} is free with {gone} gone"
+                return {index: f"{self._names[uids[index]]} was not to be killed: {enough}"}
         if set(uids) < set(decided):
-            missing = amounts(self._outcome.requirements)
-            why = f"{listing(map(self._name, uids))} cannot free the missing {missing}"
-            return {len(uids) - 1: f"{why}: {listing(map(self._name, unused))} is needed, too"}
-        if foreign:
-            return dict.fromkeys(foreign, self._why_named())
-        if set(uids) != set(decided):
-            return everyone
-        return {next(i for i, uid in enumerate(uids) if uid != decided[i]): self._why_named()}
-
-    def _instead(self, index: int, uid: str) -> str:
-        right = [*self._uids[:index], uid, *self._uids[index + 1 :]]
-        choice = choices(self._case, self._outcome, right).get(uid)
-        because = f": {choice.who}, {choice.because}" if choice is not None else ""
-        return f"{self._name(uid)} was to be killed, and not {self._kills[index].name}{because}"
-
-    def _why_named(self) -> str:
-        """The decider's sentence, with names for UIDs."""
-        why = self._why
-        for other in self._outcome.pods:
-            uid = other.pod.metadata.uid
-            if uid:
-                why = why.replace(f"pod {uid}", other.name).replace(uid, other.name)
-        return why
-
-    def _name(self, uid: str) -> str:
-        for kill in self._kills:
-            if kill.stand_in == uid:
-                return kill.name
-        return next((o.name for o in self._outcome.pods if o.pod.metadata.uid == uid), uid)
+            killed, more = (listing(self._names[u] for u in us) for us in (uids, self._unused))
+            what = f"{killed} cannot free the missing {missing}: {more} is needed, too"
+            return {len(uids) - 1: what}
+        return dict.fromkeys(foreign, why) or everyone
 
     # -- fields and words -----------------------------------------------------------------
 
     def recorded(self, index: int) -> Fields:
         """The fields of the record that are judged."""
-        kill = self._kills[index]
-        body = kill.body
-        fields: Fields = {
-            "victim_namespace": body.victim_namespace,
-            "victim_pod": body.victim_pod,
-            "victim_uid": body.victim_uid,
-        }
-        if body.preemptor_pod is not None:
-            fields["preemptor_namespace"] = body.preemptor_namespace
-            fields["preemptor_pod"] = body.preemptor_pod
-            if body.preemptor_uid is not None and self._case.add.uid is not None:
-                fields["preemptor_uid"] = body.preemptor_uid
-        if body.insufficient:
-            fields["insufficient"] = list(msgspec.to_builtins(body.insufficient))
-        if kill.evicted is not None and body.evicted is not None:
-            fields["evicted"] = body.evicted
-        return fields
+        kill, add = self._kills[index], self._case.add
+        fields: Fields = msgspec.to_builtins(kill.body)
+        judged = ["victim_namespace", "victim_pod", "victim_uid"]
+        if kill.body.preemptor_pod is not None:
+            judged += ["preemptor_namespace", "preemptor_pod"]
+            if kill.body.preemptor_uid is not None and add.uid is not None:
+                judged.append("preemptor_uid")
+        if kill.body.insufficient:
+            fields["insufficient"] = list(fields["insufficient"])
+            judged.append("insufficient")
+        if kill.failed:
+            judged.append("evicted")
+        return {name: fields[name] for name in judged}
 
     def _expected(self, index: int) -> Fields:
         """The same fields as the kubelet decides them in this world."""
@@ -234,49 +194,35 @@ class _World:
             "preemptor_pod": add.name,
             "preemptor_uid": add.uid,
             "insufficient": list(msgspec.to_builtins(self._outcome.requirements)),
-            "evicted": self._kills[index].evicted,
+            "evicted": not body.evicted,
         }
-        other = self._victim(index)
+        uid = self._uids[index]
+        if index in self._blamed:
+            uid = self._unused[0] if self._unused else ""
+        other = self._pods.get(uid)
         if other is not None:
             namespace, _, name = other.name.partition("/")
             uid = body.victim_uid and (_uid_of(other) or body.victim_uid)
             decided |= {"victim_namespace": namespace, "victim_pod": name, "victim_uid": uid}
         return {name: decided.get(name) for name in self.recorded(index)}
 
-    def _victim(self, index: int) -> CountedPod | None:
-        """Who was to be killed at this place."""
-        uid = self._uids[index]
-        if index in self._blamed:
-            unused = [u for u in self._outcome.result.victims if u not in self._uids]
-            uid = unused[0] if unused else ""
-        return next((o for o in self._outcome.pods if o.pod.metadata.uid == uid), None)
-
     def _wrong_fields(self, index: int, expected: Fields) -> str:
         recorded = self.recorded(index)
         wrong = [name for name in recorded if recorded[name] != expected[name]]
-        if not wrong:
-            return ""
         if wrong == ["evicted"]:
-            return self._kills[index].evicted_why
+            return self._kills[index].failed
         if wrong == ["insufficient"]:
-            lacked = amounts(self._outcome.requirements)
             told = amounts(self._kills[index].body.insufficient)
-            return f"{self._preemptor} lacked {lacked} ({short_of(self._outcome)}), not {told}"
+            return f"{self._case.add.full_name} lacked {lacked_by(self._outcome)}, not {told}"
         said = listing(f"{name} {recorded[name]!r}" for name in wrong)
         true = listing(f"{expected[name]!r}" for name in wrong)
-        return f"the record names {said} where it was {true}"
+        return f"the record names {said} where it was {true}" if wrong else ""
 
-    def _because(self, index: int) -> str:
-        choice = self._choices.get(self._uids[index])
-        need = f"{self._preemptor} ({priority_of(self._case.pod)}) lacked "
-        need += f"{amounts(self._outcome.requirements)} ({short_of(self._outcome)})"
+    def _because(self, uid: str) -> str:
+        choice, need = self._choices.get(uid), lacked_by(self._outcome, self._case)
         if choice is None:
-            return f"{self._name(self._uids[index])} was killed because {need}"
+            return f"{self._names[uid]} was killed because {need}"
         return f"{choice.who} was killed because {need}: {choice.because}"
-
-    @property
-    def _preemptor(self) -> str:
-        return self._case.add.full_name
 
 
 def _gives(outcome: AdmissionOutcome, kills: Sequence[Kill]) -> bool:

@@ -15,8 +15,8 @@ __all__ = [
     "amount",
     "amounts",
     "fits_because",
+    "lacked_by",
     "listing",
-    "plain",
     "plains",
     "priority_of",
     "short_of",
@@ -25,13 +25,20 @@ __all__ = [
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 
 
+def plains(resource: str, *quantities: int) -> tuple[str, ...]:
+    """``450m``, ``64Mi``, ``3``; several so that they can be compared."""
+    if resource == "cpu":
+        return tuple(f"{quantity}m" for quantity in quantities)
+    if resource in _FIRST or resource.startswith("hugepages-"):
+        return sizes_text(*quantities)
+    return tuple(map(str, quantities))
+
+
 def amount(resource: str, quantity: int) -> str:
     """``450m of cpu``, ``64Mi of memory``, ``3 pods``, ``2 of example.com/gpu``."""
-    if resource == "cpu":
-        return f"{quantity}m of cpu"
     if resource == "pods":
         return f"{quantity} pod{'s' if quantity != 1 else ''}"
-    return f"{_size(resource, quantity)} of {resource}"
+    return f"{plains(resource, quantity)[0]} of {resource}"
 
 
 def amounts(requirements: Requirements) -> str:
@@ -59,6 +66,14 @@ def short_of(outcome: AdmissionOutcome) -> str:
     )
 
 
+def lacked_by(outcome: AdmissionOutcome, case: AdmissionCase | None = None) -> str:
+    """What a pod lacks, and why; with the case, which pod lacks that."""
+    lacks = f"{amounts(outcome.requirements)} ({short_of(outcome)})"
+    if case is None:
+        return lacks
+    return f"{case.add.full_name} ({priority_of(case.pod)}) lacked {lacks}"
+
+
 def fits_because(case: AdmissionCase, outcome: AdmissionOutcome) -> str:
     """Why a pod fits: what it asks for, and what is in use."""
     info = outcome.info
@@ -75,23 +90,3 @@ def fits_because(case: AdmissionCase, outcome: AdmissionOutcome) -> str:
     if not parts:
         return f"the pod asks for no cpu and memory, and {room}"
     return f"the pod asks for {listing(parts)}; {room}"
-
-
-def plain(resource: str, quantity: int) -> str:
-    """``450m``, ``64Mi``, ``3``."""
-    return f"{quantity}m" if resource == "cpu" else _size(resource, quantity)
-
-
-def plains(resource: str, *quantities: int) -> tuple[str, ...]:
-    """The same of several, so that they can be compared."""
-    if _is_size(resource):
-        return sizes_text(*quantities)
-    return tuple(plain(resource, quantity) for quantity in quantities)
-
-
-def _size(resource: str, quantity: int) -> str:
-    return sizes_text(quantity)[0] if _is_size(resource) else str(quantity)
-
-
-def _is_size(resource: str) -> bool:
-    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
