@@ -209,7 +209,7 @@ class AdmissionInputs:
 def _node_of(name: str, allocatable: dict[str, str], marks: Marks) -> Node:
     return Node(
         metadata=ObjectMeta(name=name, labels=dict(marks.labels)),
-        status=NodeStatus(allocatable=allocatable),
+        status=NodeStatus(allocatable=dict(allocatable)),
         spec=NodeSpec(taints=marks.taints),
     )
 

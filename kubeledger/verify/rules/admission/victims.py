@@ -202,8 +202,8 @@ class _World:
         other = self._pods.get(uid)
         if other is not None:
             namespace, _, name = other.name.partition("/")
-            uid = body.victim_uid and (_uid_of(other) or body.victim_uid)
-            decided |= {"victim_namespace": namespace, "victim_pod": name, "victim_uid": uid}
+            decided |= {"victim_namespace": namespace, "victim_pod": name}
+            decided["victim_uid"] = body.victim_uid and (_uid_of(other) or body.victim_uid)
         return {name: decided.get(name) for name in self.recorded(index)}
 
     def _wrong_fields(self, index: int, expected: Fields) -> str:
