@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -51,6 +51,19 @@ class _Moment(msgspec.Struct, frozen=True):
     start_ns: int
     end_ns: int
     write: Write | None
+
+
+class _Reckoned(NamedTuple):
+    """What a write reckoned with, by the records ``inputs``.
+
+    Attributes:
+        allocatable: the machine's memory less what is reserved; None where it plays no part.
+    """
+
+    sums: Sums
+    rules: Rules
+    allocatable: int | None
+    inputs: tuple[int, ...]
 
 
 class QOSLevels:
@@ -157,13 +170,13 @@ class QOSLevels:
         kept = dict(self._kept.get(body.cgroup, {}))
         missing: list[str] = []
         unknown: list[str] = []
-        options = [
-            option
+        reckoned = [
+            self._reckoned(ts_ns, moment, missing, unknown)
             for moment in self._moments(ts_ns, rules)
-            for option in self._options(body, ts_ns, moment, kept, missing, unknown)
         ]
         if missing:
             return lacks(list(dict.fromkeys(missing))), None
+        options = (option for each in reckoned for option in _options(body, each, kept))
         compared = compare(body, options)
         if compared is None:
             return lacks(["values in the cgroup's files"]), None
@@ -190,16 +203,10 @@ class QOSLevels:
         start_ns = before[-1].ts_ns if before else ts_ns - _BEAT_NS
         return _Moment(rules, start_ns, ts_ns + READ_NS, None)
 
-    def _options(
-        self,
-        body: CgroupUpdated,
-        ts_ns: int,
-        moment: _Moment,
-        kept: Kept,
-        missing: list[str],
-        unknown: list[str],
-    ) -> Iterator[Option]:
-        """All that a write can have left, the usual first; what is not known goes to the lists."""
+    def _reckoned(
+        self, ts_ns: int, moment: _Moment, missing: list[str], unknown: list[str]
+    ) -> _Reckoned:
+        """What a write reckoned with; what is not known goes to the lists."""
         rules, write = moment.rules, moment.write
         percent = rules.settings.reserve_percent
         limit = None
@@ -220,8 +227,7 @@ class QOSLevels:
         if write is not None:
             inputs += (*(seq for seq, _, _ in write.reserves.values()), write.seq)
             inputs += () if rules.settings.seq is None else (rules.settings.seq,)
-        if not missing:
-            yield from _options(body, sums, rules, limit, kept, inputs)
+        return _Reckoned(sums, rules, limit, inputs)
 
     def _excuse(
         self,
@@ -237,8 +243,9 @@ class QOSLevels:
             return lost
         if reason := self._by_usage(body, ts_ns, compared):
             return reason
-        options = self._options(body, ts_ns, self._unseen(ts_ns, rules), kept, [], [])
-        again = compare(body, options)
+        missing: list[str] = []
+        reckoned = self._reckoned(ts_ns, self._unseen(ts_ns, rules), missing, [])
+        again = None if missing else compare(body, _options(body, reckoned, kept))
         if again is None or not again.ruling.allowed:
             return None
         return "the write of the QoS cgroups that gave these values"
@@ -276,23 +283,17 @@ def _agrees(write: Write, requests: QOSRequests) -> bool:
     return all(summed.get(name) == number for name, (_, number, _) in write.reserves.items())
 
 
-def _options(
-    body: CgroupUpdated,
-    sums: Sums,
-    rules: Rules,
-    allocatable: int | None,
-    kept: Kept,
-    inputs: tuple[int, ...],
-) -> Iterator[Option]:
-    """One for each sum; where there are too many, one that holds all between the ends."""
-    found = [
-        _option(body, requests, sums, rules, allocatable, kept, inputs)
-        for requests in (sums.possible if not sums.exact else ())
-    ]
-    if not found:
-        for requests in sums.possible:
-            yield _option(body, requests, sums, rules, allocatable, kept, inputs)
+def _options(body: CgroupUpdated, reckoned: _Reckoned, kept: Kept) -> Iterator[Option]:
+    """All that a write can have left, the usual first.
+
+    One for each sum; where there are too many, one that holds all between the ends.
+    """
+    sums = reckoned.sums
+    options = (_option(body, requests, reckoned, kept) for requests in sums.possible)
+    if sums.exact:
+        yield from options
         return
+    found = list(options)
     usual, low, high = (option.values for option in found)
     values = dict(usual)
     for key in ("cpu_shares", "unified/cpu.weight", *_UNWRITTEN, "unified/memory.min"):
@@ -306,15 +307,8 @@ def _options(
     yield Option(values, found[0].why, found[0].inputs, found[0].fields)
 
 
-def _option(
-    body: CgroupUpdated,
-    requests: QOSRequests,
-    sums: Sums,
-    rules: Rules,
-    allocatable: int | None,
-    kept: Kept,
-    inputs: tuple[int, ...],
-) -> Option:
+def _option(body: CgroupUpdated, requests: QOSRequests, reckoned: _Reckoned, kept: Kept) -> Option:
+    sums, rules, allocatable, inputs = reckoned
     percent = rules.settings.reserve_percent
     reserved = percent is not None and percent != NO_RESERVE
     config = qos_config(
@@ -347,7 +341,7 @@ def _option(
     of = f" (of {sums.pods} active pods)" if requests == sums.usual else ""
     why = f"BestEffort pods share {shares} shares"
     if burstable:
-        milli, pods = requests.burstable_milli_cpu, qos_pods(sums.parts_of(requests))
+        milli, pods = requests.burstable_milli_cpu, qos_pods(sums.parts.get(requests, ()))
         why = (
             f"Burstable pods{of} request {milli}m CPU together, which are {shares} shares"
             f"{shares_sum(milli, shares)}{f': {pods}' if pods else ''}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, overload
 
 import msgspec
@@ -57,8 +57,8 @@ class Sums(msgspec.Struct, frozen=True):
         possible: all, ``usual`` first; where there are too many, ``usual``, the least, the most.
         exact: these are all.
         pods: how many pods ``usual`` is over.
-        parts: pods of ``usual`` that request anything, each with what it requests.
-        doubtful: those that may count or not.
+        parts: sum -> the pods that it is over, each with what it requests (those that request
+            nothing are left out): of the usual one, and of those with one pod more or less.
         inputs: records of the specs with requests.
         missing: what must be known for more; then the sums say nothing.
         unknown: what may be otherwise, so that a sum that is none of these may be right.
@@ -68,21 +68,10 @@ class Sums(msgspec.Struct, frozen=True):
     possible: tuple[QOSRequests, ...]
     exact: bool
     pods: int
-    parts: tuple[Part, ...] = ()
-    doubtful: tuple[Part, ...] = ()
+    parts: Mapping[QOSRequests, tuple[Part, ...]] = {}
     inputs: tuple[int, ...] = ()
     missing: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-
-    def parts_of(self, requests: QOSRequests) -> tuple[Part, ...]:
-        """The pods of a sum, where that is the usual one, or one pod more or less."""
-        for part in (None, *self.doubtful):
-            parts = tuple(each for each in self.parts if each != part)
-            if part is not None and len(parts) == len(self.parts):
-                parts = (*parts, part)
-            if _total(of for _, of in parts) == requests:
-                return parts
-        return ()
 
 
 class Summer:
@@ -137,8 +126,7 @@ class Summer:
             possible,
             exact,
             counted,
-            tuple(sorted(usual, key=lambda part: part[0])),
-            tuple(perhaps),
+            _parts(tuple(sorted(usual, key=lambda part: part[0])), perhaps),
             tuple(inputs),
             tuple(missing),
             tuple(unknown),
@@ -164,6 +152,17 @@ def _requests(listed: ListedPod, rules: Rules) -> QOSRequests | None:
         return qos_requests(pods, rules.profile.cgroups)
     except (msgspec.ValidationError, BadInputError, QuantityError):
         return None
+
+
+def _parts(
+    usual: tuple[Part, ...], doubtful: Sequence[Part]
+) -> Mapping[QOSRequests, tuple[Part, ...]]:
+    found = {_total(of for _, of in usual): usual}
+    for part in doubtful:
+        others = tuple(each for each in usual if each != part)
+        parts = others if len(others) < len(usual) else (*usual, part)
+        found.setdefault(_total(of for _, of in parts), parts)
+    return found
 
 
 def _subsets(
