@@ -9,6 +9,7 @@ It grows with the number of pods that a ledger knows, not with its records.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -122,6 +123,14 @@ class PodRegister:
             return versions[0]
         index = bisect_right(versions, ts_ns, key=lambda version: version.ts_ns)
         return versions[max(index - 1, 0)]
+
+    def all_versions(self) -> Iterator[tuple[ListedPod, ...]]:
+        """The versions of every pod, oldest first; manifests are not among them."""
+        return map(tuple, self._versions.values())
+
+    def manifest(self, namespace: str, name: str) -> ListedPod | None:
+        """A static pod's manifest, by the name that stands in it."""
+        return self._manifests.get(f"{namespace}/{name}")
 
     def newest(self) -> tuple[ListedPod, ...]:
         """The last version of every pod, in the order in which they were noted."""

@@ -14,7 +14,7 @@ from kubeledger.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result
 from kubeledger.profile.prober import ProberFacts
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding
-from kubeledger.verify.rules.spec_book import ProbeAsk
+from kubeledger.verify.rules.container_specs import ProbeSpec
 from kubeledger.whatif import probe_words as words
 from kubeledger.whatif.twin import Step, Twin
 
@@ -65,8 +65,8 @@ class ProbedTwin:
         subject: str,
         probe_type: ProbeType,
         facts: ProberFacts,
-        was: ProbeAsk,
-        would: ProbeAsk,
+        was: ProbeSpec,
+        would: ProbeSpec,
     ) -> None:
         self.subject, self.probe_type = subject, probe_type
         self._facts, self._was, self._would = facts, was, would
@@ -245,7 +245,7 @@ class ProbedTwin:
 
     # -- findings ----------------------------------------------------------------------------
 
-    def _threshold(self, result: ProbeResult, probe: ProbeAsk) -> int:
+    def _threshold(self, result: ProbeResult, probe: ProbeSpec) -> int:
         return probe.failures if result == "failure" else probe.successes
 
     def not_reached(self, record: Record, body: ProbeTransitioned) -> Finding:

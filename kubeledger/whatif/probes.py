@@ -31,7 +31,7 @@ from kubeledger.prober.records import (
 )
 from kubeledger.verify import Finding, ProbeChange, Reader, Variant
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.spec_book import ProbeAsk, SpecBook
+from kubeledger.verify.rules.container_specs import ProbeSpec, specs_of
 from kubeledger.whatif.probe_words import no_restart
 from kubeledger.whatif.probed import ProbedTwin
 
@@ -47,7 +47,7 @@ _FIELDS = {
     "successThreshold": "success_threshold",
     "timeoutSeconds": "timeout_seconds",
 }
-"""As the API names them -> of :class:`ProbeAsk`. A grace period is left to verification."""
+"""As the API names them -> of :class:`ProbeSpec`. A grace period is left to verification."""
 _SEEN = frozenset(
     {
         ClockStepped, ContainerDied, ContainerKilled, ContainerRestarted, ContainerStarted,
@@ -109,13 +109,11 @@ class Probes:
         self._changes = [change for change in variant.probes if change.field in _FIELDS]
         self._lives: dict[tuple[str, str, str], _Life | None] = {}
         self._fresh: set[tuple[str, str]] = set()
-        self._book = SpecBook()
         self._bench = Bench(variant)
         self._successes_logged = False
         if self._changes:
             for record in read({kind.kind for kind in Bench.KINDS}):
                 self._bench.foresee(record)
-                self._book.foresee(record)
             self._bench.settle()
             self._read_all(read)
 
@@ -146,7 +144,7 @@ class Probes:
                 self._pod_came_or_went(body)
         elif isinstance(body, ProbeTicksFolded):
             tick = body.tick()
-            probed = self._life(tick)
+            probed = self._life(tick, record.ts_ns)
             self._successes_logged |= body.result == "success"
             if probed is not None and body.probe_type in probed.twins:
                 for number in range(body.count):
@@ -157,7 +155,7 @@ class Probes:
 
     def _of_container(self, record: Record) -> None:
         body = record.body
-        life = self._life(body)
+        life = self._life(body, record.ts_ns)
         if isinstance(body, ProbeExecuted):
             self._successes_logged |= body.result == "success"
         if life is None:
@@ -186,7 +184,7 @@ class Probes:
 
     # -- who it is about -------------------------------------------------------------------
 
-    def _life(self, body: object) -> _Life | None:
+    def _life(self, body: object, ts_ns: int) -> _Life | None:
         container = getattr(body, "container", None)
         if not isinstance(container, str):
             return None
@@ -198,18 +196,20 @@ class Probes:
             and uid is not None
             and known.pod_uid not in (None, uid)
         ):
-            self._lives[key] = self._new_life(namespace, pod, container, uid)
+            self._lives[key] = self._new_life(namespace, pod, container, uid, ts_ns)
         life = self._lives[key]
         if life is not None and life.pod_uid is None:
             life.pod_uid = uid
         return life
 
-    def _new_life(self, namespace: str, pod: str, container: str, uid: str | None) -> _Life | None:
+    def _new_life(
+        self, namespace: str, pod: str, container: str, uid: str | None, ts_ns: int
+    ) -> _Life | None:
         about = [c for c in self._changes if c.concerns(namespace, pod, container)]
-        ask = self._book.find(uid, namespace, pod) if about else None
-        entry = None if ask is None else ask.container(container)
+        specs = specs_of(self._bench, ts_ns, uid, namespace, pod) if about else ""
+        entry = None if isinstance(specs, str) else specs[0].container(container)
         profile = self._bench.profile
-        if ask is None or entry is None or profile is None:
+        if entry is None or profile is None:
             return None
         twins: dict[ProbeType, ProbedTwin] = {}
         for probe_type in dict.fromkeys(change.probe_type for change in about):
@@ -371,6 +371,6 @@ class Probes:
             life.spared, life.in_chain = None, False
 
 
-def _changed(probe: ProbeAsk, changes: list[ProbeChange], probe_type: ProbeType) -> ProbeAsk:
+def _changed(probe: ProbeSpec, changes: list[ProbeChange], probe_type: ProbeType) -> ProbeSpec:
     values = {_FIELDS[c.field]: c.value for c in changes if c.probe_type == probe_type}
     return msgspec.structs.replace(probe, **values)

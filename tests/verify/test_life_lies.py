@@ -49,7 +49,7 @@ LIES = [
     ),
     lie(
         "threshold in a manifest", B, 1, '"failureThreshold": 4', '"failureThreshold": 9',
-        "pod/default/startup-never-node-b", "startup probe of container app: 9",
+        "pod/default/startup-never-node-b", "startupProbe of container app: 9",
         file="manifests/startup-never.json",
     ),
     lie(
@@ -58,7 +58,7 @@ LIES = [
     ),
     lie(
         "restarts in one list", A, 1, '"restartCount":0', '"restartCount":7',
-        "pod/default/burstable-1", "restartCount 7", file="snapshots/20261121T030412Z/pods.json",
+        "container/default/burstable-1/container1", "restartCount 7", file="snapshots/20261121T030412Z/pods.json",
     ),
 ]  # fmt: skip
 

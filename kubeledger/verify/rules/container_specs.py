@@ -1,4 +1,4 @@
-"""What a pod's spec says of how its containers end and are started again.
+"""What a pod's spec says of its probes, and of how its containers end and are started again.
 
 None of it can change while a pod lives. Where lists of a pod disagree, each version may be the
 true one: a rule judges in all of them.
@@ -6,7 +6,8 @@ true one: a rule judges in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -16,16 +17,41 @@ from kubeledger.prober.records import ProbeType
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
 
-__all__ = ["ContainerSpec", "PodSpec", "ProbeGrace", "specs_of"]
+__all__ = ["ContainerSpec", "PodSpec", "ProbeSpec", "specs_of", "versions_of"]
 
 _MANIFEST_GRACE_S = 30
 """What the kubelet fills in where a manifest gives no grace period."""
 
 
-class ProbeGrace(msgspec.Struct, rename="camel", frozen=True):
-    """A probe; only what a kill needs of it."""
+class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
+    """A probe; what a manifest leaves out is as the kubelet's own decoder would fill it in."""
 
+    initial_delay_seconds: int = 0
+    period_seconds: int | None = None
+    timeout_seconds: int | None = None
+    success_threshold: int | None = None
+    failure_threshold: int | None = None
     termination_grace_period_seconds: int | None = None
+
+    @property
+    def period_s(self) -> int:
+        """Seconds between ticks."""
+        return self.period_seconds or 10
+
+    @property
+    def timeout_s(self) -> int:
+        """Seconds that one execution may take."""
+        return self.timeout_seconds or 1
+
+    @property
+    def successes(self) -> int:
+        """Successes in a row that count."""
+        return self.success_threshold or 1
+
+    @property
+    def failures(self) -> int:
+        """Failures in a row that count."""
+        return self.failure_threshold or 3
 
 
 class _Lifecycle(msgspec.Struct, rename="camel", frozen=True):
@@ -39,14 +65,14 @@ class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
     name: str
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
-    liveness_probe: ProbeGrace | None = None
-    readiness_probe: ProbeGrace | None = None
-    startup_probe: ProbeGrace | None = None
+    liveness_probe: ProbeSpec | None = None
+    readiness_probe: ProbeSpec | None = None
+    startup_probe: ProbeSpec | None = None
     lifecycle: _Lifecycle | None = None
 
-    def probe(self, probe_type: ProbeType) -> ProbeGrace | None:
+    def probe(self, probe_type: ProbeType) -> ProbeSpec | None:
         """Its probe of that type."""
-        probe: ProbeGrace | None = getattr(self, f"{probe_type}_probe")
+        probe: ProbeSpec | None = getattr(self, f"{probe_type}_probe")
         return probe
 
     @property
@@ -102,6 +128,10 @@ class PodSpec(msgspec.Struct, frozen=True):
         lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
         return next((c for group in lists for c in group or () if c.name == name), None)
 
+    def agrees(self, other: PodSpec) -> bool:
+        """Whether two lists say the same."""
+        return (self.spec, self.is_static) == (other.spec, other.is_static)
+
     def is_app(self, name: str) -> bool:
         """Whether it stands among the containers proper."""
         return any(c.name == name for c in self.spec.containers)
@@ -128,18 +158,22 @@ def specs_of(
     listed = bench.pods.at(ts_ns, uid, namespace, name)
     if listed is None:
         return "the pod's spec"
-    found: dict[tuple[bytes, bool], PodSpec] = {}
-    now: PodSpec | None = None
-    for version in bench.pods.versions(listed):
-        try:
-            spec = _spec_of(version)
-        except msgspec.ValidationError:
-            continue
-        spec = found.setdefault((msgspec.json.encode(spec.spec), spec.is_static), spec)
-        now = spec if version is listed or now is None else now
-    if now is None:
+    found = versions_of(bench.pods.versions(listed))
+    now = versions_of((listed,))
+    if not found:
         return "a readable spec of the pod"
-    return (now, *(spec for spec in found.values() if spec is not now))
+    return tuple(sorted(found, key=lambda spec: not any(map(spec.agrees, now))))
+
+
+def versions_of(lists: Iterable[ListedPod]) -> list[PodSpec]:
+    """What lists of one pod say that is not the same; those that cannot be read are left out."""
+    found: list[PodSpec] = []
+    for listed in lists:
+        with suppress(msgspec.ValidationError):
+            spec = _spec_of(listed)
+            if not any(map(spec.agrees, found)):
+                found.append(spec)
+    return found
 
 
 def _spec_of(listed: ListedPod) -> PodSpec:

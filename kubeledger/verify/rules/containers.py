@@ -19,6 +19,7 @@ from kubeledger.lifecycle.records import ContainerDied, ContainerStarted, PodLis
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
+from kubeledger.verify.bench import Bench
 
 __all__ = ["Container", "Containers", "Instance", "ListedInstances", "OfContainer", "key_for",
            "subject_of"]  # fmt: skip
@@ -306,7 +307,7 @@ class ListedInstances:
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[int]] = {}
-        self._subjects: dict[str, set[str]] = {}
+        self._told: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
 
     def note(self, record: Record) -> None:
         """Take in a list of the first reading."""
@@ -316,17 +317,30 @@ class ListedInstances:
             subject = f"container/{body.namespace}/{body.pod}/{status.get('name')}"
             for container_id, count in _counted(status):
                 self._counts.setdefault(container_id, Counter())[count] += 1
-                self._subjects.setdefault(container_id, set()).add(subject)
+                self._told.setdefault(container_id, {}).setdefault(
+                    (subject, count), (record.seq, record.ts_ns)
+                )
 
     def knows(self, container_id: str | None, subject: str = "") -> bool:
         """Whether a list shows the instance; as one of that container, if it is given."""
-        told = self._subjects.get(container_id or "", set())
-        return bool(told) and subject in {"", *told}
+        told = self._told.get(container_id or "", {})
+        return bool(told) and subject in {"", *(of for of, _ in told)}
 
     def count(self, container_id: str | None) -> int | None:
         """Restarts up to an instance, as most lists tell; None when none does."""
         counts = self._counts.get(container_id or "")
         return counts.most_common(1)[0][0] if counts else None
+
+    def tell_disputes(self, bench: Bench) -> None:
+        """Say of which instances lists count different restarts: a restart makes another one."""
+        for container_id, told in self._told.items():
+            if len(self._counts[container_id]) > 1:
+                bench.contradict(
+                    max(ts_ns for _, ts_ns in told.values()),
+                    next(iter(told))[0],
+                    f"lists count different restarts up to the same container {container_id}",
+                    *((seq, f"restartCount {count}") for (_, count), (seq, _) in told.items()),
+                )
 
 
 def _statuses(body: PodListed) -> Iterator[dict[str, Any]]:

@@ -22,7 +22,6 @@ from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_judging import STORES
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
-from kubeledger.verify.rules.spec_book import SpecBook
 from kubeledger.verify.witnesses import Row, Witnesses
 
 __all__ = ["ProbeWitnesses"]
@@ -51,32 +50,6 @@ class ProbeWitnesses:
         self._blocked_ns = -_DAY_NS
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
         self._line: dict[Worker, tuple[ProbeTransitioned, Record, int]] = {}
-
-    def tell_disagreements(self, book: SpecBook) -> None:
-        """Lists that say different things about what cannot change in a pod."""
-        for asks in book.disagreements():
-            self._bench.contradict(
-                0,
-                f"pod/{asks[0].namespace}/{asks[0].name}",
-                f"{len(asks)} lists of the pod differ in its probes, grace periods or restart "
-                "policy, which cannot change while it lives",
-                *((ask.seq, f"pod {ask.uid}: version {n}") for n, ask in enumerate(asks, start=1)),
-            )
-        for manifest, listed, one in book.other_manifests():
-            self._bench.contradict(
-                0,
-                f"pod/{listed.namespace}/{listed.name}",
-                f"the pod's manifest and the list of it differ in {one.what}",
-                (manifest.seq, f"{one.what}: {one.manifest}"),
-                (listed.seq, f"{one.what}: {one.listed}"),
-            )
-        for ask, container_id, counts in book.miscounted():
-            self._bench.contradict(
-                0,
-                f"pod/{ask.namespace}/{ask.name}",
-                f"lists count different restarts up to the same container {container_id}",
-                *((seq, f"restartCount {count}") for seq, count in counts),
-            )
 
     def forget(self) -> None:
         """The kubelet process ended."""

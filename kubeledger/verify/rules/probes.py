@@ -41,7 +41,6 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_changes import ChangeJudge
 from kubeledger.verify.rules.probe_worker import Worker
-from kubeledger.verify.rules.spec_book import SpecBook
 from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["ProbeVerifier"]
@@ -64,18 +63,13 @@ class ProbeVerifier(ChangeJudge):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._book = SpecBook()
         self._kill: tuple[Worker, int] | None = None
         self._now_ns = 0
         bench.cached_results = self
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """For which pods the importer knew thresholds, and since when containers run."""
-        return {ProbeTransitioned: self._workers.foresee_change, PodListed: self._foresee_list}
-
-    def _foresee_list(self, record: Record) -> None:
-        self._workers.foresee(record)
-        self._book.foresee(record)
+        return {ProbeTransitioned: self._workers.foresee_change, PodListed: self._workers.foresee}
 
     def sees(self) -> Mapping[type[Body], See]:
         """All that a worker's memory depends on, and what else tells of it."""
@@ -105,8 +99,6 @@ class ProbeVerifier(ChangeJudge):
     def _pass_time(self, now_ns: int) -> None:
         if now_ns == self._now_ns:
             return
-        if not self._now_ns:
-            self._witnesses.tell_disagreements(self._book)
         self._now_ns = now_ns
         if self._kill is not None:
             self._learn_of_kill(*self._kill)

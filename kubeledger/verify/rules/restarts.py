@@ -29,6 +29,7 @@ from kubeledger.verify.rules.containers import (
     key_for,
     subject_of,
 )
+from kubeledger.verify.rules.list_disputes import tell_disputes
 from kubeledger.verify.rules.restart_policy import judge_policy
 from kubeledger.verify.rules.starts import Starts
 from kubeledger.verify.verifier import See
@@ -49,6 +50,11 @@ class RestartVerifier(Starts):
             ContainerRestarted: self._restarted,
             RestartBackedOff: self._backed_off,
         }
+
+    def settle(self, state: NodeState) -> None:
+        """Lists that cannot all be right are said."""
+        tell_disputes(self.bench)
+        self._listed.tell_disputes(self.bench)
 
     # -- restarts ----------------------------------------------------------------------------
 

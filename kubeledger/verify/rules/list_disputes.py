@@ -1,0 +1,88 @@
+"""Lists and manifests that disagree about what cannot change while a pod lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from kubeledger.kube.pod import Pod
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.pods import ListedPod, PodRegister
+from kubeledger.verify.rules.container_specs import versions_of
+
+__all__ = ["tell_disputes"]
+
+
+class _Difference(NamedTuple):
+    """What a manifest says, and what the list says instead."""
+
+    what: str
+    manifest: str
+    listed: str
+
+
+def tell_disputes(bench: Bench) -> None:
+    """Say which lists of a pod differ, and which manifests differ from all lists of their pods."""
+    manifests: dict[ListedPod, list[tuple[ListedPod, _Difference | None]]] = {}
+    for lists in bench.pods.all_versions():
+        newest = lists[-1]
+        specs = versions_of(lists)
+        if len(specs) > 1:
+            bench.contradict(
+                newest.ts_ns,
+                f"pod/{newest.namespace}/{newest.name}",
+                f"{len(specs)} lists of the pod differ in its probes, grace periods or restart "
+                "policy, which cannot change while it lives",
+                *((s.seq, f"pod {newest.uid}: version {n}") for n, s in enumerate(specs, start=1)),
+            )
+        manifest = _manifest_of(bench.pods, newest)
+        if manifest is not None and specs and specs[0].is_static:
+            given, used = (
+                [msgspec.to_builtins(spec.spec) for spec in each]
+                for each in (versions_of((manifest,)), specs[:1])
+            )
+            found = (each for spec in given for each in _differences(spec, used[0]))
+            manifests.setdefault(manifest, []).append((newest, next(found, None)))
+    for manifest, pods in manifests.items():
+        listed, one = pods[-1]
+        if one is not None and all(each is not None for _, each in pods):
+            bench.contradict(
+                listed.ts_ns,
+                f"pod/{listed.namespace}/{listed.name}",
+                f"the pod's manifest and the list of it differ in {one.what}",
+                (manifest.seq, f"{one.what}: {one.manifest}"),
+                (listed.seq, f"{one.what}: {one.listed}"),
+            )
+
+
+def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:
+    """A static pod is called by its manifest's name and its node's."""
+    with suppress(msgspec.ValidationError):
+        node = (listed.as_(Pod).spec.node_name or "").lower()
+        name = listed.name.removesuffix(f"-{node}")
+        return pods.manifest(listed.namespace, name) if node and name != listed.name else None
+    return None
+
+
+def _differences(given: object, used: object, what: str = "") -> Iterator[_Difference]:
+    """Where a list lacks what a manifest gives; the rest is filled in by the kubelet.
+
+    A zero is as good as nothing, and gets the default; but no probe is filled in.
+    """
+    if isinstance(given, dict) and isinstance(used, dict):
+        for name, value in given.items():
+            yield from _differences(value, used.get(name), f"{name} of {what}" if what else name)
+    elif isinstance(given, list) and isinstance(used, list) and what.lower().endswith("containers"):
+        by_name = {container["name"]: container for container in used}
+        for container in given:
+            name = container["name"]
+            yield from _differences(container, by_name.get(name), f"container {name}")
+    elif given != used and (given or isinstance(used, dict)):
+        yield _Difference(what, _says(given), _says(used))
+
+
+def _says(value: object) -> str:
+    return "there" if isinstance(value, dict) else "missing" if value is None else str(value)
