@@ -18,6 +18,7 @@ from kubeledger.verify.cached_results import CachedResults
 from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.evidence.coverage import Coverage
+from kubeledger.verify.evidence.instances import ListedInstances
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
@@ -43,6 +44,7 @@ class Bench:
         settings: the effective settings now; ``former_settings`` those of the process before.
         pods: every pod that a list shows, ever.
         recorded_pods: those that the variant changes, as they are recorded.
+        instances: what lists tell of single instances of containers.
         coverage: what the records lack, or may. ``losses`` is an older name of it.
         timeline: processes, their settings, pods and containers.
         capacities: what the machine has, as several sources tell it.
@@ -63,6 +65,7 @@ class Bench:
         self.former_settings = Settings(variant)
         self.pods = PodRegister()
         self.recorded_pods = PodRegister()
+        self.instances = ListedInstances()
         self.coverage = self.losses = Coverage()
         self.timeline = Timeline(self.coverage, self.pods)
         self.capacities = Capacities()
@@ -100,6 +103,7 @@ class Bench:
             self.recorded_pods.note(told.seq, told.ts_ns, told.body)
         if isinstance(record.body, PodListed):
             self.pods.note(record.seq, record.ts_ns, record.body)
+            self.instances.note(record)
         return record
 
     def settle(self) -> None:

@@ -58,7 +58,8 @@ LIES = [
     ),
     lie(
         "restarts in one list", A, 1, '"restartCount":0', '"restartCount":7',
-        "container/default/burstable-1/container1", "restartCount 7", file="snapshots/20261121T030412Z/pods.json",
+        "container/default/burstable-1/container1", "restartCount 7",
+        file="snapshots/20261121T030412Z/pods.json",
     ),
 ]  # fmt: skip
 

@@ -372,8 +372,7 @@ def test_kills_of_whole_pods() -> None:
 
 def test_a_failure_has_to_be_followed_by_a_kill() -> None:
     """Ten minutes later it is absent; not when the container ended, or the pod goes."""
-    tail: list[Step] = [(n * 200.0, listed()) for n in range(1, 6)]
-    late: list[Step] = [(at_s, LIVE) for at_s, _ in tail]
+    late: list[Step] = [(n * 200.0, added("RECONCILE")) for n in range(1, 6)] + [(900, LIVE)]
     assert verdicts(*FAILED, *late) == ["match", "[ContainerKilled]"]
     assert verdicts(*FAILED, (32, died("c1", 0)), *late) == ["match"]
     assert verdicts(*FAILED, (32, added("DELETE")), *late) == ["match"]

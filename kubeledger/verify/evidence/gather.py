@@ -30,6 +30,10 @@ _LAG_NS: Final = 10 * NS_PER_S
 _WARMING_NS: Final = 62 * NS_PER_S
 """So long after the first list and config line what a log that began late did not tell is past."""
 
+_CALLS: Final = frozenset(
+    {"add", "update", "delete", "remove", "evicted", "preempted", "terminating", "ending_event"}
+)
+
 Signs = Mapping[str, Mapping[str | None, Sequence[Sign]]]
 """``namespace/name`` -> UID -> signs, in any order."""
 
@@ -111,6 +115,7 @@ def gather(
         history = PodHistory(key=key, uid=pod_uid, namespace=namespace, name=name)
         history.created_ns = _created_ns(own)
         history.runs = _runs(own)
+        history.calls = _calls(own)
         history.shown_ns = _shown(own, lists)
         builder = LifeBuilder(history, own, around)
         history.lives = builder.lives()
@@ -167,6 +172,16 @@ def _runs(signs: Sequence[Sign]) -> list[ContainerRun]:
         last[run.name] = run
         _note(run, sign)
     return list(by_id.values())[-_RUNS_MAX:]
+
+
+def _calls(signs: Sequence[Sign]) -> list[Sign]:
+    """What config sources say of a pod, and what decides that it ends."""
+    found: list[Sign] = []
+    for sign in sorted(signs, key=attrgetter("seq")):
+        again = sign.what == "update" and found and found[-1].what == "update"
+        if sign.what in _CALLS and not again:
+            found.append(sign)
+    return found
 
 
 def _note(run: ContainerRun, sign: Sign) -> None:

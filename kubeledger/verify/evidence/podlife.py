@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import msgspec
 
+from kubeledger.verify.evidence.signs import Sign
+
 __all__ = ["ContainerRun", "PodHistory", "PodLife"]
 
 
@@ -40,6 +42,19 @@ class ContainerRun(msgspec.Struct):
     killed_seq: int = 0
     died_seq: int = 0
     exit_code: int | None = None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether more than a kill tells of it."""
+        return bool(self.started_seq or self.died_seq)
+
+    def is_told_by(self, seq: int) -> bool:
+        """Whether a record before that one tells of it."""
+        return any(0 < told < seq for told in (self.started_seq, self.killed_seq, self.died_seq))
+
+    def has_ended(self, seq: int) -> bool:
+        """Whether a record before that one tells that it was killed, or died."""
+        return any(0 < told < seq for told in (self.killed_seq, self.died_seq))
 
 
 class PodLife(msgspec.Struct, kw_only=True):
@@ -121,6 +136,8 @@ class PodHistory(msgspec.Struct, kw_only=True):
     Attributes:
         lives: its stays, one or more a process, in order.
         runs: its containers' runs, in order; of a pod with very many the last ones.
+        calls: config lines (of updates the first behind another line), and what decides that it
+            ends, in the order of replay.
         created_ns: when the API server made it; None when not known, and for static pods.
         shown_ns: first and last time that a list of the kubelet or of the API shows it alive;
             None where none does.
@@ -132,8 +149,19 @@ class PodHistory(msgspec.Struct, kw_only=True):
     name: str
     lives: list[PodLife] = []
     runs: list[ContainerRun] = []
+    calls: list[Sign] = []
     created_ns: int | None = None
     shown_ns: tuple[int, int] | None = None
+
+    def runs_of(self, container: str | None) -> list[ContainerRun]:
+        """The runs of one container."""
+        return [run for run in self.runs if run.name == container and not run.sandbox]
+
+    def run(self, container_id: str | None) -> ContainerRun | None:
+        """The run of that ID."""
+        if container_id is None:
+            return None
+        return next((run for run in self.runs if run.container_id == container_id), None)
 
     def ran(self, ts_ns: int) -> list[ContainerRun]:
         """Runs that had started and not died by a time, as far as records tell."""

@@ -143,6 +143,10 @@ class Timeline:
         come = [pod for pod in found if pod.lives and pod.lives[0].since_ns <= ts_ns]
         return max(come, key=_first_ns) if come else min(found, key=_first_ns)
 
+    def named(self, namespace: str, name: str) -> list[PodHistory]:
+        """All pods that ever had a name."""
+        return [self.pods[key] for key in self._by_name.get(f"{namespace}/{name}", ())]
+
     def life(
         self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
     ) -> PodLife | None:

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from kubeledger.lifecycle.records import ContainerDied, ContainerKilled
 from kubeledger.machine import Body, Record
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.verify.belief import Judgement, same
@@ -29,11 +30,12 @@ class Causes:
         self._bench = bench
         self._names: dict[int, Fields] = {}
 
-    def note(self, record: Record, body: Body, *, but: str = "") -> None:
+    def see(self, record: Record, body: Body, _state: object = None) -> None:
         """Take down a record with a body as it is believed.
 
-        ``but``: a name that differs in what follows from it.
+        What follows from the end of a container is about another one.
         """
+        but = "container_id" if isinstance(body, ContainerDied | ContainerKilled) else ""
         names = _VICTIM if isinstance(body, PodPreempted) else dict.fromkeys(_NAMES)
         told = {name: getattr(body, field or name, None) for name, field in names.items()}
         found = {n: v for n, v in told.items() if v is not None and n != but}

@@ -7,28 +7,25 @@ about a second apart, so an instance that ends at once is shown by its end only.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from kubeledger.kube.keys import pod_key
 from kubeledger.lifecycle.presence import key_of
-from kubeledger.lifecycle.records import ContainerDied, ContainerStarted, PodListed
+from kubeledger.lifecycle.records import ContainerDied, ContainerStarted
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.bench import Bench
 
-__all__ = ["Container", "Containers", "Instance", "ListedInstances", "OfContainer", "key_for",
+__all__ = ["Container", "Containers", "Instance", "OfContainer", "key_for",
            "subject_of"]  # fmt: skip
 
 _RELIST_NS: Final = NS_PER_S
 _LATE_NS: Final = 2 * NS_PER_S
 """An event may be logged so long after what it tells of."""
 _KEPT: Final = 4
-_STATUSES: Final = ("initContainerStatuses", "containerStatuses")
 
 
 class OfContainer(Protocol):
@@ -300,69 +297,3 @@ class Containers:
             self._added.discard(key)
             for container in self.of_pod(key).values():
                 container.is_first = False
-
-
-class ListedInstances:
-    """What pod lists tell of instances: how often their container had been restarted."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, Counter[int]] = {}
-        self._told: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
-
-    def note(self, record: Record) -> None:
-        """Take in a list of the first reading."""
-        body = record.body
-        assert isinstance(body, PodListed)
-        for status in _statuses(body):
-            subject = f"container/{body.namespace}/{body.pod}/{status.get('name')}"
-            for container_id, count in _counted(status):
-                self._counts.setdefault(container_id, Counter())[count] += 1
-                self._told.setdefault(container_id, {}).setdefault(
-                    (subject, count), (record.seq, record.ts_ns)
-                )
-
-    def knows(self, container_id: str | None, subject: str = "") -> bool:
-        """Whether a list shows the instance; as one of that container, if it is given."""
-        told = self._told.get(container_id or "", {})
-        return bool(told) and subject in {"", *(of for of, _ in told)}
-
-    def count(self, container_id: str | None) -> int | None:
-        """Restarts up to an instance, as most lists tell; None when none does."""
-        counts = self._counts.get(container_id or "")
-        return counts.most_common(1)[0][0] if counts else None
-
-    def tell_disputes(self, bench: Bench) -> None:
-        """Say of which instances lists count different restarts: a restart makes another one."""
-        for container_id, told in self._told.items():
-            if len(self._counts[container_id]) > 1:
-                bench.contradict(
-                    max(ts_ns for _, ts_ns in told.values()),
-                    next(iter(told))[0],
-                    f"lists count different restarts up to the same container {container_id}",
-                    *((seq, f"restartCount {count}") for (_, count), (seq, _) in told.items()),
-                )
-
-
-def _statuses(body: PodListed) -> Iterator[dict[str, Any]]:
-    for group in _STATUSES:
-        for status in (body.status or {}).get(group) or ():
-            if isinstance(status, dict):
-                yield status
-
-
-def _counted(status: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    count, container_id = status.get("restartCount"), _bare(status.get("containerID"))
-    if not isinstance(count, int) or not container_id:
-        return
-    yield container_id, count
-    try:
-        before = _bare(status["lastState"]["terminated"]["containerID"])
-    except (KeyError, TypeError):
-        return
-    # One that waits for its back-off is its own last state.
-    if before and before != container_id and count:
-        yield before, count - 1
-
-
-def _bare(container_id: object) -> str:
-    return str(container_id or "").rpartition("//")[2]

@@ -20,7 +20,7 @@ from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.container_specs import PodSpec
-from kubeledger.verify.rules.kill_causes import PodCauses
+from kubeledger.verify.rules.stops import Stops
 
 __all__ = ["PROBE_OF", "judge_grace", "kill_words"]
 
@@ -65,7 +65,7 @@ def kill_words(profile: KubeletProfile, spec: PodSpec, container: str, reason: s
 
 
 def judge_grace(
-    bench: Bench, spec: PodSpec, body: ContainerKilled, pod: PodCauses, evicted_softly: bool | None
+    bench: Bench, spec: PodSpec, body: ContainerKilled, stops: Stops, evicted_softly: bool | None
 ) -> Judgement:
     """Judge the grace period of a kill of which the reason is known.
 
@@ -73,7 +73,7 @@ def judge_grace(
         bench: profile and settings.
         spec: of the pod.
         body: the kill.
-        pod: what may stop the pod.
+        stops: what may stop the pod.
         evicted_softly: the pod was evicted for a soft threshold; None: not known.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
@@ -81,7 +81,7 @@ def judge_grace(
     assert bench.profile is not None
     facts = bench.profile.lifecycle
     takes_time = _takes_time(facts, spec, body)
-    given_s = None if pod.ending is None else pod.ending.grace_period_s
+    given_s = None if stops.ending is None else stops.ending.number
     if body.reason == "evicted" and (evicted_softly is not None or given_s is None):
         return _evicted(bench, spec, body, takes_time, evicted_softly)
     own_s = container_grace_s(facts, spec.grace_s, None)
@@ -95,10 +95,10 @@ def judge_grace(
         return judge([_ruling(body, exact, why, takes_time, also=own_s)])
     exact, why = _by_spec(bench, facts, spec, body)
     # A failed probe of the last container of a pod that is not restarted stops the pod.
-    stops = body.message is not None and "will be restarted" not in body.message
-    rulings = [_ruling(body, exact, why, takes_time, also=own_s if stops else exact)]
-    missing = _DELETED_WITH if pod.deleted is not None and not spec.is_static else None
-    missing = missing if pod.added else _TAKEN_OVER
+    stops_pod = body.message is not None and "will be restarted" not in body.message
+    rulings = [_ruling(body, exact, why, takes_time, also=own_s if stops_pod else exact)]
+    missing = _DELETED_WITH if stops.deleted is not None and not spec.is_static else None
+    missing = missing if stops.added else _TAKEN_OVER
     if missing is not None and not rulings[0].allowed:
         rulings.append(Ruling(allowed=True, why="", assumes=(missing,)))
     return judge(rulings)

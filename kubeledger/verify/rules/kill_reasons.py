@@ -8,16 +8,16 @@ from typing import Final
 from kubeledger.lifecycle.records import ContainerKilled
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
-from kubeledger.prober.records import ProbeType
 from kubeledger.units import format_ts
-from kubeledger.verify.belief import Judgement, open_to, same
+from kubeledger.verify.belief import Judgement, lacks, open_to, same
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.podlife import PodHistory
 from kubeledger.verify.rules.container_specs import PodSpec
-from kubeledger.verify.rules.containers import Containers
-from kubeledger.verify.rules.kill_causes import KillCauses, PodCauses
+from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.kill_grace import PROBE_OF
+from kubeledger.verify.rules.stops import Stops
 
-__all__ = ["REASONS", "KillReasons"]
+__all__ = ["REASONS", "judge_probe", "judge_stop"]
 
 _ENDINGS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "pod_deleted": (("deleted", "removed"), "the pod was deleted"),
@@ -34,103 +34,101 @@ REASONS: Final = frozenset(
 """Reasons of which the kubelet's words are known."""
 
 
-class KillReasons:
-    """Judges the reason of a kill by the causes and containers of the node."""
-
-    def __init__(self, bench: Bench, causes: KillCauses, containers: Containers) -> None:
-        self._bench = bench
-        self._causes = causes
-        self._containers = containers
-
-    def judge(
-        self, record: Record, body: ContainerKilled, state: NodeState, key: str, spec: PodSpec
-    ) -> Judgement:
-        """Whether what leads to such a kill is there."""
-        pod, name, reason = self._causes.of(key), body.container or "", body.reason or ""
-        if reason in PROBE_OF:
-            return self._probe_failed(record, key, name, PROBE_OF[reason], spec)
-        known = state.lifecycle.pods.get(key)
-        seq: int | None = None
-        if reason == "preempted":
-            seq, told = pod.victim, "the pod was chosen to make room for a critical pod"
-            if seq is None and (event := self._causes.preempting(key)) is not None:
-                seq, told = event, "the pod was preempted for a critical pod, as its event says"
-        elif reason == "evicted":
+def judge_stop(
+    bench: Bench,
+    record: Record,
+    body: ContainerKilled,
+    state: NodeState,
+    pod: PodHistory | None,
+    stops: Stops,
+    spec: PodSpec,
+) -> Judgement:
+    """Whether what leads to a kill was there, where no probe does."""
+    name, reason = body.container or "", body.reason or ""
+    seq: int | None = None
+    if reason == "preempted":
+        seq, told = stops.victim, "the pod was chosen to make room for a critical pod"
+        if seq is None and stops.preempting is not None:
             seq, told = (
-                pod.evicted or self._causes.eviction(key),
-                "the eviction manager chose the pod",
+                stops.preempting,
+                "the pod was preempted for a critical pod, as its event says",
             )
-        elif reason == "post_start_hook":
-            entry = spec.container(name)
-            if entry is None or not entry.has_post_start:
-                return same(False, f"container {name} has no post-start hook")
-            seq, told = spec.seq, f"the post-start hook of container {name} failed"
-        elif reason == "spec_changed":
-            seq, told = pod.updated, f"the definition of container {name} changed"
-            if seq is None and self._causes.began_again:
-                seq = spec.seq
-        elif reason in _ENDINGS:
-            meant, told = _ENDINGS[reason]
-            seq = None if pod.ending is None or pod.ending.reason not in meant else pod.ending.seq
-            if reason == "pod_deleted":
-                leaving = known is not None and (known.deleting or known.removed)
-                seq = pod.deleted or seq or (spec.seq if leaving else None)
-                told = f"the static pod's manifest was {pod.manifest}" if pod.manifest else told
-            elif seq is None and pod.ending is None:
-                if reason != "pod_ended" or not self._others_ended(spec, key, name):
-                    return _lacking(f"the records that show that {told}")
-                seq = spec.seq
-        elif reason == _SANDBOX:
-            return _lacking(f"a rule for the reason {reason}")
-        else:
-            return same(False, f"{reason} is no reason of a kill")
-        if seq is not None:
-            return same(True, told, inputs=[seq])
-        if not pod.added or reason == "spec_changed":
-            return _lacking(f"the records that show that {told}")
-        if reason == "pod_deleted" and record.ts_ns < pod.found_until_ns:
-            return _lacking("whether the pod was being deleted when this process found it")
-        return same(False, f"no record shows that {told}")
-
-    def _probe_failed(
-        self, record: Record, key: str, name: str, probe_type: ProbeType, spec: PodSpec
-    ) -> Judgement:
-        failure = self._causes.of(key).failures.get((name, probe_type))
-        probe = f"the {probe_type} probe of container {name}"
-        if failure is not None:
-            why = f"{probe} failed at {format_ts(failure.ts_ns)}"
-            return same(True, why, inputs=[failure.seq])
+    elif reason == "evicted":
+        seq = stops.evicted or next(iter(stops.evictions), None)
+        told = "the eviction manager chose the pod"
+    elif reason == "post_start_hook":
         entry = spec.container(name)
-        if entry is None or entry.probe(probe_type) is None:
-            return same(False, f"container {name} has no {probe_type} probe")
-        cached = self._bench.cached_results.cached(key, name, probe_type, record.ts_ns)
-        if cached is None:
-            return _lacking(f"the results of the {probe_type} probe before the kill")
-        if cached.may_be == {"failure"}:
-            return same(True, f"{probe} had failed", inputs=cached.seqs)
-        said = " or ".join(sorted(cached.may_be - {"failure"}))
-        why = f"the cached result of the {probe_type} probe was {said}, and only a failure kills"
-        if "failure" not in cached.may_be:
-            return same(False, why, inputs=cached.seqs)
-        missing = " and ".join(cached.missing) or f"the {probe_type} ticks before the kill"
-        return open_to(missing, denied=why, inputs=cached.seqs)
+        if entry is None or not entry.has_post_start:
+            return same(False, f"container {name} has no post-start hook")
+        seq, told = spec.seq, f"the post-start hook of container {name} failed"
+    elif reason == "spec_changed":
+        seq, told = stops.updated, f"the definition of container {name} changed"
+        if seq is None and bench.process is not None and bench.process.number:
+            seq = spec.seq  # it may have changed while no kubelet ran
+    elif reason in _ENDINGS:
+        meant, told = _ENDINGS[reason]
+        seq = None if stops.ending is None or stops.ending.word not in meant else stops.ending.seq
+        if reason == "pod_deleted":
+            known = state.lifecycle.pods.get(key_for(state, body))
+            leaving = known is not None and (known.deleting or known.removed)
+            seq = stops.deleted or seq or (spec.seq if leaving else None)
+            told = f"the static pod's manifest was {stops.manifest}" if stops.manifest else told
+        elif seq is None and stops.ending is None:
+            if reason != "pod_ended" or not _others_ended(pod, spec, name, record):
+                return lacks([f"the records that show that {told}"])
+            seq = spec.seq
+    elif reason == _SANDBOX:
+        return lacks([f"a rule for the reason {reason}"])
+    else:
+        return same(False, f"{reason} is no reason of a kill")
+    if seq is not None:
+        return same(True, told, inputs=[seq])
+    if not stops.added or reason == "spec_changed":
+        return lacks([f"the records that show that {told}"])
+    if reason == "pod_deleted" and stops.found:
+        return lacks(["whether the pod was being deleted when this process found it"])
+    return same(False, f"no record shows that {told}")
 
-    def _others_ended(self, spec: PodSpec, key: str, sidecar: str) -> bool:
-        """Whether every container of a pod that is not a sidecar was seen to have ended."""
-        found = [self._containers.find(key, each.name) for each in spec.spec.containers]
-        newest = [None if container is None else container.at(0) for container in found]
-        ended = all(instance is not None and instance.has_ended for instance in newest)
-        return sidecar in spec.sidecars and ended
 
-    def other(self, container: str, pod: PodCauses) -> str | None:
-        """What does lead to a kill of the container."""
-        for reason, probe_type in PROBE_OF.items():
-            if (container, probe_type) in pod.failures:
-                return reason
-        by_pod = {"preempted": pod.victim, "evicted": pod.evicted, "pod_deleted": pod.deleted}
-        return next((reason for reason, seq in by_pod.items() if seq is not None), None)
+def _others_ended(pod: PodHistory | None, spec: PodSpec, sidecar: str, record: Record) -> bool:
+    """Whether every container of a pod that is not a sidecar was seen to have ended."""
+    if pod is None or sidecar not in spec.sidecars:
+        return False
+    for container in spec.spec.containers:
+        runs = [r for r in pod.runs_of(container.name) if r.is_told_by(record.seq)]
+        if not runs or not runs[-1].has_ended(record.seq):
+            return False
+    return True
 
 
-def _lacking(missing: str) -> Judgement:
-    why = f"cannot be decided again without {missing}"
-    return Judgement(verdict="unverifiable", why=why, missing=(missing,))
+def judge_probe(
+    bench: Bench,
+    record: Record,
+    body: ContainerKilled,
+    state: NodeState,
+    failure: Record | None,
+    spec: PodSpec,
+) -> Judgement:
+    """Whether the probe that a kill names had failed.
+
+    ``failure``: the change of its cached result, where one is told of this container.
+    """
+    name, probe_type = body.container or "", PROBE_OF[body.reason]
+    probe = f"the {probe_type} probe of container {name}"
+    if failure is not None:
+        return same(True, f"{probe} failed at {format_ts(failure.ts_ns)}", inputs=[failure.seq])
+    entry = spec.container(name)
+    if entry is None or entry.probe(probe_type) is None:
+        return same(False, f"container {name} has no {probe_type} probe")
+    key = key_for(state, body)
+    cached = bench.cached_results.cached(key, name, probe_type, record.ts_ns)
+    if cached is None:
+        return lacks([f"the results of the {probe_type} probe before the kill"])
+    if cached.may_be == {"failure"}:
+        return same(True, f"{probe} had failed", inputs=cached.seqs)
+    said = " or ".join(sorted(cached.may_be - {"failure"}))
+    why = f"the cached result of the {probe_type} probe was {said}, and only a failure kills"
+    if "failure" not in cached.may_be:
+        return same(False, why, inputs=cached.seqs)
+    missing = " and ".join(cached.missing) or f"the {probe_type} ticks before the kill"
+    return open_to(missing, denied=why, inputs=cached.seqs)

@@ -8,23 +8,17 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kubeledger.kube.keys import pod_key
 from kubeledger.lifecycle.records import (
-    ContainerDied,
     ContainerKilled,
-    ContainerStarted,
     PodConfigChanged,
     PodEvicted,
-    PodListed,
-    PodTerminated,
     PodTerminating,
     ReasonReported,
 )
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletStarted
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeTransitioned
+from kubeledger.prober.records import ProbeTransitioned, ProbeType
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import (
     WORST_FIRST,
@@ -35,18 +29,13 @@ from kubeledger.verify.belief import (
     same,
 )
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.podlife import PodHistory
 from kubeledger.verify.rules.causes import Causes, corrected
 from kubeledger.verify.rules.container_specs import PodSpec, specs_of
-from kubeledger.verify.rules.containers import (
-    Containers,
-    Instance,
-    ListedInstances,
-    key_for,
-    subject_of,
-)
-from kubeledger.verify.rules.kill_causes import KillCauses
+from kubeledger.verify.rules.containers import OfContainer, subject_of
 from kubeledger.verify.rules.kill_grace import PROBE_OF, judge_grace, kill_words
-from kubeledger.verify.rules.kill_reasons import REASONS, KillReasons
+from kubeledger.verify.rules.kill_reasons import REASONS, judge_probe, judge_stop
+from kubeledger.verify.rules.stops import Stops
 from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["KillVerifier"]
@@ -55,6 +44,7 @@ _SYNC_RULE: Final = "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodAc
 _SHUTDOWN: Final = frozenset(
     {"shutdownGracePeriod", "shutdownGracePeriodByPodPriority", "shutdownGracePeriodCriticalPods"}
 )
+_NAMED: Final = (PodConfigChanged, PodTerminating, PodEvicted, PodPreempted)
 _ENDED_BEFORE_NS: Final = 5 * NS_PER_S
 """A sync may not have heard of an end that was told so shortly before."""
 _EVENT_WITHIN_NS: Final = 5 * NS_PER_S
@@ -69,127 +59,85 @@ class KillVerifier(RuleVerifier):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._containers = Containers()
-        self._listed = ListedInstances()
         self._names = Causes(bench)
-        self._causes = KillCauses()
-        self._reasons = KillReasons(bench, self._causes, self._containers)
-        self._awaited: deque[tuple[int, str, Record]] = deque()
-        self._last: dict[str, dict[str, Record]] = {}
+        self._failures: dict[tuple[str, str, ProbeType], Record] = {}
+        self._thresholds: dict[int, str | None] = {}
+        self._recent: deque[Record] = deque(maxlen=64)
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
-        """Lists, evictions and preemptions may be told later than the kills they explain."""
-        return {
-            PodListed: self._listed.note,
-            PodEvicted: self._causes.foresee,
-            ReasonReported: self._causes.foresee,
-        }
+        """Evictions may be told only when the pod has been stopped."""
+        return {PodEvicted: self._foresee_eviction}
+
+    def _foresee_eviction(self, record: Record) -> None:
+        assert isinstance(record.body, PodEvicted)
+        self._thresholds[record.seq] = record.body.threshold_kind
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that kills follow from."""
+        """What kills follow from, where the timeline does not tell it."""
         return {
-            KubeletStarted: self._kubelet_started,
-            PodConfigChanged: self._config_changed,
-            PodListed: self._pod_listed,
-            PodTerminated: self._terminated,
-            PodTerminating: self._terminating,
-            PodEvicted: self._evicted,
-            PodPreempted: self._preempted,
-            ContainerStarted: self._container_started,
-            ContainerDied: self._container_died,
+            **dict.fromkeys(_NAMED, self._names.see),
             ProbeTransitioned: self._transitioned,
             ReasonReported: self._reported,
             ContainerKilled: self._killed,
         }
 
-    # -- the kubelet and its pods ------------------------------------------------------------
+    def _pod(self, record: Record, body: OfContainer) -> PodHistory | None:
+        return self.bench.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
 
-    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        known = state.kubelet
-        if body.restart or known.started_ts_ns is None or body.pid not in {None, known.pid}:
-            self._awaited.clear()
-            self._last.clear()
-            self._causes.kubelet_started(record.ts_ns)
-            self._containers.kubelet_started()
-
-    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
-        self._pass_time(record.ts_ns)
-        key = key_for(state, body)
-        if body.operation == "ADD":
-            self._containers.pod_added(key)
-        runs = bool(self._containers.of_pod(key))
-        self._causes.config_changed(record, body, key, runs=runs)
-        self._names.note(record, body)
-
-    def _pod_listed(self, record: Record, body: PodListed, state: NodeState) -> None:
-        self._pass_time(record.ts_ns)
-        if body.gone and body.listed_by == "kubelet":
-            self._gone(key_for(state, body))
-
-    def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
-        self._gone(key_for(state, body))
-
-    def _gone(self, key: str) -> None:
-        self._causes.pod_gone(key)
-        self._containers.pod_gone(key)
-        self._last.pop(key, None)
-
-    def _terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
-        self._causes.terminating(record, body, key_for(state, body))
-        self._names.note(record, body)
-
-    def _evicted(self, record: Record, body: PodEvicted, state: NodeState) -> None:
-        self._causes.of(key_for(state, body)).evicted = record.seq
-        self._names.note(record, body)
-
-    def _preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
-        self._causes.preempted(record, body, state)
-        self._names.note(record, body)
-
-    # -- containers --------------------------------------------------------------------------
-
-    def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
-        key = key_for(state, body)
-        self._causes.container_started(key, body.container, body.container_id)
-        self._containers.started(record, body, key)
-
-    def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
-        key = key_for(state, body)
-        self._answer(key, body.container)
-        self._containers.died(record, body, key)
+    # -- probes that fail --------------------------------------------------------------------
 
     def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
-        key = key_for(state, body)
-        self._causes.transitioned(record, body, key)
-        self._names.note(record, body)
-        container = self._containers.find(key, body.container)
-        newest = None if container is None else container.at(0)
-        runs = newest is None or not newest.has_ended
-        if body.to_result == "failure" and body.probe_type != "readiness" and runs:
-            self._awaited.append((record.ts_ns + _ABSENT_AFTER_NS, key, record))
+        """A probe's cached result changed; readiness kills nothing."""
+        self._names.see(record, body)
+        pod = self._pod(record, body)
+        if body.probe_type == "readiness" or pod is None:
+            return
+        name = pod.key, body.container, body.probe_type
+        if body.to_result != "failure":
+            self._failures.pop(name, None)
+            return
+        self._failures[name] = record
+        if self._is_absent(record, body, pod):
+            self._miss(record, body)
 
-    # -- kills that are missing --------------------------------------------------------------
-
-    def _answer(self, key: str, container: str | None) -> None:
-        """Nobody waits for a kill of that container (None: of any of the pod) any more."""
-        self._awaited = deque(
-            entry
-            for entry in self._awaited
-            if entry[1] != key or container not in (None, getattr(entry[2].body, "container", None))
+    def _failure(
+        self, record: Record, pod: PodHistory | None, container: str, probe_type: ProbeType
+    ) -> Record | None:
+        """The change that tells that the probe of the container that runs failed."""
+        process = self.bench.timeline.process(record.ts_ns)
+        failure = None if pod is None else self._failures.get((pod.key, container, probe_type))
+        if pod is None or failure is None or (process and failure.ts_ns < process.started_ns):
+            return None
+        assert isinstance(failure.body, ProbeTransitioned)
+        again = any(
+            failure.seq < run.started_seq < record.seq
+            and run.container_id != failure.body.container_id
+            for run in pod.runs_of(container)
         )
+        return None if again else failure
 
-    def _pass_time(self, now_ns: int) -> None:
-        """A container whose liveness or startup probe failed was not killed for long."""
-        while self._awaited and self._awaited[0][0] < now_ns:
-            due_ns, key, record = self._awaited.popleft()
-            body, pod = record.body, self._causes.known(key)
-            assert isinstance(body, ProbeTransitioned)
-            if pod is None or pod.failures.get((body.container, body.probe_type)) is not record:
-                continue
-            whole = self.bench.coverage.hole(record.ts_ns, due_ns) is None
-            known = body.container_id is not None and self.bench.profile is not None
-            if pod.added and not pod.is_stopped and known and whole:
-                self._miss(record, body)
+    def _is_absent(self, record: Record, body: ProbeTransitioned, pod: PodHistory) -> bool:
+        """Whether no kill follows a failure for long, though the container and its pod go on."""
+        due_ns, bench = record.ts_ns + _ABSENT_AFTER_NS, self.bench
+        life = bench.timeline.life(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        process = bench.timeline.process(due_ns)
+        if (
+            body.container_id is None
+            or bench.profile is None
+            or life is None
+            or life.add_seq is None
+            or (life.ending_ns is not None and life.ending_ns <= due_ns)
+            or process is None
+            or process.number != life.process
+            or bench.coverage.missing(record.ts_ns, due_ns) is not None
+        ):
+            return False
+        run = pod.run(body.container_id)
+        over = [] if run is None else [run.killed_ns, run.died_ns]
+        for other in pod.runs_of(body.container):
+            if other is not run and (other.started_ns or 0) > record.ts_ns:
+                over.append(other.started_ns)
+        return not any(ts_ns is not None and ts_ns <= due_ns for ts_ns in over)
 
     def _miss(self, record: Record, body: ProbeTransitioned) -> None:
         self.bench.absent(
@@ -213,10 +161,13 @@ class KillVerifier(RuleVerifier):
         """The event of a kill says the same as its lines."""
         if body.reason != "Killing" or body.count != 1 or body.object_kind != "Pod":
             return
-        kills = self._last.get(key_for(state, body), {})
-        only = next(iter(kills.values())) if len(kills) == 1 else None
-        kill = only if body.container is None else kills.get(body.container)
-        if kill is None or not 0 <= record.ts_ns - kill.ts_ns <= _EVENT_WITHIN_NS:
+        kills = [
+            kill
+            for kill in self._recent
+            if 0 <= record.ts_ns - kill.ts_ns <= _EVENT_WITHIN_NS and _is_about(body, kill)
+        ]
+        kill = kills[-1] if kills and (body.container or len(kills) == 1) else None
+        if kill is None:
             return
         told = kill.body
         assert isinstance(told, ContainerKilled)
@@ -233,10 +184,7 @@ class KillVerifier(RuleVerifier):
     # -- kills -------------------------------------------------------------------------------
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
-        self._pass_time(record.ts_ns)
-        wrong = self._misnamed(record, body, key_for(state, body))
-        believed = corrected(body, wrong)
-        key = key_for(state, believed)
+        wrong = self._misnamed(record, body)
         specs = specs_of(self.bench, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         missing = self._missing(body, specs)
         if wrong is not None:
@@ -244,15 +192,10 @@ class KillVerifier(RuleVerifier):
         elif missing is not None or isinstance(specs, str):
             self.lacking(record, subject_of(body), [missing or "the pod's spec"])
         else:
-            worlds = [self._judge(record, body, state, key, spec) for spec in specs]
+            worlds = [self._judge(record, body, state, spec) for spec in specs]
             self._finish(record, body, _over(worlds, specs))
-        self._answer(key, believed.container)
-        if believed.container is not None:
-            self._last.setdefault(key, {})[believed.container] = record
-            container = self._containers.get(key, believed.container)
-            killed = self._containers.show(record, container, believed.container_id)
-            killed.killed_ns, killed.killed_seq = record.ts_ns, record.seq
-            killed.first_killed_ns = killed.first_killed_ns or record.ts_ns
+        right = corrected(body, wrong)
+        self._recent.append(replace(record, body=right))
 
     def _finish(self, record: Record, body: ContainerKilled, judgement: Judgement) -> None:
         expected = judgement.expected or None
@@ -273,55 +216,58 @@ class KillVerifier(RuleVerifier):
             return "the time that the shutdown manager would have given"
         return None
 
-    def _misnamed(self, record: Record, body: ContainerKilled, key: str) -> Judgement | None:
+    def _misnamed(self, record: Record, body: ContainerKilled) -> Judgement | None:
         """The judgement of a kill of another container than what led to it, or than ran."""
-        container = self._containers.find(key, body.container)
-        shown = container is not None and container.find(body.container_id) is not None
-        if self._listed.knows(body.container_id, subject_of(body)) or (
-            shown and body.pod_uid is not None
+        pod = self._pod(record, body)
+        runs = [] if pod is None else pod.runs_of(body.container)
+        shown = any(r.container_id == body.container_id and r.is_shown for r in runs)
+        if self.bench.instances.knows(body.container_id, subject_of(body)) or (
+            shown and body.container_id is not None and body.pod_uid is not None
         ):
             listed = self.bench.pods.at(record.ts_ns, body.pod_uid)
             if listed is None or (listed.namespace, listed.name) == (body.namespace, body.pod):
                 return None
         wrong = self._names.judge(record, body)
-        if wrong is not None or container is None or body.container_id is None or shown:
+        if wrong is not None or body.container_id is None or shown:
             return wrong
-        runs = container.at(0)
-        if runs is None or runs.has_ended or runs.started_ns is None or runs.container_id is None:
+        before = [run for run in runs if 0 < run.started_seq < record.seq]
+        if not before or before[-1].has_ended(record.seq) or before[-1].container_id is None:
             return None  # another one may have been made and killed before it was shown
-        why = f"the container that ran was {runs.container_id}"
-        return same(False, why, expected={"container_id": runs.container_id}, inputs=[runs.seq])
+        ran = before[-1]
+        why = f"the container that ran was {ran.container_id}"
+        expected = {"container_id": ran.container_id}
+        return same(False, why, expected=expected, inputs=[ran.started_seq])
 
     def _judge(
-        self, record: Record, body: ContainerKilled, state: NodeState, key: str, spec: PodSpec
+        self, record: Record, body: ContainerKilled, state: NodeState, spec: PodSpec
     ) -> Judgement:
         """In the world in which the spec is this one."""
         name, reason, profile = body.container or "", body.reason or "", self.bench.profile
         assert profile is not None
-        pod = self._causes.of(key)
         if spec.container(name) is None:
             return same(False, f"the pod's spec has no container {name}", certain=True)
+        pod = self._pod(record, body)
+        stops = Stops(self.bench, pod, record)
+        failed = {why: self._failure(record, pod, name, PROBE_OF[why]) for why in PROBE_OF}
+        other = next((why for why, failure in failed.items() if failure), None) or stops.other()
         words = kill_words(profile, spec, name, reason) if reason in REASONS else body.message
         if body.message not in (None, words):
             why = f"for {reason} the kubelet writes {words!r}"
             fields: dict[str, Any] = {"message": words}
-            other = self._reasons.other(name, pod)
             if other is not None and kill_words(profile, spec, name, other) == body.message:
                 fields = {"reason": other}
             return same(False, why, expected=fields, inputs=[spec.seq], certain=True)
-        cause = self._reasons.judge(record, body, state, key, spec)
+        if reason in PROBE_OF:
+            cause = judge_probe(self.bench, record, body, state, failed[reason], spec)
+        else:
+            cause = judge_stop(self.bench, record, body, state, pod, stops, spec)
         if cause.verdict == "impossible":
-            other = self._reasons.other(name, pod)
             expected = {"reason": other} if other not in (None, reason) else None
             return same(False, cause.why, expected=expected, inputs=[spec.seq, *cause.inputs])
         if cause.verdict == "unverifiable":
             return cause
-        ended = self._ended_before(record, body, key)
-        softly = self._causes.evicted_softly(
-            pod_key(body.pod_uid, body.namespace, body.pod) or "", record.seq
-        )
-        grace = judge_grace(self.bench, spec, body, pod, softly)
-        whole = all_of([cause, *([ended] if ended is not None else []), grace])
+        grace = judge_grace(self.bench, spec, body, stops, self._evicted_softly(stops))
+        whole = all_of([cause, *self._ended_before(record, body, pod), grace])
         inputs = (spec.seq, *whole.inputs)
         if whole.verdict not in ("match", "admissible"):
             return replace(whole, inputs=inputs)
@@ -333,16 +279,30 @@ class KillVerifier(RuleVerifier):
             inputs=inputs,
         )
 
-    def _ended_before(self, record: Record, body: ContainerKilled, key: str) -> Judgement | None:
+    def _evicted_softly(self, stops: Stops) -> bool | None:
+        """Whether a pod was evicted for a soft threshold; None: not known, or for several."""
+        kinds = {self._thresholds.get(seq) for seq in stops.evictions} or {None}
+        return None if None in kinds or {"soft"} < kinds else kinds == {"soft"}
+
+    def _ended_before(
+        self, record: Record, body: ContainerKilled, pod: PodHistory | None
+    ) -> Sequence[Judgement]:
         """What is known to have ended is not killed."""
-        container = self._containers.find(key, body.container)
-        killed: Instance | None = None if container is None else container.find(body.container_id)
-        if killed is None or killed.died_ns is None:
-            return None
-        if record.ts_ns - killed.died_ns < _ENDED_BEFORE_NS:
-            return None
-        why = f"container {body.container} had ended by {format_ts(killed.died_ns)}"
-        return same(False, f"{why}, and only what runs is killed", inputs=[killed.died_seq or 0])
+        run = None if pod is None else pod.run(body.container_id)
+        if run is None or run.died_ns is None or not 0 < run.died_seq < record.seq:
+            return []
+        if record.ts_ns - run.died_ns < _ENDED_BEFORE_NS:
+            return []
+        why = f"container {body.container} had ended by {format_ts(run.died_ns)}"
+        return [same(False, f"{why}, and only what runs is killed", inputs=[run.died_seq])]
+
+
+def _is_about(event: ReasonReported, kill: Record) -> bool:
+    told = kill.body
+    assert isinstance(told, ContainerKilled)
+    same_pod = (event.namespace, event.pod) == (told.namespace, told.pod)
+    same_uid = None in (event.pod_uid, told.pod_uid) or event.pod_uid == told.pod_uid
+    return same_pod and same_uid and event.container in (None, told.container)
 
 
 def _over(worlds: Sequence[Judgement], specs: Sequence[PodSpec]) -> Judgement:

@@ -56,6 +56,13 @@ def tell_disputes(bench: Bench) -> None:
                 (manifest.seq, f"{one.what}: {one.manifest}"),
                 (listed.seq, f"{one.what}: {one.listed}"),
             )
+    for subject, container_id, counts in bench.instances.disputed():
+        bench.contradict(
+            max(ts_ns for _, ts_ns, _ in counts),
+            subject,
+            f"lists count different restarts up to the same container {container_id}",
+            *((seq, f"restartCount {count}") for seq, _, count in counts),
+        )
 
 
 def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:

@@ -54,7 +54,6 @@ class RestartVerifier(Starts):
     def settle(self, state: NodeState) -> None:
         """Lists that cannot all be right are said."""
         tell_disputes(self.bench)
-        self._listed.tell_disputes(self.bench)
 
     # -- restarts ----------------------------------------------------------------------------
 
@@ -127,8 +126,8 @@ class RestartVerifier(Starts):
         """What the record must say; takes down the restart count."""
         expected: Fields = {}
         before, previous_id = container.at(1), body.previous_container_id
-        listed = self._listed.count(body.container_id)
-        previous = self._listed.count(previous_id)
+        listed = self.bench.instances.count(body.container_id)
+        previous = self.bench.instances.count(previous_id)
         shown = before is not None and before.container_id is not None
         if before is not None and shown and previous_id is not None and not container.was_inherited:
             if container.may_follow(previous_id):

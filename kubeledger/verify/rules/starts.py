@@ -28,11 +28,10 @@ from kubeledger.verify.rules.containers import (
     Container,
     Containers,
     Instance,
-    ListedInstances,
     key_for,
 )
 from kubeledger.verify.rules.restart_policy import reason_meant
-from kubeledger.verify.verifier import Foresee, See
+from kubeledger.verify.verifier import See
 
 __all__ = ["Starts"]
 
@@ -61,13 +60,8 @@ class Starts(RuleVerifier):
         self._containers.on_start = self._start
         self._containers.on_name = self._named
         self._back_offs: dict[tuple[str, str], BackOff] = {}
-        self._listed = ListedInstances()
         self._causes = Causes(bench)
         self._seen_ns = 0
-
-    def foresees(self) -> Mapping[type[Body], Foresee]:
-        """Restart counts of all lists."""
-        return {PodListed: self._listed.note}
 
     def sees(self) -> Mapping[type[Body], See]:
         """All that starts a container, ends it, or changes what it is."""
@@ -81,7 +75,7 @@ class Starts(RuleVerifier):
             ContainerDied: self._container_died,
             ContainerKilled: self._killed,
             ReasonReported: self._reported,
-            ProbeTransitioned: self._led,
+            ProbeTransitioned: self._causes.see,
         }
 
     def _back_off(self, container: Container) -> BackOff:
@@ -149,10 +143,6 @@ class Starts(RuleVerifier):
             self._back_offs.pop((key, name), None)
         self._containers.pod_gone(key)
 
-    def _led(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
-        """A kill may follow."""
-        self._causes.note(record, body)
-
     # -- containers --------------------------------------------------------------------------
 
     def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
@@ -162,21 +152,21 @@ class Starts(RuleVerifier):
     def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         self._pass_time(record)
         self._containers.died(record, body, key_for(state, body))
-        self._causes.note(record, body, but="container_id")
+        self._causes.see(record, body)
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         self._pass_time(record)
         known = self._containers.find(key_for(state, body), body.container)
         if known is None or known.find(body.container_id) is None:
             body = corrected(body, self._causes.judge(record, body))
-        self._causes.note(record, body, but="container_id")
+        self._causes.see(record, body)
         if body.container is None:
             return
         container = self._containers.get(key_for(state, body), body.container)
         back_off, newest = self._back_off(container), container.at(0)
         runs = newest is not None and newest.container_id is not None and not newest.has_ended
         if runs and container.find(body.container_id) is None and (
-            not self._listed.knows(body.container_id)
+            not self.bench.instances.knows(body.container_id)
         ):  # fmt: skip
             return  # an ID that nothing else tells, while another one runs
         killed = self._containers.show(record, container, body.container_id)
@@ -216,7 +206,7 @@ class Starts(RuleVerifier):
 
     def _named(self, container: Container, instance: Instance) -> None:
         """The ID of the newest instance: lists may tell of instances before it."""
-        listed = self._listed.count(instance.container_id)
+        listed = self.bench.instances.count(instance.container_id)
         if container.is_first and listed is not None and listed >= container.shown:
             container.is_first = False
             self._back_off(container).lose()
