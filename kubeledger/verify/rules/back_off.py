@@ -77,15 +77,15 @@ class BackOff:
         early: for the newest start, what each world says of whether its back-off was over.
     """
 
-    def __init__(self, container: str) -> None:
-        """Nothing is known of the entry."""
+    def __init__(self, container: str, *, is_new: bool) -> None:
+        """There is no entry of a new container; of another nothing is known."""
         self._name = container
         self.may_count_unseen = self.failed_start = self.held_back = False
         self.early: tuple[Ruling, ...] = ()
         self._denied: tuple[Entry, int] | None = None
-        self._starts: list[int] | None = None
+        self._starts: list[int] | None = [] if is_new else None
         self.belief: Belief[Entry] = Belief([World(_NONE)])
-        self.is_unknown = True
+        self.is_unknown = not is_new
 
     @property
     def unknown(self) -> str:

@@ -65,10 +65,10 @@ class RestartVerifier(Starts):
         if wrong is not None:
             self._conclude(record, body, wrong)
             return
-        container = self._containers.get(key, body.container)
+        container = self._get(key, body.container)
         now = container.at(0)
         if now is None or body.container_id not in (None, now.container_id):
-            now = self._containers.show(record, container, body.container_id)
+            now = self._show(record, container, body.container_id)
         now.is_told = True
         fields = self._expected(body, container, now)
         before = container.at(1)
@@ -77,19 +77,19 @@ class RestartVerifier(Starts):
         elif isinstance(specs, str):
             self.lacking(record, subject, [specs])
         elif before is None or not (before.has_ended or before.container_id is None):
-            self._back_off(container).lose()
+            container.back_off.lose()
             if (said := _compared(body, fields)) is not None:
                 self._conclude(record, body, said)
             else:
                 self.lacking(record, subject, ["the end of the container before"])
         else:
             facts = self.bench.profile.kuberuntime
-            remade = self._containers.sandboxed_since(key, before.started_ns or 0)
+            remade = self._remade_since(record, body, before.started_ns or 0)
             judgements = [judge_policy(facts, specs, body, before, remade=remade)]
             if (said := _compared(body, fields)) is not None:
                 judgements.insert(0, said)
-            if self._back_off(container).early:
-                judgements.append(_quiet(judge(self._back_off(container).early)))
+            if container.back_off.early:
+                judgements.append(_quiet(judge(container.back_off.early)))
             seqs = (specs[0].seq, before.killed_seq, before.died_seq, now.started_seq)
             self._conclude(record, body, all_of(judgements), inputs=seqs, fields=fields)
 
@@ -111,9 +111,17 @@ class RestartVerifier(Starts):
         )  # fmt: skip
         self.conclude(record, subject_of(body), whole, recorded=recorded)
 
+    def _remade_since(self, record: Record, body: ContainerRestarted, ts_ns: int) -> bool:
+        """Whether the pod got another sandbox after that."""
+        pod = self.bench.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        return pod is not None and any(
+            run.sandbox and ts_ns < (run.started_ns or 0) and run.started_seq < record.seq
+            for run in pod.runs
+        )
+
     def _other_id(self, record: Record, body: ContainerRestarted, key: str) -> Judgement | None:
         """The instance that was shown at that instant has another ID."""
-        container = self._containers.find(key, body.container)
+        container = self._find(key, body.container)
         now = None if container is None else container.at(0)
         if now is None or now.started_ns != record.ts_ns or None in (
             now.container_id, body.container_id,
@@ -135,19 +143,17 @@ class RestartVerifier(Starts):
             elif None in (listed, previous) or previous != (listed or 0) - 1:
                 expected["previous_container_id"] = before.container_id
             else:
-                self._back_off(container).lose()  # one that only lists tell of ran in between
+                container.back_off.lose()  # one that only lists tell of ran in between
         if before is not None and before.reasons and body.reason is not None:
             reasons = before.reasons
             expected["reason"] = body.reason if body.reason in reasons else reasons[0]
         count = None if before is None or before.count is None else before.count + 1
         if listed is not None and (count is None or body.restart_count == listed):
             if count not in (None, listed):
-                self._back_off(container).lose()  # restarts in between were not logged
+                container.back_off.lose()  # restarts in between were not logged
             count = listed
         now.count = count if count is not None else body.restart_count
-        if container.is_first and (now.count or 0) >= container.shown:
-            container.is_first = False
-            self._back_off(container).lose()
+        self._came_before(container, now.count)
         if count is not None and body.restart_count is not None:
             expected["restart_count"] = count
         return expected
@@ -164,8 +170,8 @@ class RestartVerifier(Starts):
         if wrong is not None:
             self._conclude(record, body, wrong)
             return
-        container = self._containers.get(key_for(state, body), body.container)
-        back_off, policy = self._back_off(container), policy_of(self.bench)
+        container = self._get(key_for(state, body), body.container)
+        back_off, policy = container.back_off, policy_of(self.bench)
         if isinstance(policy, str):
             self.lacking(record, subject_of(body), [policy])
         else:
@@ -175,7 +181,7 @@ class RestartVerifier(Starts):
     def _held_back(
         self, record: Record, body: RestartBackedOff, container: Container, policy: BackOffPolicy
     ) -> None:
-        back_off, value_ns = self._back_off(container), body.back_off_s * NS_PER_S
+        back_off, value_ns = container.back_off, body.back_off_s * NS_PER_S
         newest = container.at(0)
         ended = container.at(1) if newest is not None and not newest.has_ended else newest
         is_attempt = newest is not None and newest.container_id is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from kubeledger.kuberuntime.backoff import BackOffPolicy
@@ -22,11 +22,11 @@ from kubeledger.prober.records import ProbeTransitioned
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.rules.back_off import BackOff, policy_of
 from kubeledger.verify.rules.causes import Causes, corrected
 from kubeledger.verify.rules.containers import (
     Container,
-    Containers,
     Instance,
     key_for,
 )
@@ -45,6 +45,8 @@ _SYNC_KILLS: Final = frozenset({"liveness_probe", "startup_probe", "spec_changed
 """A sync that kills for these starts the container again itself."""
 _HOOK: Final = "post_start_hook"
 """The start has failed with it: the next sync tries again."""
+_LATE_NS: Final = 2 * NS_PER_S
+"""An event may be logged so long after what it tells of."""
 _QUIET: Final = frozenset({"Unhealthy", "ProbeWarning", "FailedPreStopHook"})
 """Warnings about a container that are no failed start."""
 _OF_CREATED: Final = frozenset({"Failed", "FailedPostStartHook"})
@@ -56,10 +58,10 @@ class Starts(RuleVerifier):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._containers = Containers()
-        self._containers.on_start = self._start
-        self._containers.on_name = self._named
-        self._back_offs: dict[tuple[str, str], BackOff] = {}
+        self._pods: dict[str, dict[str, Container]] = {}
+        self._added: set[str] = set()
+        self._process: Process | None = None
+        self._relisted_ns: int | None = None
         self._causes = Causes(bench)
         self._seen_ns = 0
 
@@ -67,7 +69,7 @@ class Starts(RuleVerifier):
         """All that starts a container, ends it, or changes what it is."""
         return {
             KubeletStarted: self._kubelet_started,
-            ClockStepped: self._clock_stepped,
+            ClockStepped: lambda record, body, state: self._lose(),
             PodConfigChanged: self._config_changed,
             PodListed: self._pod_listed,
             PodTerminated: self._terminated,
@@ -78,14 +80,23 @@ class Starts(RuleVerifier):
             ProbeTransitioned: self._causes.see,
         }
 
-    def _back_off(self, container: Container) -> BackOff:
-        name = container.key, container.name
-        found = self._back_offs.get(name)
-        if found is None:
-            found = self._back_offs[name] = BackOff(container.name)
-            if container.is_first:
-                found.reset()
-        return found
+    def _all(self) -> Iterator[Container]:
+        return (each for containers in self._pods.values() for each in containers.values())
+
+    def _of_pod(self, key: str) -> Iterable[Container]:
+        return self._pods.get(key, {}).values()
+
+    def _find(self, key: str, name: str | None) -> Container | None:
+        """A container that was shown."""
+        return self._pods.get(key, {}).get(name or "")
+
+    def _get(self, key: str, name: str) -> Container:
+        """A container, made when it is first told of."""
+        containers = self._pods.setdefault(key, {})
+        if name not in containers:
+            is_first = key in self._added
+            containers[name] = Container(key, name, is_first, BackOff(name, is_new=is_first))
+        return containers[name]
 
     def _pass_time(self, record: Record) -> None:
         now_ns, seen_ns = record.ts_ns, self._seen_ns
@@ -100,34 +111,34 @@ class Starts(RuleVerifier):
 
     def _lose(self) -> None:
         """Lines are missing: starts may have been among them."""
-        self._containers.lose()
-        for back_off in self._back_offs.values():
-            back_off.lose()
+        self._added.clear()
+        for container in self._all():
+            container.is_first = False
+            container.back_off.lose()
 
     # -- the kubelet and its pods ------------------------------------------------------------
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        known = state.kubelet
-        if body.restart or known.started_ts_ns is None or body.pid not in {None, known.pid}:
-            self._containers.kubelet_started()
-            self._back_offs.clear()  # they were in the memory of the process before
+        """What runs was started by the process before; entries were in its memory."""
         self._seen_ns = record.ts_ns
-
-    def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
-        self._lose()
+        if self.bench.process is not self._process:
+            self._process, self._relisted_ns = self.bench.process, None
+            self._added.clear()
+            for container in self._all():
+                container.was_inherited = True
+                container.back_off = BackOff(container.name, is_new=container.is_first)
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         self._pass_time(record)
         key = key_for(state, body)
         if body.operation == "ADD":
-            self._containers.pod_added(key)
-        for container in self._containers.of_pod(key).values():
-            back_off = self._back_off(container)
+            self._added.add(key)
+        for container in self._of_pod(key):
             if body.operation == "ADD":
-                back_off.reset()
+                container.back_off.reset()
             elif body.operation == "UPDATE":
-                back_off.failed_start = True
-                back_off.may_be_new()
+                container.back_off.failed_start = True
+                container.back_off.may_be_new()
 
     def _pod_listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         self._pass_time(record)
@@ -139,37 +150,76 @@ class Starts(RuleVerifier):
         self._gone(key_for(state, body))
 
     def _gone(self, key: str) -> None:
-        for name in self._containers.of_pod(key):
-            self._back_offs.pop((key, name), None)
-        self._containers.pod_gone(key)
+        self._pods.pop(key, None)
+        self._added.discard(key)
 
     # -- containers --------------------------------------------------------------------------
 
+    def _show(self, record: Record, container: Container, container_id: str | None) -> Instance:
+        """The instance of that ID, which is new if no record showed it before."""
+        found = container.find(container_id)
+        if found is not None:
+            return found
+        newest = container.at(0)
+        if newest is None or newest.container_id is not None:
+            self._start(container, record, is_event=False)
+            newest = Instance(None, record.seq)
+            container.push(newest)
+        newest.container_id = container_id
+        newest.count = self.bench.instances.count(container_id)
+        self._came_before(container, newest.count)
+        return newest
+
+    def _came_before(self, container: Container, count: int | None) -> None:
+        """A restart count may tell of instances before the first that was shown."""
+        if container.is_first and count is not None and count >= container.shown:
+            container.is_first = False
+            container.back_off.lose()
+
     def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
+        """An instance runs; the same one again is nothing new."""
         self._pass_time(record)
-        self._containers.started(record, body, key_for(state, body))
+        self._relisted_ns = self._relisted_ns or record.ts_ns
+        if body.container is None or body.sandbox:
+            return
+        container = self._get(key_for(state, body), body.container)
+        instance = self._show(record, container, body.container_id)
+        if instance.started_ns is None:
+            instance.started_ns, instance.started_seq = record.ts_ns, record.seq
+            instance.is_told = True
+        if instance is container.at(0):
+            container.was_inherited = False
 
     def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         self._pass_time(record)
-        self._containers.died(record, body, key_for(state, body))
+        self._relisted_ns = self._relisted_ns or record.ts_ns
+        key = key_for(state, body)
+        if body.container is not None and not body.sandbox:
+            container = self._get(key, body.container)
+            self._show(record, container, body.container_id).die(record, body)
+        elif body.sandbox is None:
+            # It may have been one from before those that were shown, of any container.
+            self._added.discard(key)
+            for container in self._of_pod(key):
+                container.is_first = False
         self._causes.see(record, body)
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         self._pass_time(record)
-        known = self._containers.find(key_for(state, body), body.container)
+        known = self._find(key_for(state, body), body.container)
         if known is None or known.find(body.container_id) is None:
             body = corrected(body, self._causes.judge(record, body))
         self._causes.see(record, body)
         if body.container is None:
             return
-        container = self._containers.get(key_for(state, body), body.container)
-        back_off, newest = self._back_off(container), container.at(0)
+        container = self._get(key_for(state, body), body.container)
+        back_off, newest = container.back_off, container.at(0)
         runs = newest is not None and newest.container_id is not None and not newest.has_ended
         if runs and container.find(body.container_id) is None and (
             not self.bench.instances.knows(body.container_id)
         ):  # fmt: skip
             return  # an ID that nothing else tells, while another one runs
-        killed = self._containers.show(record, container, body.container_id)
+        killed = self._show(record, container, body.container_id)
         if killed.first_killed_ns is None:
             killed.first_killed_ns = record.ts_ns
             back_off.held_back = container.was_inherited = False
@@ -192,31 +242,34 @@ class Starts(RuleVerifier):
             # Lists tell only the last of several; words of another event are no creation.
             is_line = any(piece.line is not None for piece in record.evidence)
             if is_line and "created" in body.message.lower():
-                self._containers.created(record, key, name)
+                self._created(record, self._get(key, name))
             return
         is_back_off = "restarting failed container" in body.message
         if body.type != "Warning" or body.reason in _QUIET or is_back_off:
             return
-        for container in self._containers.of_pod(key).values():
+        for container in self._of_pod(key):
             newest = container.at(0)
             created = newest is not None and newest.created_ns is not None
             if name is None or (name == container.name
                                 and not (created and body.reason in _OF_CREATED)):  # fmt: skip
-                self._back_off(container).failed_start = True
+                container.back_off.failed_start = True
 
-    def _named(self, container: Container, instance: Instance) -> None:
-        """The ID of the newest instance: lists may tell of instances before it."""
-        listed = self.bench.instances.count(instance.container_id)
-        if container.is_first and listed is not None and listed >= container.shown:
-            container.is_first = False
-            self._back_off(container).lose()
-        instance.count = listed
+    def _created(self, record: Record, container: Container) -> None:
+        """The event ``Created``: an instance whose ID is yet to be told."""
+        newest = container.at(0)
+        if newest is not None and newest.created_ns is None and (
+            record.ts_ns - (newest.started_ns or 0) < _LATE_NS
+        ):  # fmt: skip
+            newest.created_ns = 0
+            return
+        self._start(container, record, is_event=True)
+        container.push(Instance(None, record.seq, created_ns=record.ts_ns, is_told=True))
 
     # -- starts ------------------------------------------------------------------------------
 
-    def _start(self, container: Container, record: Record, is_event: bool) -> None:
+    def _start(self, container: Container, record: Record, *, is_event: bool) -> None:
         """Another instance starts: was it too early, and does it raise the entry?"""
-        back_off, before = self._back_off(container), container.at(0)
+        back_off, before = container.back_off, container.at(0)
         if before is not None and not before.is_told and container.at(1) is not None:
             back_off.lose()  # the line about its start is missing
         if before is None and not back_off.is_none() and not is_event:
@@ -231,7 +284,7 @@ class Starts(RuleVerifier):
             back_off.early = back_off.too_early(record.ts_ns, looked_at.ended_from_ns)
         raises: bool | None = True if in_sync is False or self._keeps_dead() else None
         untold = container.was_inherited and not is_event
-        if in_sync is None or (untold and self._containers.is_first_relist(record.ts_ns)):
+        if in_sync is None or (untold and self._is_first_relist(record.ts_ns)):
             raises = None
         if before is None:
             raises = False
@@ -242,6 +295,13 @@ class Starts(RuleVerifier):
         if back_off.failed_start and isinstance(policy, BackOffPolicy):
             back_off.may_have_risen(policy, back_off.failures)
         back_off.start(policy, record.ts_ns, raises=raises)
+
+    def _is_first_relist(self, ts_ns: int) -> bool:
+        """Whether a start told then may be one that the process before made.
+
+        The first relist of a process tells of all that runs.
+        """
+        return self._relisted_ns is None or ts_ns - self._relisted_ns <= NS_PER_S
 
     def _in_sync(self, container: Container, back_off: BackOff) -> bool | None:
         """Whether the sync that killed the newest instance starts the next; None: not known."""
