@@ -378,15 +378,6 @@ def test_a_failure_has_to_be_followed_by_a_kill() -> None:
     assert verdicts(*FAILED, (32, added("DELETE")), *late) == ["match"]
 
 
-def test_the_event_of_a_kill_disagrees() -> None:
-    """Its lines say one reason, its event another."""
-    other = event("Killing", "Container app failed startup probe, will be restarted", warning=False)
-    _, found = judged(*FAILED, (31, killed()), (31.1, other), (99, LIVE))
-    assert [each.why for each in found] == [
-        "the lines about a kill and its event give different reasons"
-    ]
-
-
 # -- restarts and back-off -------------------------------------------------------------------
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kubeledger.lifecycle.records import (
     ContainerKilled,
@@ -19,7 +17,7 @@ from kubeledger.lifecycle.records import (
 )
 from kubeledger.machine import Record
 from kubeledger.node.records import KubeletStarted
-from kubeledger.prober.records import ProbeCountersRead, ProbeExecuted, ProbeTransitioned
+from kubeledger.prober.records import ProbeExecuted, ProbeTransitioned
 from kubeledger.verify import Contradiction, Finding, Variant
 from tests.verify.histories import changed, outcomes, recorded
 from tests.verify.life_scenes import alone
@@ -108,56 +106,22 @@ def test_findings_tell_why() -> None:
     assert held.expected == {"back_off_s": 40}
 
 
-def test_a_kubelet_restart_forgets_back_off() -> None:
-    """On node-a the back-off was at 80 s, and is at 40 s after three more restarts."""
-    values = [
-        record.body.back_off_s
-        for record in recorded("node-a")
-        if isinstance(record.body, RestartBackedOff)
-    ]
-    assert values == [40] * 5 + [80] * 2 + [40] * 2
-
-
 LIES: list[tuple[str, type[Any], dict[str, Any], dict[str, Any]]] = [
-    ("a", ProbeTransitioned, {"probe_type": "liveness"}, {"from_result": "failure"}),
-    ("a", ProbeTransitioned, {"probe_type": "liveness"}, {"to_result": "success"}),
     ("a", ProbeTransitioned, {"probe_type": "liveness"}, {"run": 2}),
-    ("a", ProbeTransitioned, {"probe_type": "liveness"}, {"threshold": 2}),
-    ("a", ProbeTransitioned, {"probe_type": "liveness"}, {"container_id": "f" * 64}),
-    ("a", ProbeTransitioned, {"probe_type": "liveness"}, {"probe_type": "startup"}),
-    ("a", ProbeTransitioned, {"probe_type": "liveness"}, {"container": "web"}),
     ("a", ProbeTransitioned, {"probe_type": "liveness"}, {"pod": "ready-flap"}),
-    ("a", ProbeTransitioned, {"probe_type": "readiness"}, {"from_result": "success"}),
     ("a", ProbeTransitioned, {"probe_type": "readiness"}, {"to_result": "failure"}),
     ("b", ProbeTransitioned, {"probe_type": "startup"}, {"to_result": "success"}),
-    ("b", ProbeTransitioned, {"probe_type": "startup"}, {"run": 9}),
     ("a", ContainerKilled, {"reason": "liveness_probe"}, {"reason": "startup_probe"}),
-    ("a", ContainerKilled, {"reason": "liveness_probe"}, {"reason": "preempted"}),
-    ("a", ContainerKilled, {"reason": "liveness_probe"}, {"reason": "pod_deleted"}),
-    ("a", ContainerKilled, {"reason": "liveness_probe"}, {"reason": "spec_changed"}),
-    ("a", ContainerKilled, {"reason": "liveness_probe"}, {"grace_period_s": 30}),
     ("a", ContainerKilled, {"reason": "liveness_probe"}, {"container_id": "f" * 64}),
-    ("a", ContainerKilled, {"reason": "liveness_probe"}, {"pod": "http-probe"}),
     ("a", ContainerKilled, {"reason": "liveness_probe"}, {"message": "Stopping container app"}),
-    ("a", ContainerKilled, {"reason": "preempted"}, {"reason": "evicted"}),
+    ("a", ContainerKilled, {"reason": "liveness_probe"}, {"pod": "http-probe"}),
     ("a", ContainerKilled, {"reason": "preempted"}, {"grace_period_s": 30}),
-    ("a", ContainerKilled, {"reason": "preempted"}, {"container": "web"}),
     ("a", ContainerKilled, {"reason": "pod_deleted"}, {"reason": "preempted"}),
-    ("b", ContainerKilled, {"reason": "startup_probe"}, {"reason": "liveness_probe"}),
-    ("b", ContainerKilled, {"reason": "startup_probe"}, {"message": "Container app failed"}),
-    ("b", ContainerKilled, {"reason": "preempted"}, {"grace_period_s": 1}),
-    ("a", ContainerRestarted, {}, {"reason": "exited"}),
-    ("a", ContainerRestarted, {}, {"restart_count": 9}),
     ("a", ContainerRestarted, {}, {"previous_container_id": "f" * 64}),
     ("a", ContainerRestarted, {}, {"container_id": "f" * 64}),
-    ("a", ContainerRestarted, {}, {"container": "web"}),
     ("a", ContainerRestarted, {}, {"pod_uid": "other"}),
     ("b", ContainerRestarted, {}, {"reason": "preempted"}),
     ("a", RestartBackedOff, {}, {"back_off_s": 20}),
-    ("a", RestartBackedOff, {}, {"back_off_s": 80}),
-    ("a", RestartBackedOff, {}, {"back_off_s": 41}),
-    ("b", RestartBackedOff, {}, {"back_off_s": 300}),
-    ("b", RestartBackedOff, {}, {"container": "web"}),
     ("b", RestartBackedOff, {}, {"pod": "other"}),
 ]
 
@@ -175,7 +139,7 @@ def test_one_lie_makes_one_decision_impossible(
 
 
 @pytest.mark.parametrize("node", NODES)
-@pytest.mark.parametrize("place", range(0, 440, 20))
+@pytest.mark.parametrize("place", range(0, 440, 110))
 def test_a_wrong_tick_is_found(node: str, place: int) -> None:
     """One wrong result makes the one decision that rests on it impossible, or disagrees."""
     record = of(node, ProbeExecuted, place)
@@ -184,16 +148,6 @@ def test_a_wrong_tick_is_found(node: str, place: int) -> None:
     found = impossible(records)
     assert len(found) <= 1
     assert found or contradictions(records)
-
-
-@pytest.mark.parametrize("node", NODES)
-def test_a_wrong_count_disagrees(node: str) -> None:
-    """A number in a snapshot that is smaller than the ticks; both sides are shown."""
-    record = of(node, ProbeCountersRead, -10)
-    records = changed(recorded(node), record.seq, successful=0)
-    (found,) = contradictions(records)
-    assert record.seq in [side.seq for side in found.sides]
-    assert impossible(records) == []
 
 
 def test_a_wrong_restart_count_in_a_list_disagrees() -> None:
@@ -250,33 +204,3 @@ def test_other_settings_and_versions() -> None:
     assert {f.expected["back_off_s"] for f in found if f.expected is not None} == {20}
     older = Variant(kubelet_version="1.20.2")
     assert {f.verdict for f in ours(recorded("node-b"), older)} >= {"match"}
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    st.sampled_from(NODES),
-    st.sets(st.integers(0, 96)),
-    st.sampled_from([97, 89, 7, 3]),
-    st.sets(st.sampled_from(sorted({r.kind for r in recorded("node-a")})), max_size=4),
-)
-def test_subsets_never_fail(node: str, left_out: set[int], of_each: int, kinds: set[str]) -> None:
-    """Any records, in order: one finding for each decision."""
-    records = [
-        record
-        for record in recorded(node)
-        if record.seq % of_each not in left_out and record.kind not in kinds
-    ]
-    decisions = [record.seq for record in records if record.kind in NAMES]
-    assert [f.seq for f in ours(records) if f.recorded is not None] == decisions
-
-
-@pytest.mark.parametrize("node", NODES)
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9])
-def test_histories_that_begin_late_or_end_early(node: str, share: float) -> None:
-    """A part of the records: nothing is called impossible."""
-    records = list(recorded(node))
-    cut = int(len(records) * share)
-    assert impossible(records[:cut]) == []
-    lists = [record for record in records[:cut] if isinstance(record.body, PodListed)]
-    starts = [record for record in records[:cut] if isinstance(record.body, KubeletStarted)]
-    assert impossible([*starts, *lists, *records[cut:]]) == []

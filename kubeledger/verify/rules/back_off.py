@@ -82,7 +82,6 @@ class BackOff:
         self._name = container
         self.may_count_unseen = self.failed_start = self.held_back = False
         self.early: tuple[Ruling, ...] = ()
-        self._denied: tuple[Entry, int] | None = None
         self._starts: list[int] | None = [] if is_new else None
         self.belief: Belief[Entry] = Belief([World(_NONE)])
         self.is_unknown = not is_new
@@ -108,13 +107,13 @@ class BackOff:
 
     def lose(self) -> None:
         """Starts may be missing: any entry is possible."""
-        self.is_unknown, self._starts, self._denied = True, None, None
+        self.is_unknown, self._starts = True, None
 
     def reset(self) -> None:
         """There is no entry."""
         self.belief = Belief([World(_NONE)])
         self.is_unknown = self.may_count_unseen = False
-        self._starts, self._denied = [], None
+        self._starts = []
 
     def is_none(self) -> bool:
         """Whether there surely is none."""
@@ -164,9 +163,6 @@ class BackOff:
                 self.belief.step(lambda entry: (_raised(known, entry, now_ns),))
                 if self._starts is not None:
                     self._starts.append(now_ns)
-            if self._denied is not None:
-                entry, seq = self._denied
-                self._denied = _raised(known, entry, now_ns), seq
         self.may_count_unseen = self.failed_start = self.held_back = False
 
     def too_early(self, start_ns: int, ended_ns: int | None) -> tuple[Ruling, ...]:
@@ -194,26 +190,22 @@ class BackOff:
         return rulings
 
     def holds_back(
-        self, value_ns: int, seq: int, policy: BackOffPolicy, passed_ns: int
+        self, value_ns: int, policy: BackOffPolicy, passed_ns: int
     ) -> tuple[Ruling, ...]:
         """What each world says of a start that is held back for so long; the belief narrows.
 
-        A value that no world allows may have been wrong, or the belief was: a later one that
-        follows from it is open.
-
         Args:
             value_ns: the back-off that the record tells.
-            seq: the record.
             policy: first and greatest back-off.
             passed_ns: so long ago, at most, the newest instance that was shown ended.
         """
         self.belief.keep(lambda entry: entry.value_ns > 0)
         worlds = self.belief.worlds
-        allowed = sorted({world.state.value_ns for world in worlds})
-        said = " or ".join(f"{value // NS_PER_S} s" for value in allowed)
+        values = sorted({world.state.value_ns for world in worlds})
+        said = " or ".join(f"{value // NS_PER_S} s" for value in values)
         why = f"{self._history()} its back-off was {said}"
         denied = f"{why}, not {value_ns // NS_PER_S} s"
-        expected = None if len(allowed) != 1 else {"back_off_s": allowed[0] // NS_PER_S}
+        expected = None if len(values) != 1 else {"back_off_s": values[0] // NS_PER_S}
         rulings = tuple(
             Ruling(
                 allowed=world.state.value_ns == value_ns,
@@ -223,30 +215,18 @@ class BackOff:
             )
             for world in worlds
         )
-        told = Entry(value_ns, worlds[0].state.raised_ns)
-        unseen = any(value_ns in _reached(policy, world.state, passed_ns) for world in worlds)
-        if any(ruling.allowed for ruling in rulings):
-            self._denied = None
-        elif unseen:
+        if value_ns not in values:
+            if not any(value_ns in _reached(policy, world.state, passed_ns) for world in worlds):
+                return rulings
             rulings = (*rulings, Ruling(allowed=True, why="", assumes=(self.unseen,)))
-            self._starts, self._denied = None, None
-        elif self._denied is not None and self._denied[0].value_ns == value_ns:
-            assumes = f"the starts before record {self._denied[1]} that no record tells of"
-            rulings = (*rulings, Ruling(allowed=True, why="", assumes=(assumes,)))
-            self._starts, self._denied = None, None
-        else:
-            # Starts that are missing can only have raised it.
-            known = value_ns in series(policy)
-            self._denied = (told, seq) if known and value_ns > allowed[-1] else None
-            return rulings
-        self.belief = Belief([World(told)])
+            self._starts = None
+        self.belief = Belief([World(Entry(value_ns, worlds[0].state.raised_ns))])
         return rulings
 
     def tell(self, value_ns: int, raised_ns: int | None) -> None:
         """A record says what the entry is, and nothing how it came to be."""
         self.belief = Belief([World(Entry(value_ns, raised_ns))])
-        self.is_unknown, self.may_count_unseen = False, True
-        self._starts, self._denied = None, None
+        self.is_unknown, self.may_count_unseen, self._starts = False, True, None
 
     def _history(self) -> str:
         """How the entry came to be, up to "its back-off was"."""

@@ -19,15 +19,15 @@ from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.rules.back_off import BackOff
 
-__all__ = ["Container", "Instance", "OfContainer", "key_for",
+__all__ = ["Container", "Instance", "OfContainer", "OfPod", "key_for",
            "subject_of"]  # fmt: skip
 
 _RELIST_NS: Final = NS_PER_S
 _KEPT: Final = 4
 
 
-class OfContainer(Protocol):
-    """A body about one container, or (``container`` None) about one of a pod."""
+class OfPod(Protocol):
+    """A body about a pod."""
 
     @property
     def namespace(self) -> str: ...  # noqa: D102
@@ -35,20 +35,16 @@ class OfContainer(Protocol):
     def pod(self) -> str: ...  # noqa: D102
     @property
     def pod_uid(self) -> str | None: ...  # noqa: D102
+
+
+class OfContainer(OfPod, Protocol):
+    """A body about one container, or (``container`` None) about one of a pod."""
+
     @property
     def container(self) -> str | None: ...  # noqa: D102
 
 
-class _OfPod(Protocol):
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def pod(self) -> str: ...
-    @property
-    def pod_uid(self) -> str | None: ...
-
-
-def key_for(state: NodeState, body: _OfPod) -> str:
+def key_for(state: NodeState, body: OfPod) -> str:
     """The key under which the node's state keeps the pod that a body is about."""
     if body.pod_uid:
         return body.pod_uid

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from kubeledger.eviction.decisions import eviction_override_s
 from kubeledger.kuberuntime.kills import app_kill, sidecar_kill
 from kubeledger.lifecycle.graceperiod import (
@@ -154,28 +156,21 @@ def _evicted(
     bench: Bench, spec: PodSpec, body: ContainerKilled, takes_time: bool, is_soft: bool | None
 ) -> Judgement:
     """A hard eviction gives no time of its own, a soft one up to a maximum."""
-    profile = bench.profile
+    profile, maximum_s = bench.profile, bench.settings.get("evictionMaxPodGracePeriod")
     assert profile is not None
 
-    def given(*, hard: bool, maximum_s: int) -> int:
+    def given(maximum_s: int, why: str, *, hard: bool, assumes: tuple[str, ...] = ()) -> Ruling:
         asked_s = eviction_override_s(
             profile.eviction, hard=hard, maximum_s=maximum_s, pod_grace_s=spec.grace_s
         )
-        return overridden_grace_s(profile.lifecycle, asked_s, spec.grace_s)
+        exact = overridden_grace_s(profile.lifecycle, asked_s, spec.grace_s)
+        return replace(_ruling(body, exact, why, takes_time), assumes=assumes)
 
-    hard = _ruling(body, given(hard=True, maximum_s=0), "a hard eviction", takes_time)
+    hard = given(0, "a hard eviction", hard=True)
     if is_soft is False:
         return judge([hard])
-    maximum_s = bench.settings.get("evictionMaxPodGracePeriod")
     if not isinstance(maximum_s, int):
-        open_ = Ruling(allowed=True, why="", assumes=("evictionMaxPodGracePeriod",))
-        return judge([hard] if hard.allowed else [hard, open_])
+        return judge([hard, Ruling(allowed=True, why="", assumes=("evictionMaxPodGracePeriod",))])
     why = f"a soft eviction within evictionMaxPodGracePeriod {maximum_s}"
-    soft_s = given(hard=False, maximum_s=maximum_s)
-    soft = _ruling(body, soft_s, why, takes_time)
-    if is_soft:
-        return judge([soft])
-    if soft.expected == hard.expected:
-        return judge([hard])
-    return judge([hard, Ruling(allowed=soft.allowed, chosen=soft.chosen, why=soft.why,
-                               expected=soft.expected, assumes=(_SOFT,))])  # fmt: skip
+    soft = given(maximum_s, why, hard=False, assumes=() if is_soft else (_SOFT,))
+    return judge([soft] if is_soft else [hard, soft])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,7 +12,6 @@ from kubeledger.lifecycle.records import (
     PodConfigChanged,
     PodEvicted,
     PodTerminating,
-    ReasonReported,
 )
 from kubeledger.machine import Body, Record
 from kubeledger.node.state import NodeState
@@ -30,7 +28,7 @@ from kubeledger.verify.belief import (
 )
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.podlife import PodHistory
-from kubeledger.verify.rules.causes import Causes, corrected
+from kubeledger.verify.rules.causes import Causes
 from kubeledger.verify.rules.container_specs import PodSpec, specs_of
 from kubeledger.verify.rules.containers import OfContainer, subject_of
 from kubeledger.verify.rules.kill_grace import PROBE_OF, judge_grace, kill_words
@@ -47,7 +45,6 @@ _SHUTDOWN: Final = frozenset(
 _NAMED: Final = (PodConfigChanged, PodTerminating, PodEvicted, PodPreempted)
 _ENDED_BEFORE_NS: Final = 5 * NS_PER_S
 """A sync may not have heard of an end that was told so shortly before."""
-_EVENT_WITHIN_NS: Final = 5 * NS_PER_S
 _ABSENT_AFTER_NS: Final = 600 * NS_PER_S
 
 
@@ -62,7 +59,6 @@ class KillVerifier(RuleVerifier):
         self._names = Causes(bench)
         self._failures: dict[tuple[str, str, ProbeType], Record] = {}
         self._thresholds: dict[int, str | None] = {}
-        self._recent: deque[Record] = deque(maxlen=64)
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
         """Evictions may be told only when the pod has been stopped."""
@@ -77,7 +73,6 @@ class KillVerifier(RuleVerifier):
         return {
             **dict.fromkeys(_NAMED, self._names.see),
             ProbeTransitioned: self._transitioned,
-            ReasonReported: self._reported,
             ContainerKilled: self._killed,
         }
 
@@ -155,32 +150,6 @@ class KillVerifier(RuleVerifier):
             inputs=(record.seq,),
         )
 
-    # -- the event of a kill -----------------------------------------------------------------
-
-    def _reported(self, record: Record, body: ReasonReported, state: NodeState) -> None:
-        """The event of a kill says the same as its lines."""
-        if body.reason != "Killing" or body.count != 1 or body.object_kind != "Pod":
-            return
-        kills = [
-            kill
-            for kill in self._recent
-            if 0 <= record.ts_ns - kill.ts_ns <= _EVENT_WITHIN_NS and _is_about(body, kill)
-        ]
-        kill = kills[-1] if kills and (body.container or len(kills) == 1) else None
-        if kill is None:
-            return
-        told = kill.body
-        assert isinstance(told, ContainerKilled)
-        # The event of a pod that is stopped as a whole says so, whatever its container failed.
-        if told.message is not None and body.message not in (
-            told.message, f"Stopping container {told.container}",
-        ):  # fmt: skip
-            self.bench.contradict(
-                record.ts_ns, subject_of(told),
-                "the lines about a kill and its event give different reasons",
-                (kill.seq, told.message), (record.seq, body.message),
-            )  # fmt: skip
-
     # -- kills -------------------------------------------------------------------------------
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
@@ -194,8 +163,6 @@ class KillVerifier(RuleVerifier):
         else:
             worlds = [self._judge(record, body, state, spec) for spec in specs]
             self._finish(record, body, _over(worlds, specs))
-        right = corrected(body, wrong)
-        self._recent.append(replace(record, body=right))
 
     def _finish(self, record: Record, body: ContainerKilled, judgement: Judgement) -> None:
         expected = judgement.expected or None
@@ -295,14 +262,6 @@ class KillVerifier(RuleVerifier):
             return []
         why = f"container {body.container} had ended by {format_ts(run.died_ns)}"
         return [same(False, f"{why}, and only what runs is killed", inputs=[run.died_seq])]
-
-
-def _is_about(event: ReasonReported, kill: Record) -> bool:
-    told = kill.body
-    assert isinstance(told, ContainerKilled)
-    same_pod = (event.namespace, event.pod) == (told.namespace, told.pod)
-    same_uid = None in (event.pod_uid, told.pod_uid) or event.pod_uid == told.pod_uid
-    return same_pod and same_uid and event.container in (None, told.container)
 
 
 def _over(worlds: Sequence[Judgement], specs: Sequence[PodSpec]) -> Judgement:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kuberuntime.backoff import BackOffPolicy, series
 from kubeledger.lifecycle.records import (
@@ -26,7 +26,6 @@ from kubeledger.verify.rules.container_specs import specs_of
 from kubeledger.verify.rules.containers import (
     Container,
     Instance,
-    key_for,
     subject_of,
 )
 from kubeledger.verify.rules.list_disputes import tell_disputes
@@ -47,8 +46,8 @@ class RestartVerifier(Starts):
         """What starts and ends containers, and the decisions."""
         return {
             **super().sees(),
-            ContainerRestarted: self._restarted,
-            RestartBackedOff: self._backed_off,
+            ContainerRestarted: self._in_time(self._restarted),
+            RestartBackedOff: self._in_time(self._backed_off),
         }
 
     def settle(self, state: NodeState) -> None:
@@ -57,9 +56,8 @@ class RestartVerifier(Starts):
 
     # -- restarts ----------------------------------------------------------------------------
 
-    def _restarted(self, record: Record, body: ContainerRestarted, state: NodeState) -> None:
-        self._pass_time(record)
-        key, subject = key_for(state, body), subject_of(body)
+    def _restarted(self, record: Record, body: ContainerRestarted, key: str) -> None:
+        subject = subject_of(body)
         specs = specs_of(self.bench, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         wrong = self._causes.judge(record, body) or self._other_id(record, body, key)
         if wrong is not None:
@@ -89,7 +87,7 @@ class RestartVerifier(Starts):
             if (said := _compared(body, fields)) is not None:
                 judgements.insert(0, said)
             if container.back_off.early:
-                judgements.append(_quiet(judge(container.back_off.early)))
+                judgements.append(judge(container.back_off.early))
             seqs = (specs[0].seq, before.killed_seq, before.died_seq, now.started_seq)
             self._conclude(record, body, all_of(judgements), inputs=seqs, fields=fields)
 
@@ -105,10 +103,7 @@ class RestartVerifier(Starts):
         expected = judgement.expected or (fields if judgement.verdict == "match" else None)
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         seqs = tuple(seq for seq in (*judgement.inputs, *inputs) if seq is not None)
-        whole = Judgement(
-            verdict=judgement.verdict, why=judgement.why, expected=expected,
-            missing=judgement.missing, inputs=seqs, certain=judgement.certain,
-        )  # fmt: skip
+        whole = replace(judgement, expected=expected, inputs=seqs)
         self.conclude(record, subject_of(body), whole, recorded=recorded)
 
     def _remade_since(self, record: Record, body: ContainerRestarted, ts_ns: int) -> bool:
@@ -160,8 +155,7 @@ class RestartVerifier(Starts):
 
     # -- back-off ----------------------------------------------------------------------------
 
-    def _backed_off(self, record: Record, body: RestartBackedOff, state: NodeState) -> None:
-        self._pass_time(record)
+    def _backed_off(self, record: Record, body: RestartBackedOff, key: str) -> None:
         wrong = self._causes.judge(record, body)
         specs = specs_of(self.bench, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         named = isinstance(specs, str) or any(spec.container(body.container) for spec in specs)
@@ -170,7 +164,7 @@ class RestartVerifier(Starts):
         if wrong is not None:
             self._conclude(record, body, wrong)
             return
-        container = self._get(key_for(state, body), body.container)
+        container = self._get(key, body.container)
         back_off, policy = container.back_off, policy_of(self.bench)
         if isinstance(policy, str):
             self.lacking(record, subject_of(body), [policy])
@@ -208,7 +202,7 @@ class RestartVerifier(Starts):
             back_off.may_have_risen(policy, back_off.failures)
         ended_ns = None if ended is None else ended.ended_from_ns
         passed_ns = record.ts_ns - (ended_ns or record.ts_ns)
-        said = judge(back_off.holds_back(value_ns, record.seq, policy, passed_ns))
+        said = judge(back_off.holds_back(value_ns, policy, passed_ns))
         if said.verdict == "match" and died_ns is not None and since_ns >= NS_PER_S // 10:
             if since_ns >= value_ns:
                 why = f"container {body.container} had ended by {format_ts(died_ns)}, "
@@ -217,14 +211,9 @@ class RestartVerifier(Starts):
             else:
                 why = f"{said.why}, of which {since_ns / NS_PER_S:.1f} s had passed since it was "
                 why += f"seen to have ended at {format_ts(died_ns)}"
-                said = msgspec.structs.replace(said, why=why)
+                said = replace(said, why=why)
         ends = () if ended is None else (ended.killed_seq, ended.died_seq)
         self._conclude(record, body, said, inputs=(self.bench.settings.seq, *ends))
-
-
-def _quiet(judgement: Judgement) -> Judgement:
-    """Without a sentence where it holds."""
-    return same(True, "") if judgement.verdict == "match" else judgement
 
 
 def _compared(body: ContainerRestarted, expected: Fields) -> Judgement | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from kubeledger.kuberuntime.backoff import BackOffPolicy
 from kubeledger.lifecycle.records import (
@@ -28,6 +28,7 @@ from kubeledger.verify.rules.causes import Causes, corrected
 from kubeledger.verify.rules.containers import (
     Container,
     Instance,
+    OfPod,
     key_for,
 )
 from kubeledger.verify.rules.restart_policy import reason_meant
@@ -39,8 +40,6 @@ _PAUSE_NS: Final = 5 * NS_PER_S
 """After a pause so long it is asked whether probes that had to be made are missing."""
 _SILENCE_NS: Final = 300 * NS_PER_S
 """No log with containers that are restarted is silent for so long."""
-_RETRY_NS: Final = 5 * NS_PER_S
-"""A kill that is tried again later is of another instance."""
 _SYNC_KILLS: Final = frozenset({"liveness_probe", "startup_probe", "spec_changed"})
 """A sync that kills for these starts the container again itself."""
 _HOOK: Final = "post_start_hook"
@@ -70,15 +69,24 @@ class Starts(RuleVerifier):
         return {
             KubeletStarted: self._kubelet_started,
             ClockStepped: lambda record, body, state: self._lose(),
-            PodConfigChanged: self._config_changed,
-            PodListed: self._pod_listed,
-            PodTerminated: self._terminated,
-            ContainerStarted: self._container_started,
-            ContainerDied: self._container_died,
+            PodConfigChanged: self._in_time(self._config_changed),
+            PodListed: self._in_time(self._pod_listed),
+            PodTerminated: self._in_time(lambda record, body, key: self._gone(key)),
+            ContainerStarted: self._in_time(self._container_started),
+            ContainerDied: self._in_time(self._container_died),
             ContainerKilled: self._killed,
             ReasonReported: self._reported,
             ProbeTransitioned: self._causes.see,
         }
+
+    def _in_time(self, see: Callable[[Record, Any, str], None]) -> See:
+        """Let time pass before a record is looked at; with the key of its pod."""
+
+        def seen(record: Record, body: OfPod, state: NodeState) -> None:
+            self._pass_time(record)
+            see(record, body, key_for(state, body))
+
+        return seen
 
     def _all(self) -> Iterator[Container]:
         return (each for containers in self._pods.values() for each in containers.values())
@@ -128,9 +136,7 @@ class Starts(RuleVerifier):
                 container.was_inherited = True
                 container.back_off = BackOff(container.name, is_new=container.is_first)
 
-    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
-        self._pass_time(record)
-        key = key_for(state, body)
+    def _config_changed(self, record: Record, body: PodConfigChanged, key: str) -> None:
         if body.operation == "ADD":
             self._added.add(key)
         for container in self._of_pod(key):
@@ -140,14 +146,9 @@ class Starts(RuleVerifier):
                 container.back_off.failed_start = True
                 container.back_off.may_be_new()
 
-    def _pod_listed(self, record: Record, body: PodListed, state: NodeState) -> None:
-        self._pass_time(record)
+    def _pod_listed(self, record: Record, body: PodListed, key: str) -> None:
         if body.gone and body.listed_by == "kubelet":
-            self._gone(key_for(state, body))
-
-    def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
-        self._pass_time(record)
-        self._gone(key_for(state, body))
+            self._gone(key)
 
     def _gone(self, key: str) -> None:
         self._pods.pop(key, None)
@@ -176,13 +177,12 @@ class Starts(RuleVerifier):
             container.is_first = False
             container.back_off.lose()
 
-    def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
+    def _container_started(self, record: Record, body: ContainerStarted, key: str) -> None:
         """An instance runs; the same one again is nothing new."""
-        self._pass_time(record)
         self._relisted_ns = self._relisted_ns or record.ts_ns
         if body.container is None or body.sandbox:
             return
-        container = self._get(key_for(state, body), body.container)
+        container = self._get(key, body.container)
         instance = self._show(record, container, body.container_id)
         if instance.started_ns is None:
             instance.started_ns, instance.started_seq = record.ts_ns, record.seq
@@ -190,10 +190,8 @@ class Starts(RuleVerifier):
         if instance is container.at(0):
             container.was_inherited = False
 
-    def _container_died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
-        self._pass_time(record)
+    def _container_died(self, record: Record, body: ContainerDied, key: str) -> None:
         self._relisted_ns = self._relisted_ns or record.ts_ns
-        key = key_for(state, body)
         if body.container is not None and not body.sandbox:
             container = self._get(key, body.container)
             self._show(record, container, body.container_id).die(record, body)
@@ -223,8 +221,6 @@ class Starts(RuleVerifier):
         if killed.first_killed_ns is None:
             killed.first_killed_ns = record.ts_ns
             back_off.held_back = container.was_inherited = False
-        elif killed.first_killed_ns + _RETRY_NS < record.ts_ns:
-            back_off.lose()  # its successor was not seen to start
         killed.killed_ns, killed.killed_seq = record.ts_ns, record.seq
         reasons = (body.reason, reason_meant(body.message))
         killed.reasons = tuple(
