@@ -93,18 +93,6 @@ def test_probes_out_of_turn(counts: tuple[int, int] | None, verdict: str) -> Non
     assert verdict == "impossible" or "may be missing" in found[0].missing[0]
 
 
-def test_a_line_that_stands_twice() -> None:
-    """The same tick is taken once."""
-    steps: list[Step] = [
-        *BEGIN,
-        *((at, tick("failure")) for at in (5, 15, 15, 25, 25)),
-        (25, changed_to("failure", "success")),
-        (25, tick("failure")),
-    ]
-    found, disputes = judged(*steps, (60, LIVE), version="1.20.2")
-    assert ([each.verdict for each in found], disputes) == (["match"], [])
-
-
 def test_a_back_off_behind_lost_starts() -> None:
     """An instance ended whose start is missing: nobody knows how often there was one."""
     lead: list[Step] = [*BEGIN, (3, died("c1", 1)), (4, started("c2")), (4, restarted("c2", "c1"))]

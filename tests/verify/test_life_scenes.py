@@ -554,3 +554,30 @@ def test_a_clock_that_steps_back() -> None:
     steps: list[Step] = [*BEGIN, *crash(2), (14.7, step), (16, died("c3", 1)),
                          (16.5, backed_off(20)), (40, listed())]  # fmt: skip
     assert verdicts(*steps)[-1] == "unverifiable"
+
+
+def test_lists_and_manifests_that_disagree() -> None:
+    """About what cannot change while a pod lives, or is counted once."""
+    on_node = {"nodeName": "n1", "containers": [{"name": "app", "livenessProbe": PROBE}]}
+    static = msgspec.structs.replace(listed(static=True, **on_node), pod="p-n1", pod_uid="u-9")
+    manifest = msgspec.structs.replace(listed(), pod_uid=None, listed_by="manifest")
+    again = [
+        msgspec.structs.replace(
+            listed(),
+            status={
+                "containerStatuses": [
+                    {"name": "app", "containerID": "x://c1", "restartCount": count}
+                ]
+            },
+        )
+        for count in (0, 3)
+    ]
+    for shown, why, says in (
+        ((LIVE, listed()), "2 lists of the pod differ", "pod u-1: version 2"),
+        (again, "different restarts up to the same container c1", "restartCount 3"),
+        ((static, manifest), "differ in livenessProbe of container app", "there"),
+    ):
+        _, (found,) = judged(*((10.0 + n, body) for n, body in enumerate(shown)))
+        assert why in found.why
+        assert says in found.sides[-1].says
+    assert judged((10, static), (11, msgspec.structs.replace(manifest, pod="other")))[1] == []

@@ -15,7 +15,6 @@ from kubeledger.verify.finding import Contradiction, Finding, Outcome
 from tests.verify.histories import outcomes, recorded, scene
 
 MINUTE_S = 60
-LOSS = "the lines that the log lost (3 of 600 beats are missing)"
 
 
 def start(pid: int = 1) -> KubeletStarted:
@@ -71,70 +70,36 @@ def ask(bench: Bench, minute: int, *, certain: bool = False) -> tuple[Finding, l
     return finding, others
 
 
-@pytest.mark.parametrize("minute", [15, 20, 30, 59])
-def test_in_a_loss_nothing_rests_on_absence(minute: int) -> None:
-    """From a little before its first sign to the end of the process."""
-    history = ((0, start()), (20 * MINUTE_S, thinned(18, 25)), (60 * MINUTE_S, start(2)))
-    finding, others = ask(bench_with(*history), minute)
-    assert finding.verdict == "unverifiable"
-    assert finding.missing == (LOSS,)
-    assert finding.expected is None
-    assert finding.inputs == (2,)
-    assert [o.why for o in others if isinstance(o, Contradiction)] == ["two values"]
-    assert not [o for o in others if isinstance(o, Finding)]
-
-
-@pytest.mark.parametrize("minute", [5, 60, 70])
-def test_outside_of_a_loss_nothing_changes(minute: int) -> None:
-    """Before it, and in the next process."""
-    history = ((0, start()), (20 * MINUTE_S, thinned(18, 25)), (60 * MINUTE_S, start(2)))
-    finding, others = ask(bench_with(*history), minute)
-    assert finding.verdict == "impossible"
-    assert finding.expected == {"a": 1}
-    assert len(others) == 3
-
-
-def test_what_is_certain_stays() -> None:
-    """It rests on values of this very record."""
-    history = ((0, start()), (20 * MINUTE_S, thinned(18, 25)))
-    finding, others = ask(bench_with(*history), 20, certain=True)
-    assert finding.verdict == "impossible"
-    assert len(others) == 2
-
-
-@pytest.mark.parametrize("minute", [1, 59, 70])
-def test_one_missing_beat_does_not_tell_where_the_loss_began_and_ended(minute: int) -> None:
-    """It may have gone on all the time, also in the next process."""
-    history = ((0, start()), (20 * MINUTE_S, thinned(18, 18, 1)), (60 * MINUTE_S, start(2)))
-    assert ask(bench_with(*history), minute)[0].verdict == "unverifiable"
-
-
-def test_a_rare_loss_goes_on_in_the_next_process() -> None:
-    """A beat is lost every ten minutes: the half hour behind the last one may lack lines."""
-    history = ((0, start()), (55 * MINUTE_S, thinned(20, 50)), (60 * MINUTE_S, start(2)))
-    bench = bench_with(*history)
-    assert ask(bench, 79)[0].verdict == "unverifiable"
-    assert ask(bench, 81)[0].verdict == "impossible"
+TOLD_MIN = 18
 
 
 @pytest.mark.parametrize(
-    ("minute", "verdict"),
-    [(14, "impossible"), (15, "unverifiable"), (59, "unverifiable"), (60, "impossible")],
+    ("told", "impossible", "open_"),
+    [
+        # from a little before its first sign to the end of the process
+        pytest.param(thinned(18, 25), (5, 60, 70), (15, 20, 30, 59), id="a loss"),
+        # it may have gone on all the time, also in the next process
+        pytest.param(thinned(18, 18, 1), (), (1, 59, 70), id="one missing beat"),
+        # a beat is lost every ten minutes: the half hour behind the last one may lack lines
+        pytest.param(thinned(20, 50), (81,), (79,), id="rare losses"),
+        pytest.param(lost(20, 30), (14, 60), (15, 59), id="records that the ledger lost"),
+        pytest.param(lost(None, None), (), (1, 90), id="lost records of unknown times"),
+    ],
 )
-def test_records_that_the_ledger_lost(minute: int, verdict: str) -> None:
-    """From a little before the first of them to the start of the next process."""
-    history = ((0, start()), (18 * MINUTE_S, lost(20, 30)), (60 * MINUTE_S, start(2)))
-    finding, others = ask(bench_with(*history), minute)
-    assert finding.verdict == verdict
-    if verdict == "unverifiable":
-        assert finding.missing == ("records 7 to 9, which the ledger lost",)
-        assert len(others) == 1
-
-
-def test_lost_records_of_times_that_nobody_knows() -> None:
-    """They may be of any time."""
-    history = ((0, start()), (18 * MINUTE_S, lost(None, None)), (60 * MINUTE_S, start(2)))
-    assert {ask(bench_with(*history), minute)[0].verdict for minute in (1, 90)} == {"unverifiable"}
+def test_a_loss(told: Body, impossible: tuple[int, ...], open_: tuple[int, ...]) -> None:
+    """In it nothing rests on absence; outside of it nothing changes."""
+    history = ((0, start()), (TOLD_MIN * MINUTE_S, told), (60 * MINUTE_S, start(2)))
+    for minute in impossible:
+        finding, others = ask(bench_with(*history), minute)
+        assert (finding.verdict, finding.expected, len(others)) == ("impossible", {"a": 1}, 3)
+    for minute in open_:
+        finding, others = ask(bench_with(*history), minute)
+        assert (finding.verdict, finding.expected, finding.inputs) == ("unverifiable", None, (2,))
+        assert [o.why for o in others if isinstance(o, Contradiction)] == ["two values"]
+        assert len(others) == len(finding.missing) == 1
+    for minute in open_:  # what is certain rests on values of this very record
+        finding, others = ask(bench_with(*history), minute, certain=True)
+        assert (finding.verdict, len(others)) == ("impossible", 2)
 
 
 @pytest.mark.parametrize(
