@@ -558,7 +558,10 @@ def test_a_clock_that_steps_back() -> None:
 
 def test_lists_and_manifests_that_disagree() -> None:
     """About what cannot change while a pod lives, or is counted once."""
-    on_node = {"nodeName": "n1", "containers": [{"name": "app", "livenessProbe": PROBE}]}
+    on_node: dict[str, Any] = {
+        "nodeName": "n1",
+        "containers": [{"name": "app", "livenessProbe": PROBE}],
+    }
     static = msgspec.structs.replace(listed(static=True, **on_node), pod="p-n1", pod_uid="u-9")
     manifest = msgspec.structs.replace(listed(), pod_uid=None, listed_by="manifest")
     again = [
