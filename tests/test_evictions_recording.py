@@ -29,7 +29,7 @@ from kubeledger.node.records import KubeletStarted
 from kubeledger.query.api import connect
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding, Variant, run
-from kubeledger.verify.rules.evictions.verifier import EvictionVerifier
+from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from tests.recordings import import_recording
 from tests.verify.histories import findings, recorded
 

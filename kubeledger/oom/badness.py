@@ -5,8 +5,7 @@ The kernel gives each process points, in pages, and kills the one with the most:
     rss + swap + page tables + oom_score_adj * (thousandths of all pages)
 
 *All pages* are those of the cgroup's limit (and the swap it may use), or of the node's RAM and
-swap. Where all processes have the same adjustment they do not matter; where they do and are
-not known, :func:`totals_for` says how many there must have been.
+swap. Where all processes have the same adjustment they do not matter.
 
 Source: Linux 6.12 mm/oom_kill.c oom_badness, oom_evaluate_task, dump_header.
 """
@@ -18,7 +17,7 @@ from typing import Final
 
 from kubeledger.oom.records import Task
 
-__all__ = ["NEVER_KILLED", "chosen", "own_pages", "points", "race_pages", "totals_for"]
+__all__ = ["NEVER_KILLED", "chosen", "own_pages", "points", "race_pages"]
 
 NEVER_KILLED: Final = -1000
 """The adjustment of a process that is never chosen (OOM_SCORE_ADJ_MIN)."""
@@ -69,40 +68,3 @@ def chosen(tasks: Sequence[Task], *, total_pages: int, page_bytes: int) -> Task 
         if score is not None and (found is None or score >= most):
             found, most = task, score
     return found
-
-
-def totals_for(
-    victim: Task, others: Sequence[Task], *, page_bytes: int, slack_pages: int = 0
-) -> tuple[int, int | None] | None:
-    """Thousandths of all pages with which no other process has more points than the victim.
-
-    Of equals the kernel takes the first (before Linux 5.2) or the last, so none is more.
-
-    Args:
-        victim: that was chosen.
-        others: that could be chosen instead.
-        page_bytes: size of a page.
-        slack_pages: by which it may have fewer than another.
-
-    Returns:
-        the least and the most, None for no bound; None when there is no such number.
-    """
-    least, most = 0, None
-    if victim.oom_score_adj == NEVER_KILLED:
-        return None
-    for other in others:
-        if other.oom_score_adj == NEVER_KILLED:
-            continue
-        ahead = own_pages(victim, page_bytes) - own_pages(other, page_bytes) + slack_pages
-        share = victim.oom_score_adj - other.oom_score_adj
-        # ahead + share * thousandths >= 0
-        if share > 0:
-            least = max(least, -(ahead // share))
-        elif share < 0:
-            bound = ahead // -share
-            most = bound if most is None else min(most, bound)
-        elif ahead < 0:
-            return None
-    if most is not None and most < least:
-        return None
-    return least, most

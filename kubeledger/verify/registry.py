@@ -9,7 +9,7 @@ from kubeledger.verify.rules.admission.rule import AdmissionVerifier
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from kubeledger.verify.rules.cpus import CpuRule
 from kubeledger.verify.rules.devices.rule import DeviceRule
-from kubeledger.verify.rules.evictions.verifier import EvictionVerifier
+from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from kubeledger.verify.rules.images.verifier import ImagesVerifier
 from kubeledger.verify.rules.kills import KillVerifier
 from kubeledger.verify.rules.memory import MemoryRule

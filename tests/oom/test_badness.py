@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.oom.badness import NEVER_KILLED, points, totals_for
+from kubeledger.oom.badness import NEVER_KILLED, chosen, points
 from kubeledger.oom.records import Task
 
 PAGE = 4096
@@ -33,16 +33,13 @@ def test_points() -> None:
     assert points(task, total_pages=16384, page_bytes=PAGE) == 300 + 20 + 2 - 5 * 16
 
 
-@given(tasks=_tasks, thousandths=st.integers(0, 400), slack=st.integers(0, 70))
-def test_totals_are_those_with_which_no_other_has_more(
-    tasks: list[Task], thousandths: int, slack: int
-) -> None:
-    """As trying out the number of pages says."""
-    victim, *others = tasks
-    bounds = totals_for(victim, others, page_bytes=PAGE, slack_pages=slack)
-    within = bounds is not None and bounds[0] <= thousandths
-    within = within and (bounds is None or bounds[1] is None or thousandths <= bounds[1])
-    scores = [points(task, total_pages=thousandths * 1000, page_bytes=PAGE) for task in tasks]
-    own = scores[0]
-    rest = [score for score in scores[1:] if score is not None]
-    assert within == (own is not None and all(score <= own + slack for score in rest))
+@given(tasks=_tasks, total=st.integers(0, 400_000))
+def test_nobody_has_more_points_than_the_one_that_is_chosen(tasks: list[Task], total: int) -> None:
+    """And of equals it is the last; nobody is when all are kept from it."""
+    found = chosen(tasks, total_pages=total, page_bytes=PAGE)
+    told = [points(task, total_pages=total, page_bytes=PAGE) for task in tasks]
+    scores = [score for score in told if score is not None]
+    assert (found is None) == (not scores)
+    if found is not None:
+        last = max(place for place, score in enumerate(told) if score == max(scores))
+        assert found is tasks[last]

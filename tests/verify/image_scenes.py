@@ -20,7 +20,7 @@ from kubeledger.images.records import (
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.verify import run
-from kubeledger.verify.rules.evictions.verifier import EvictionVerifier
+from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from kubeledger.verify.rules.images.verifier import ImagesVerifier
 from tests.verify.histories import scene
 

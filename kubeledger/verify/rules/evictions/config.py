@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubeledger.eviction.signals import DiskLayout
 from kubeledger.eviction.thresholds import (
     Threshold,
@@ -30,33 +28,27 @@ def configured(
     """The thresholds of a kubelet, with those that it makes of others."""
     if profile is None:
         return (), ("the kubelet's version",)
-    found: dict[str, dict[str, str]] = {}
     missing: list[str] = []
-    for name in (
-        "evictionHard",
-        "evictionSoft",
-        "evictionSoftGracePeriod",
-        "evictionMinimumReclaim",
-    ):
+
+    def table(name: str) -> dict[str, str]:
         value = settings.get(name)
-        if name == "evictionSoftGracePeriod" and not found.get("evictionSoft"):
-            value = {}
         if value is None and name != "evictionHard":
-            value = {}
-        if value is UNKNOWN or not isinstance(value, dict):
+            return {}
+        if not isinstance(value, dict):
             missing.append(f"the setting {name}")
-            continue
-        found[name] = {str(signal): str(text) for signal, text in value.items()}
-    if missing:
-        return (), tuple(missing)
-    levels = settings.get("enforceNodeAllocatable")
+            return {}
+        return {str(signal): str(text) for signal, text in value.items()}
+
+    soft, levels = table("evictionSoft"), settings.get("enforceNodeAllocatable")
     texts = ThresholdSettings(
-        eviction_hard=found["evictionHard"],
-        eviction_soft=found["evictionSoft"],
-        eviction_soft_grace_period=found["evictionSoftGracePeriod"],
-        eviction_minimum_reclaim=found["evictionMinimumReclaim"],
+        eviction_hard=table("evictionHard"),
+        eviction_soft=soft,
+        eviction_soft_grace_period=table("evictionSoftGracePeriod") if soft else {},
+        eviction_minimum_reclaim=table("evictionMinimumReclaim"),
         enforce_node_allocatable=tuple(levels) if isinstance(levels, list) else ("pods",),
     )
+    if missing:
+        return (), tuple(missing)
     try:
         thresholds = parse_threshold_config(texts, profile)
     except ThresholdConfigError as error:
@@ -68,10 +60,8 @@ def configured(
 
 def transition_period_ns(settings: Settings) -> int | None:
     """``evictionPressureTransitionPeriod``; None when no source tells it."""
-    value: Any = settings.get("evictionPressureTransitionPeriod")
-    if value is UNKNOWN:
-        return None
+    value = settings.get("evictionPressureTransitionPeriod")
     try:
-        return parse_go_duration(str(value or _DEFAULT_TRANSITION))
+        return None if value is UNKNOWN else parse_go_duration(str(value or _DEFAULT_TRANSITION))
     except ValueError:
         return None

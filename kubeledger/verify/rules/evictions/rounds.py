@@ -1,169 +1,144 @@
-"""What the eviction manager read in each of its rounds, and what it remembers of its thresholds.
-
-A threshold is independent of the others, so each has its own belief: whether it is met, since
-when, and whether its grace period was over. Every round steps it by the readings of the signal.
-"""
+"""The rounds of the eviction manager, as far as the records tell of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
-import msgspec
-
-from kubeledger.eviction.signals import CONDITION_OF, DiskLayout
-from kubeledger.eviction.thresholds import Threshold, is_short
+from kubeledger.eviction.reclaim import reclaim_functions
+from kubeledger.eviction.signals import DiskLayout
+from kubeledger.eviction.thresholds import Threshold
 from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S, format_ts
-from kubeledger.verify.belief import Belief, World
+from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.coverage import EVICTING_NS, SILENCE_NS
+from kubeledger.verify.rules.evictions.config import configured, transition_period_ns
+from kubeledger.verify.rules.evictions.thresholds import CLOCK_NS, Reading, Round, Thresholds
 
-__all__ = ["CLOCK_NS", "Conditions", "Met", "Reading", "Round", "Rounds", "layout_of"]
+__all__ = ["Rounds"]
 
-CLOCK_NS: Final = NS_PER_S // 10
-"""A round takes its time some milliseconds after the signals are logged."""
+_BEFORE_LOG: Final = "what the eviction manager saw before the log begins"
 _ROUND_NS: Final = NS_PER_S
 """The signals of one round are logged at once."""
-_NOT_KNOWN: Final = "whether thresholds that no record told yet had been met"
+_GRID_NS: Final = 16 * NS_PER_S
+"""A round follows the last one after ten seconds, and as long as it takes to read the signals."""
 _RECENT_NS: Final = 2 * NS_PER_S
 """A round acts at once on what it read."""
-
-
-class Reading(NamedTuple):
-    """A signal as one round read it."""
-
-    available: int
-    capacity: int
-    ts_ns: int
-    seq: int
-
-
-class Round(msgspec.Struct):
-    """The readings of one round: signal -> reading."""
-
-    ts_ns: int
-    readings: dict[str, Reading] = {}
-
-
-class Met(NamedTuple):
-    """A threshold is met; a state of None means that it is not.
-
-    Attributes:
-        since_from_ns, since_to_ns: bounds of the time at which it was first seen to be.
-        satisfied: its grace period was over in the last round, so that it stays met until the
-            minimum is reclaimed.
-    """
-
-    since_from_ns: int
-    since_to_ns: int
-    satisfied: bool
+_AFTER_NS: Final = 5 * NS_PER_S
+"""The signals are read again so soon after a reclaim of what is unused."""
+_TRANSITION_NS: Final = 300 * NS_PER_S
+"""The default, for what does not depend on it."""
 
 
 class Rounds:
-    """The rounds of one kubelet process.
+    """Follows the rounds of the kubelet process that runs.
 
     Attributes:
         last: the round that is being read, or the last one; None before the first.
         before: the one before it.
-        thresholds: threshold -> belief, as of ``last``.
-        conditions: what follows for the node, as of ``last``.
+        now: the thresholds under the settings in force.
+        recorded: under the recorded settings; the same object without a variant.
+        acted: something was reclaimed or evicted since the last round began.
+        loose: under a variant only what would be decided counts, not what was said of it.
     """
 
-    def __init__(self, unseen: str | None) -> None:
-        """Begin; ``unseen`` is what is not known of the process as a noun phrase, if anything."""
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.loose = bool(bench.variant.settings)
+        self._known_layout: DiskLayout | None = None
+        self._after: dict[str, EvictionSignalObserved] = {}
+        self.restart(from_start=False)
+
+    def restart(self, *, from_start: bool) -> None:
+        """Another process begins; the log holds its first lines if ``from_start``."""
+        unseen = None if from_start else _BEFORE_LOG
         self.last: Round | None = None
         self.before: Round | None = None
-        self.thresholds: dict[Threshold, Belief[Met | None]] = {}
-        self.conditions = Conditions(open_at_first=unseen is not None)
-        self._unseen = unseen
+        self.now = self.recorded = Thresholds(unseen)
+        if self.loose:
+            self.recorded = Thresholds(unseen)
+        self.acted = False
         self._stepped = True
         self._observed: set[str] = set()
+        self._missing: tuple[str, ...] = ()
+        self._key: object = None
+        self._reclaim: Record | None = None
 
-    def configure(self, thresholds: Iterable[Threshold], ts_ns: int) -> None:
-        """What the thresholds are from a round on; those that stay keep what is known of them."""
-        known, self.thresholds = self.thresholds, {}
-        for threshold in thresholds:
-            belief = known.get(threshold)
-            if belief is None:
-                belief = Belief([World[Met | None](None)])
-                if self.last is not None and self.last.ts_ns < ts_ns:
-                    _forget(belief, self.last.ts_ns, _NOT_KNOWN)
-                elif self._unseen is not None:
-                    _forget(belief, ts_ns, self._unseen)
-            self.thresholds[threshold] = belief
+    @property
+    def layout(self) -> DiskLayout:
+        """Where images and containers are; ``shared`` until the disks tell."""
+        return self._known_layout or "shared"
 
-    def begins(self, record: Record, body: EvictionSignalObserved) -> bool:
-        """Whether a reading is the first one of another round; one that is told twice is not."""
-        last = self.last
-        if last is None or not 0 <= record.ts_ns - last.ts_ns <= _ROUND_NS:
-            return True
-        seen = last.readings.get(body.signal)
-        if seen is None:
-            return False
-        told = (body.available, body.capacity, record.ts_ns)
-        return (seen.available, seen.capacity, seen.ts_ns) != told
-
-    def begin(self, ts_ns: int, *, evicted: bool) -> None:
-        """Another round; the last one is closed, and ``evicted`` a pod or not."""
-        self.before, self.last = self.last, Round(ts_ns=ts_ns)
-        self._stepped = False
-        longest = EVICTING_NS if evicted else SILENCE_NS
-        if self.before is not None and ts_ns - self.before.ts_ns > longest:
-            self.widen(f"the eviction manager's rounds since {format_ts(self.before.ts_ns)}")
-
-    def read(self, record: Record, body: EvictionSignalObserved) -> None:
-        """Take in a reading of this round."""
-        assert self.last is not None
-        reading = Reading(body.available, body.capacity, record.ts_ns, record.seq)
-        self.last.readings[body.signal] = reading
-        self._observed.add(body.signal)
+    @property
+    def _accounts(self) -> list[Thresholds]:
+        return [self.now, self.recorded] if self.loose else [self.now]
 
     def widen(self, phrase: str) -> None:
         """Rounds may have been held of which no record tells."""
-        last_ns = self.last.ts_ns if self.last is not None else 0
-        for belief in self.thresholds.values():
-            _forget(belief, last_ns, phrase)
+        for each in self._accounts:
+            each.widen(0 if self.last is None else self.last.ts_ns, phrase)
 
-    def close(self, period_ns: int) -> None:
-        """Step every threshold by the last round, once."""
+    # -- readings ---------------------------------------------------------------------------
+
+    def read(self, record: Record, body: EvictionSignalObserved) -> bool:
+        """Take in a reading; True when another round begins with it: the last one is judged then.
+
+        The reading itself is taken in by :meth:`begin` in that case.
+        """
+        if self._is_after_reclaim(record, body):
+            return False
+        if self._begins(record, body):
+            self.close()
+            return True
+        self._take(record, body)
+        return False
+
+    def begin(self, record: Record, body: EvictionSignalObserved) -> None:
+        """Another round begins with this reading."""
+        self._configure(record.ts_ns)
+        self.before, self.last = self.last, Round(ts_ns=record.ts_ns)
+        self._stepped = False
+        self._widen_by_gap(record.ts_ns)
+        self._take(record, body)
+        self.acted = False
+
+    def _widen_by_gap(self, ts_ns: int) -> None:
+        """Rounds that no record tells may have been held since the last one.
+
+        Where single lines are lost one that is missing leaves a gap of two intervals.
+        """
+        loss = self._bench.coverage.at(ts_ns)
+        if self.before is None:
+            if loss is not None:
+                self.widen(loss.phrase)
+            return
+        gap_ns = ts_ns - self.before.ts_ns
+        if gap_ns > (EVICTING_NS if self.acted else SILENCE_NS):
+            self.widen(f"the eviction manager's rounds since {format_ts(self.before.ts_ns)}")
+        elif loss is not None and gap_ns > _GRID_NS:
+            self.widen(loss.phrase)
+
+    def close(self) -> None:
+        """The signals of the present round were all read: step the thresholds, once."""
         if self._stepped or self.last is None:
             return
         self._stepped = True
-        ts_ns = self.last.ts_ns
-        for threshold, belief in self.thresholds.items():
-            reading = self.last.readings.get(threshold.signal)
-            if reading is None:
-                # It was not observed, so nothing is met; or its line is lost, as it is known that
-                # this process observes it.
-                phrase = f"the signal {threshold.signal} at {format_ts(ts_ns)}"
-                before = tuple(world.state for world in belief.worlds)
-                if threshold.signal in self._observed:
-                    now = Met(ts_ns, ts_ns + CLOCK_NS, satisfied=not threshold.grace_ns)
-                    over = (met._replace(satisfied=True) for met in before if met is not None)
-                    before = (*before, *over, now)
-                belief.step(lambda _: (None,))
-                belief.widen(partial(_any_of, before), phrase)
-            else:
-                belief.step(partial(_step, threshold, reading, ts_ns))
-        self.conditions.step(ts_ns, self.thresholds, period_ns)
+        settings = self._bench.settings
+        for each in self._accounts:
+            own = settings if each is self.now else settings.as_recorded()
+            each.step(self.last, self._observed, transition_period_ns(own) or _TRANSITION_NS)
 
-    def learn(self, threshold: Threshold | None, since_ns: int | None) -> None:
-        """A decision for a threshold that was not met in any world is evidence that it was.
+    def act(self, cause: int | None = None) -> None:
+        """The present round decides: its signals were all read, those behind ``cause`` as well."""
+        self.close()
+        self.acted = True
+        if self._reclaim is not None and cause == self._reclaim.seq:
+            self._reclaim = None
 
-        So what goes wrong with it stands at this decision, not at those that follow from it.
-        """
-        belief = self.thresholds.get(threshold) if threshold is not None else None
-        if belief is None or any(world.state and world.state.satisfied for world in belief.worlds):
-            return
-        now_ns = self.last.ts_ns if self.last is not None else 0
-        met = Met(since_ns or 0, since_ns or now_ns, satisfied=True)
-        belief.step(lambda _: (met,))
-
-    def is_recent(self, ts_ns: int) -> bool:
-        """Whether the round that led to a decision of that time was read."""
-        return self.last is not None and 0 <= ts_ns - self.last.ts_ns + CLOCK_NS <= _RECENT_NS
+    def expect_readings(self, record: Record) -> dict[str, EvictionSignalObserved]:
+        """After this reclaim the signals are read again: where they will stand."""
+        self._reclaim, self._after, self._after_ns = record, {}, record.ts_ns
+        return self._after
 
     def latest(self, signal: str, ts_ns: int) -> Reading | None:
         """What the round read that led to a decision; None when no record tells."""
@@ -171,107 +146,80 @@ class Rounds:
             return None
         return self.last.readings.get(signal)
 
+    def is_recent(self, ts_ns: int) -> bool:
+        """Whether the round that led to a decision of that time was read."""
+        return self.last is not None and 0 <= ts_ns - self.last.ts_ns + CLOCK_NS <= _RECENT_NS
 
-def _forget(belief: Belief[Met | None], ts_ns: int, phrase: str) -> None:
-    belief.widen(lambda _: (None, Met(0, ts_ns, False), Met(0, ts_ns, True)), phrase)
+    def _begins(self, record: Record, body: EvictionSignalObserved) -> bool:
+        """Whether a reading is the first one of another round; one that is told twice is not."""
+        last = self.last
+        if last is None or not 0 <= record.ts_ns - last.ts_ns <= _ROUND_NS:
+            return True
+        seen = last.readings.get(body.signal)
+        told = (body.available, body.capacity, record.ts_ns)
+        return seen is not None and (seen.available, seen.capacity, seen.ts_ns) != told
 
+    def _take(self, record: Record, body: EvictionSignalObserved) -> None:
+        assert self.last is not None
+        reading = Reading(body.available, body.capacity, record.ts_ns, record.seq)
+        self.last.readings[body.signal] = reading
+        self._observed.add(body.signal)
 
-def _any_of(states: tuple[Met | None, ...], _: Met | None) -> tuple[Met | None, ...]:
-    return states
+    def _is_after_reclaim(self, record: Record, body: EvictionSignalObserved) -> bool:
+        """Signals are read again once what is unused was deleted; that is no round."""
+        if self._reclaim is None:
+            return False
+        if body.signal in self._after or record.ts_ns - self._after_ns > _AFTER_NS:
+            self._reclaim = None
+            return False
+        self._after_ns = record.ts_ns
+        self._after[body.signal] = body
+        return True
 
+    # -- settings ---------------------------------------------------------------------------
 
-def _step(
-    threshold: Threshold, reading: Reading, ts_ns: int, state: Met | None
-) -> Sequence[Met | None]:
-    """What one round makes of a threshold; two states where its grace period may be over.
+    def _configure(self, ts_ns: int) -> None:
+        """Take over the settings for a round, and what the disks tell of them."""
+        for each in (self.before, self.last):
+            self._known_layout = _layout_of(each) or self._known_layout
+        profile, settings = self._bench.profile, self._bench.settings
+        key = (settings.seq, self._known_layout, profile)
+        if key == self._key:
+            return
+        self._key = key
+        last_ns = None if self.last is None else self.last.ts_ns
+        thresholds, self._missing = configured(settings, profile, self._known_layout)
+        self.now.configure(thresholds, last_ns, ts_ns)
+        if self.loose:
+            recorded, _ = configured(settings.as_recorded(), profile, self._known_layout)
+            self.recorded.configure(recorded, last_ns, ts_ns)
 
-    Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize
-    """
-    available, capacity = reading.available, reading.capacity
-    kept = state is not None and state.satisfied
-    if not is_short(threshold, available, capacity, minimum=kept):
-        return (None,)
-    met = state or Met(ts_ns, ts_ns + CLOCK_NS, satisfied=False)
-    shortest = ts_ns - met.since_to_ns if threshold.grace_ns else 0
-    longest = ts_ns + CLOCK_NS - met.since_from_ns
-    found: list[Met | None] = []
-    if longest >= threshold.grace_ns:
-        found.append(met._replace(satisfied=True))
-    if shortest < threshold.grace_ns:
-        found.append(met._replace(satisfied=False))
-    return found
+    def unknown(self) -> list[str]:
+        """What is missing before anything can be judged."""
+        if self._bench.profile is None:
+            return [self._bench.missing_profile]
+        self._configure(self.last.ts_ns if self.last is not None else 0)
+        return list(self._missing)
 
-
-class Conditions:
-    """The pressure conditions that follow from thresholds, each for the transition period.
-
-    Attributes:
-        sure: reported in every world.
-        possible: reported in some.
-        open: those of them that not only the last milliseconds of the period leave open.
-    """
-
-    def __init__(self, *, open_at_first: bool) -> None:
-        """Begin; ``open_at_first``: before the first round any condition may have been reported."""
-        self._sure: dict[str, int] = {}
-        self._possible: dict[str, int] = {}
-        self._open_at_first = open_at_first
-        self.sure: frozenset[str] = frozenset()
-        self.open: frozenset[str] = frozenset()
-        self.possible: frozenset[str] = frozenset()
-
-    def learn(self, ts_ns: int, reported: Iterable[str], observed: Iterable[str]) -> None:
-        """What the kubelet reports is evidence, too."""
-        told = frozenset(reported)
-        for times in (self._sure, self._possible):
-            for name in set(times) - told:
-                del times[name]
-            times.update(dict.fromkeys(observed, ts_ns))
-        self.sure = self.possible = told
-        self.open = frozenset()
-
-    def step(
-        self, ts_ns: int, thresholds: Mapping[Threshold, Belief[Met | None]], period_ns: int
-    ) -> None:
-        """Follow the thresholds of a round that was closed."""
-        if self._open_at_first:
-            self._open_at_first = False
-            self._possible = dict.fromkeys(CONDITION_OF.values(), ts_ns)
-        for threshold, belief in thresholds.items():
-            name = CONDITION_OF[threshold.signal]
-            met = [world.state is not None for world in belief.worlds]
-            if all(met):
-                self._sure[name] = ts_ns
-            if any(met):
-                self._possible[name] = ts_ns
-        self.sure = frozenset(
-            name for name, at in self._sure.items() if ts_ns + CLOCK_NS - at < period_ns
-        )
-        self.possible = frozenset(
-            name for name, at in self._possible.items() if ts_ns - at - CLOCK_NS < period_ns
-        )
-        self.open = frozenset(
-            name
-            for name in self.possible - self.sure
-            if self._sure.get(name) != self._possible[name]
+    def reclaims(self, threshold: Threshold) -> bool:
+        """Whether anything is reclaimed for it before pods are evicted."""
+        profile = self._bench.profile
+        return profile is not None and bool(
+            reclaim_functions(threshold.signal, self.layout, profile.eviction)
         )
 
 
-def layout_of(rounds: Iterable[Round | None]) -> DiskLayout | None:
+def _layout_of(found: Round | None) -> DiskLayout | None:
     """Where images and containers are, by the sizes of the disks; None when not known.
 
     A line that is lost hides one of a disk's two sizes; so those count that two disks both tell.
     """
-    for found in rounds:
-        if found is None:
-            continue
-        one_disk = _are_one(found, "nodefs", "imagefs")
-        if one_disk is None:
-            continue
-        if _are_one(found, "containerfs", "imagefs") in (True, None):
-            return "shared" if one_disk else "dedicated"
-        return "containers" if one_disk else "split"
-    return None
+    one_disk = None if found is None else _are_one(found, "nodefs", "imagefs")
+    if found is None or one_disk is None:
+        return None
+    if _are_one(found, "containerfs", "imagefs") in (True, None):
+        return "shared" if one_disk else "dedicated"
+    return "containers" if one_disk else "split"
 
 
 def _are_one(found: Round, disk: str, other: str) -> bool | None:

@@ -8,32 +8,27 @@ from typing import Final
 
 from kubeledger.errors import KubeledgerError
 from kubeledger.eviction.decisions import eviction_override_s, grace_period_s
-from kubeledger.eviction.local_storage import LocalStorageExcess
-from kubeledger.eviction.messages import (
-    container_limit_message,
-    empty_dir_message,
-    pod_limit_message,
-    pressure_message,
-)
+from kubeledger.eviction.local_storage import LocalStorageExcess, excesses
+from kubeledger.eviction.messages import pressure_message
 from kubeledger.eviction.observations import SignalObservation
-from kubeledger.eviction.signals import RESOURCE_OF, format_of
+from kubeledger.eviction.signals import RESOURCE_OF
 from kubeledger.eviction.summary import (
     ContainerStats,
     FsStats,
     MemoryStats,
     PodReference,
     PodStats,
+    VolumeStats,
 )
 from kubeledger.eviction.thresholds import Threshold
-from kubeledger.eviction.usage import storage_limit
 from kubeledger.kube.pod import Pod
-from kubeledger.kube.quantity import Quantity, QuantityError, value_of
+from kubeledger.kube.quantity import QuantityError, value_of
 from kubeledger.lifecycle.graceperiod import overridden_grace_s
 from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.units import format_ts
+from kubeledger.units import format_ts, sizes_text
 from kubeledger.verify.belief import Judgement, Ruling, judge, open_to, same
-from kubeledger.verify.rules.evictions.rounds import Reading
+from kubeledger.verify.rules.evictions.thresholds import Reading
 from kubeledger.verify.settings import Settings
 
 __all__ = [
@@ -41,15 +36,15 @@ __all__ = [
     "judge_grace",
     "judge_limit",
     "judge_message",
-    "tells_otherwise",
     "used_by_containers",
 ]
 
 _CONTAINER: Final = re.compile(
     r"Container (\S+) was using (\S+?),? (?:request is|which exceeds its request of) "
 )
-_AMOUNTS: Final = re.compile(r".* Threshold quantity: \S+, available: \S+\. ")
 _POD: Final = re.compile(r"Pod (\S+) was using (\S+?), request is ")
+_FULL: Final = 2**60
+"""Bytes that exceed any limit."""
 
 
 def judge_grace(
@@ -61,7 +56,7 @@ def judge_grace(
     *,
     was_ending: bool,
 ) -> Judgement:
-    """Whether its containers were given the right time.
+    """Whether its containers were given the right time; no ``threshold`` for local storage.
 
     The pod worker tells its own number; the runtime is told at least two seconds.
     """
@@ -89,18 +84,6 @@ def judge_grace(
         assumes = ("the grace period with which the pod was being stopped before",)
         rulings.append(Ruling(allowed=True, why="", assumes=assumes))
     return judge(rulings)
-
-
-def tells_otherwise(message: str | None, event: str | None) -> bool:
-    """Whether an event tells of the same eviction, by both of its amounts, what its line does not.
-
-    One may be the other's beginning.
-    """
-    line, told = _AMOUNTS.match(message or ""), _AMOUNTS.match(event or "")
-    if line is None or told is None or line[0] != told[0]:
-        return False
-    texts = line.string.strip(), told.string.strip()
-    return not texts[0].startswith(texts[1]) and not texts[1].startswith(texts[0])
 
 
 def used_by_containers(message: str) -> int | None:
@@ -172,56 +155,40 @@ def judge_limit(
     excess: LocalStorageExcess | None,
 ) -> Judgement:
     """Whether the pod has the limit, and can have exceeded it; ``excess`` by a sample around."""
-    limits = list(_limits(pod, profile))
+    try:
+        limits = list(_limits(pod, profile))
+    except (QuantityError, KubeledgerError):
+        limits = []
     name = f"pod {body.namespace}/{body.pod}"
     if body.resource is not None or not any(
-        body.signal in (None, signal)
-        and body.message in (None, said)
-        and body.threshold in (None, amount)
+        body.signal in (None, limit.limit)
+        and body.message in (None, limit.message)
+        and body.threshold in (None, limit.allowed.value())
         and body.threshold_kind in (None, "local_storage")
-        for signal, said, amount in limits
+        for limit in limits
     ):
-        has = "; ".join(said.strip() for _, said, _ in limits) or "it has none"
+        has = "; ".join(limit.message.strip() for limit in limits) or "it has none"
         why = f"{name} has no such limit of local storage: {has}"
         return same(False, why, inputs=inputs, certain=True)
     if excess is not None:
-        return same(True, _excess_says(excess, name), inputs=inputs)
+        used, allowed = sizes_text(excess.used_bytes, excess.allowed.value())
+        whose = f"{excess.name} of {name}" if excess.name else name
+        why = f"{whose} used {used} of local storage, more than the {allowed} of its limit"
+        return same(True, why, inputs=inputs)
     used = f"what {name} used of local storage at {format_ts(ts_ns)}"
     return open_to(used, denied=f"no sample shows that {name} exceeds its limit", inputs=inputs)
 
 
-def _excess_says(excess: LocalStorageExcess, pod: str) -> str:
-    """What exceeded its limit, with both amounts."""
-    used = Quantity.of(excess.used_bytes, format_of("ephemeral-storage"))
-    match excess.limit:
-        case "emptydirfs.limit":
-            said = f"volume {excess.name} of {pod} held {used}, more than its size limit of"
-        case "ephemeralpodfs.limit":
-            said = f"{pod} used {used} of local storage, more than its containers' limits of"
-        case "ephemeralcontainerfs.limit":
-            said = f"container {excess.name} of {pod} used {used} of local storage, more than its"
-            said += " limit of"
-    return f"{said} {excess.allowed}"
+def _limits(pod: Pod, profile: KubeletProfile) -> Iterator[LocalStorageExcess]:
+    """Every limit of local storage that the pod may exceed, as if it did.
 
-
-def _limits(pod: Pod, profile: KubeletProfile) -> Iterator[tuple[str, str, int]]:
-    """(signal, message, limit) of every limit of local storage that the pod may exceed."""
+    Raises:
+        KubeledgerError, QuantityError: an amount of the spec has no meaning.
+    """
+    full, who = FsStats(used_bytes=_FULL), PodReference()
+    shapes = [PodStats(who, ephemeral_storage=full)]
     for volume in pod.spec.volumes or ():
-        size = volume.empty_dir.size_limit if volume.empty_dir is not None else None
-        if (allowed := _quantity(size)) is not None:
-            yield "emptydirfs.limit", empty_dir_message(volume.name or "", allowed), allowed.value()
-    whole = storage_limit(pod, profile)
-    if whole is not None:
-        yield "ephemeralpodfs.limit", pod_limit_message(whole), whole.value()
+        shapes.append(PodStats(who, volumes=(VolumeStats(name=volume.name, used_bytes=_FULL),)))
     for container in pod.spec.containers or ():
-        if (allowed := _quantity(container.limits.get("ephemeral-storage"))) is not None:
-            message = container_limit_message(container.name or "", allowed)
-            yield "ephemeralcontainerfs.limit", message, allowed.value()
-
-
-def _quantity(text: str | int | float | None) -> Quantity | None:
-    """An amount; None where there is none that can be read."""
-    try:
-        return None if text is None else Quantity.from_api(text)
-    except QuantityError:
-        return None
+        shapes.append(PodStats(who, containers=(ContainerStats(container.name, logs=full),)))
+    return (excess for stats in shapes for excess in excesses(pod, stats, "shared", profile))

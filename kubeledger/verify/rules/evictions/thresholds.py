@@ -1,169 +1,214 @@
-"""Whether a threshold was met that fits what is said of a decision."""
+"""What the eviction manager remembers of its thresholds, and the conditions that follow.
+
+A threshold is independent of the others, so each has its own belief: whether it is met, since
+when, and whether its grace period was over. Every round steps it by the reading of its signal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeledger.eviction.explain import observed_text
-from kubeledger.eviction.observations import SignalObservation
-from kubeledger.eviction.records import ReclaimAttempted
-from kubeledger.eviction.signals import ALLOCATABLE_MEMORY, RESOURCE_OF
-from kubeledger.eviction.thresholds import Threshold, is_short, threshold_quantity
-from kubeledger.lifecycle.records import PodEvicted
-from kubeledger.units import NS_PER_S, format_go_duration, format_ts
-from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, same
-from kubeledger.verify.rules.evictions.rounds import Met, Reading, Rounds
+from kubeledger.eviction.signals import CONDITION_OF
+from kubeledger.eviction.thresholds import Threshold, is_short
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.belief import Belief, World
 
-__all__ = ["Claim", "best_of", "judge_met", "threshold_says"]
+__all__ = ["CLOCK_NS", "Conditions", "Met", "Reading", "Round", "Thresholds", "may_act"]
 
-_TOLERANCE_NS: Final = NS_PER_S
-"""A threshold counts from the round's time, which stands in no line."""
+CLOCK_NS: Final = NS_PER_S // 10
+"""A round takes its time some milliseconds after the signals are logged."""
+_NOT_KNOWN: Final = "whether thresholds that no record told yet had been met"
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """What a record says of the threshold that was met, under the names of its fields."""
+class Reading(NamedTuple):
+    """A signal as one round read it."""
 
-    resource: str | None
-    signal: str | None = None
-    threshold: int | None = None
-    threshold_kind: str | None = None
-    since_ts_ns: int | None = None
-    observed: int | None = None
-
-    @classmethod
-    def of(cls, body: ReclaimAttempted | PodEvicted) -> Claim:
-        """From a decision."""
-        return cls(*(getattr(body, name) for name in cls.__struct_fields__))
-
-    def names(self, threshold: Threshold) -> bool:
-        """Whether signal and kind are this threshold's, where they are told."""
-        kind = "hard" if threshold.is_hard else "soft"
-        if threshold.signal == ALLOCATABLE_MEMORY:
-            kind = "allocatable"
-        return self.signal in (None, threshold.signal) and self.threshold_kind in (None, kind)
-
-    def fits(self, threshold: Threshold, reading: Reading | None) -> bool:
-        """Whether this threshold can be meant."""
-        if not self.names(threshold):
-            return False
-        if self.observed is not None and reading is not None and reading.available != self.observed:
-            return False
-        if self.threshold is None or (isinstance(threshold.value, float) and reading is None):
-            return True
-        capacity = reading.capacity if reading is not None else 0
-        return threshold_quantity(threshold.value, capacity).value() == self.threshold
+    available: int
+    capacity: int
+    ts_ns: int
+    seq: int
 
 
-def judge_met(
-    rounds: Rounds, ts_ns: int, claim: Claim, seqs: tuple[int, ...], *, loose: bool
-) -> list[tuple[Judgement, Threshold | None]]:
-    """The thresholds that fit what is claimed, and whether each was met.
+class Round(msgspec.Struct):
+    """The readings of one round: signal -> reading."""
 
-    Which one was meant no line tells below verbosity 3. Without any that fits, what is
-    claimed is none of the settings.
+    ts_ns: int
+    readings: dict[str, Reading] = {}
 
-    Args:
-        rounds: what was read, and what follows for each threshold.
-        ts_ns: when the round began to act.
-        claim: what is said of it.
-        seqs: records of the settings.
-        loose: what is said of it does not count, but the resource.
+
+class Met(NamedTuple):
+    """A threshold is met; a state of None means that it is not.
+
+    Attributes:
+        since_from_ns, since_to_ns: bounds of the time at which it was first seen to be.
+        satisfied: its grace period was over in the last round, so that it stays met until the
+            minimum is reclaimed.
     """
-    ordered = sorted(rounds.thresholds.items(), key=lambda item: not claim.names(item[0]))
-    if loose:
-        claim = Claim(claim.resource)
-    found: list[tuple[Judgement, Threshold | None]] = []
-    for threshold, belief in ordered:
-        reading = rounds.latest(threshold.signal, ts_ns)
-        about = claim.resource in (None, RESOURCE_OF[threshold.signal])
-        if about and claim.fits(threshold, reading):
+
+    since_from_ns: int
+    since_to_ns: int
+    satisfied: bool
+
+    @property
+    def since(self) -> str:
+        """The time at which it was first seen to be, at the earliest."""
+        return format_ts(self.since_from_ns) if self.since_from_ns else "a time before"
+
+
+class Thresholds:
+    """The thresholds of one account of the settings.
+
+    Attributes:
+        beliefs: threshold -> whether it is met, as of the last round that was stepped.
+        conditions: what follows for the node.
+    """
+
+    def __init__(self, unseen: str | None) -> None:
+        """Begin; ``unseen`` is what is not known of the process as a noun phrase, if anything."""
+        self.beliefs: dict[Threshold, Belief[Met | None]] = {}
+        self.conditions = Conditions(open_at_first=unseen is not None)
+        self._unseen = unseen
+
+    def configure(self, thresholds: Iterable[Threshold], last_ns: int | None, ts_ns: int) -> None:
+        """What the thresholds are from a round on; those that stay keep what is known of them.
+
+        ``last_ns``: the time of the round before; None for the first.
+        """
+        known, self.beliefs = self.beliefs, {}
+        for threshold in thresholds:
+            belief = known.get(threshold)
+            if belief is None:
+                belief = Belief([World[Met | None](None)])
+                if last_ns is not None and last_ns < ts_ns:
+                    _forget(belief, last_ns, _NOT_KNOWN)
+                elif self._unseen is not None:
+                    _forget(belief, ts_ns, self._unseen)
+            self.beliefs[threshold] = belief
+
+    def widen(self, ts_ns: int, phrase: str) -> None:
+        """Rounds may have been held since then of which no record tells."""
+        for belief in self.beliefs.values():
+            _forget(belief, ts_ns, phrase)
+
+    def step(self, found: Round, observed: set[str], period_ns: int) -> None:
+        """Step every threshold by a round; ``observed`` are the signals that this process reads."""
+        ts_ns = found.ts_ns
+        for threshold, belief in self.beliefs.items():
+            reading = found.readings.get(threshold.signal)
             if reading is not None:
-                rulings = list(_read_rulings(threshold, belief, reading, claim.since_ts_ns))
-            elif rounds.is_recent(ts_ns):
-                rulings = list(_unread_rulings(threshold, belief))
-            else:
-                rulings = list(_told_rulings(threshold, claim.observed))
-            found.append((judge(rulings), threshold))
-    if found:
-        # Under a variant all that it would have done follows from one.
-        return [best_of(found)] if loose else found
-    what = f"{claim.threshold_kind or ''} threshold of {claim.signal or claim.resource}".strip()
-    value = "" if claim.threshold is None else f" of {claim.threshold}"
-    why = f"no {what}{value} is set" + ("" if claim.observed is None else " that fits")
-    # Of which kind it was, and in which round, follows from lines that may be lost.
-    of_any_kind = msgspec.structs.replace(claim, threshold_kind=None, observed=None)
-    certain = not any(
-        of_any_kind.fits(each, rounds.latest(each.signal, ts_ns)) for each in rounds.thresholds
-    )
-    return [(same(False, why, inputs=seqs, certain=certain), None)]
-
-
-def best_of(
-    found: Iterable[tuple[Judgement, Threshold | None]],
-) -> tuple[Judgement, Threshold | None]:
-    """The first one that goes best with the record."""
-    return max(found, key=lambda each: WORST_FIRST.index(each[0].verdict))
-
-
-def _read_rulings(
-    threshold: Threshold, belief: Belief[Met | None], reading: Reading, since_ns: int | None
-) -> Iterator[Ruling]:
-    """Whether a threshold drives evictions, in each world."""
-    says, inputs = threshold_says(threshold, reading), (reading.seq,)
-    grace = format_go_duration(threshold.grace_ns)
-    # Whether the last milliseconds of a grace period are over is no question of the records.
-    over = {world.state for world in belief.worlds if world.state and world.state.satisfied}
-    for world in belief.worlds:
-        met, why = world.state, says
-        if met is not None and not met.satisfied:
-            if met._replace(satisfied=True) in over:
+                belief.step(partial(_step, threshold, reading, ts_ns))
                 continue
-            since = format_ts(met.since_from_ns) if met.since_from_ns else "a time before"
-            why += f", but only since {since}: its grace period of {grace} was not over"
-        allowed = met is not None and met.satisfied
-        if met is not None and met.satisfied:
-            if not is_short(threshold, reading.available, reading.capacity):
-                why += ", which is not reclaimed yet"
-            first, last = met.since_from_ns - _TOLERANCE_NS, met.since_to_ns + _TOLERANCE_NS
-            is_then = since_ns is None or first <= since_ns <= last
-            if met.since_from_ns:
-                # The time that the record tells, where it can be: they differ by the way of a line.
-                began_ns = since_ns if since_ns is not None and is_then else met.since_from_ns
-                why += f", since {format_ts(began_ns)}"
-                why += "" if threshold.is_hard else f", longer than its grace period of {grace}"
-            if not is_then:
-                why += f"; first met at {format_ts(met.since_from_ns)}, not when it is said"
-                allowed = False
-        yield Ruling(allowed=allowed, why=why, assumes=world.assumes, inputs=inputs)
+            # It was not observed, so nothing is met; or its line is lost.
+            states = {world.state for world in belief.worlds}
+            belief.step(lambda _: (None,))
+            if threshold.signal in observed:
+                states |= {met._replace(satisfied=True) for met in states if met is not None}
+                states.add(Met(ts_ns, ts_ns + CLOCK_NS, satisfied=not threshold.grace_ns))
+            phrase = f"the signal {threshold.signal} at {format_ts(ts_ns)}"
+            belief.widen(partial(_any_of, sorted(states, key=str)), phrase)
+        self.conditions.step(ts_ns, self.beliefs, period_ns)
+
+    def learn(self, threshold: Threshold | None, since_ns: int | None, now_ns: int) -> None:
+        """A decision for a threshold that was not met in any world is evidence that it was.
+
+        So what goes wrong with it stands at this decision, not at those that follow from it.
+        """
+        belief = None if threshold is None else self.beliefs.get(threshold)
+        if belief is not None and not may_act(belief):
+            met = Met(since_ns or 0, since_ns or now_ns, satisfied=True)
+            belief.step(lambda _: (met,))
+
+    def due(self) -> list[Threshold]:
+        """Thresholds for which something must be reclaimed in every world."""
+        return [
+            threshold
+            for threshold, belief in self.beliefs.items()
+            if all(world.state and world.state.satisfied for world in belief.worlds)
+        ]
 
 
-def _unread_rulings(threshold: Threshold, belief: Belief[Met | None]) -> Iterator[Ruling]:
-    """The same where the round was logged without this signal."""
-    for world in belief.worlds:
-        satisfied = world.state is not None and world.state.satisfied
-        why = f"{threshold.signal} was not observed"
-        yield Ruling(allowed=satisfied, why=why, assumes=world.assumes)
+def may_act(belief: Belief[Met | None]) -> bool:
+    """Whether something is reclaimed for a threshold in any world."""
+    return any(world.state and world.state.satisfied for world in belief.worlds)
 
 
-def _told_rulings(threshold: Threshold, observed: int | None) -> Iterator[Ruling]:
-    """The same where the log does not tell the signals: by what the message does."""
-    if observed is None or isinstance(threshold.value, float):
-        why, allowed = f"{threshold.signal} may not have been short", None
-    else:
-        why, allowed = threshold_says(threshold, Reading(observed, 0, 0, 0)), True
-        if not is_short(threshold, observed, 0, minimum=True):
-            allowed = False
-        elif not is_short(threshold, observed, 0) or not threshold.is_hard:
-            why, allowed = f"{threshold.signal} may have been short for too little", None
-    yield Ruling(allowed=bool(allowed), why=why)
-    if allowed is None:
-        phrase = f"the eviction signal {threshold.signal} at this time (logged from verbosity 3)"
-        yield Ruling(allowed=True, why="", assumes=(phrase,))
+def _forget(belief: Belief[Met | None], ts_ns: int, phrase: str) -> None:
+    belief.widen(lambda _: (None, Met(0, ts_ns, False), Met(0, ts_ns, True)), phrase)
 
 
-def threshold_says(threshold: Threshold, reading: Reading) -> str:
-    """What a threshold's signal said, against the threshold and its minimum to be reclaimed."""
-    return observed_text(threshold, SignalObservation(reading.available, reading.capacity))
+def _any_of(states: Iterable[Met | None], _: Met | None) -> Iterable[Met | None]:
+    return states
+
+
+def _step(
+    threshold: Threshold, reading: Reading, ts_ns: int, state: Met | None
+) -> Iterator[Met | None]:
+    """What one round makes of a threshold; two states where its grace period may be over.
+
+    Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize
+    """
+    read, kept = (reading.available, reading.capacity), state is not None and state.satisfied
+    if not is_short(threshold, *read) and not (kept and is_short(threshold, *read, minimum=True)):
+        yield None
+        return
+    met = state or Met(ts_ns, ts_ns + CLOCK_NS, satisfied=False)
+    shortest = ts_ns - met.since_to_ns if threshold.grace_ns else 0
+    longest = ts_ns + CLOCK_NS - met.since_from_ns
+    if longest >= threshold.grace_ns:
+        yield met._replace(satisfied=True)
+    if shortest < threshold.grace_ns:
+        yield met._replace(satisfied=False)
+
+
+class Conditions:
+    """The pressure conditions that follow from thresholds, each for the transition period.
+
+    Attributes:
+        sure: reported in every world.
+        possible: reported in some.
+        open: those of them that not only the last milliseconds of the period leave open.
+    """
+
+    def __init__(self, *, open_at_first: bool) -> None:
+        """Begin; ``open_at_first``: before the first round any condition may have been reported."""
+        self._sure: dict[str, int] = {}
+        self._possible: dict[str, int] = {}
+        self._open_at_first = open_at_first
+        self.sure: frozenset[str] = frozenset()
+        self.open: frozenset[str] = frozenset()
+        self.possible: frozenset[str] = frozenset()
+
+    def learn(self, ts_ns: int, reported: Iterable[str], observed: Iterable[str]) -> None:
+        """What the kubelet reports is evidence, too."""
+        told = frozenset(reported)
+        for times in (self._sure, self._possible):
+            for name in set(times) - told:
+                del times[name]
+            times.update(dict.fromkeys(observed, ts_ns))
+        self.sure = self.possible = told
+        self.open = frozenset()
+
+    def step(
+        self, ts_ns: int, beliefs: Mapping[Threshold, Belief[Met | None]], period_ns: int
+    ) -> None:
+        """Follow the thresholds of a round."""
+        if self._open_at_first:
+            self._open_at_first = False
+            self._possible = dict.fromkeys(CONDITION_OF.values(), ts_ns)
+        for threshold, belief in beliefs.items():
+            name = CONDITION_OF[threshold.signal]
+            met = [world.state is not None for world in belief.worlds]
+            if all(met):
+                self._sure[name] = ts_ns
+            if any(met):
+                self._possible[name] = ts_ns
+        sure, possible = self._sure, self._possible
+        self.sure = frozenset(n for n, at in sure.items() if ts_ns + CLOCK_NS - at < period_ns)
+        self.possible = frozenset(
+            n for n, at in possible.items() if ts_ns - at - CLOCK_NS < period_ns
+        )
+        self.open = frozenset(n for n in self.possible - self.sure if sure.get(n) != possible[n])

@@ -17,13 +17,11 @@ from kubeledger.cgroups.node_config import resource_config_for_node
 from kubeledger.cgroups.paths import owner_of
 from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.cgroups.unified import kills_whole_container
-from kubeledger.eviction.records import PodUsage, PodUsageObserved
 from kubeledger.kube.quantity import Quantity
 from kubeledger.machine import Record
 from kubeledger.oom.badness import NEVER_KILLED
-from kubeledger.oom.records import OutOfMemory, ProcessKilled, Task
+from kubeledger.oom.records import OutOfMemory, ProcessKilled
 from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.units import format_ts
 from kubeledger.verify.belief import Ruling
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Finding
@@ -38,6 +36,7 @@ _SANDBOX_ADJ = -998
 _WHICH = "which container each process ran in"
 _ALL_PODS = "the limit of all pods together"
 _ALL_USED = "what all pods together used of memory, against {} bytes"
+_USED = "what pod {} used of memory that the kernel could not take back, against {} bytes"
 _QOS = "the limit of the QoS class"
 _CGROUPS = "the version of the node's cgroups"
 
@@ -62,22 +61,12 @@ class OomVariant:
         self._bench = bench
         self.unified: bool | None = None
         self.machine: Record | None = None
-        self._most: dict[str, tuple[int, int]] = {}
         self._decided: set[str] = set()
 
     def seen(self, record: Record) -> None:
         """A cgroup's files, which are others with each version."""
         assert isinstance(record.body, CgroupUpdated)
         self.unified = is_unified(record.body)
-
-    def used(self, record: Record) -> None:
-        """What pods used once."""
-        body = record.body
-        assert isinstance(body, PodUsageObserved)
-        for row in body.pods:
-            key = _key(row)
-            if row.memory_bytes is not None and row.memory_bytes > self._most.get(key, (-1, 0))[0]:
-                self._most[key] = row.memory_bytes, record.ts_ns
 
     # -- limits ----------------------------------------------------------------------------
 
@@ -155,13 +144,14 @@ class OomVariant:
             tasks = tuple(
                 task
                 if task.oom_score_adj == NEVER_KILLED
-                else _adjusted(
+                else msgspec.structs.replace(
                     task,
-                    min(own) if task.pid == victim and own is not None
+                    oom_score_adj=min(own)
+                    if task.pid == victim and own is not None
                     else pick(moves.get(task.oom_score_adj, {task.oom_score_adj})),
                 )
                 for task in shortage.tasks or ()
-            )  # fmt: skip
+            )
             if tasks not in seen:
                 seen.add(tasks)
                 row = next((t for t in tasks if t.pid == body.pid), None)
@@ -249,43 +239,21 @@ class OomVariant:
                        for c in old.containers.keys() & new.containers.keys()]  # fmt: skip
             lower = [less for was, less in limits if less and (not was or less < was)]
             if lower:
-                missing = self._unknown_use(name, min(lower))
+                missing = _USED.format(name, min(lower))
                 self._undecided(listed.seq, listed.ts_ns, f"pod/{name}", missing)
 
-    def _unknown_use(self, name: str, limit: int) -> str:
-        most, when_ns = self._most.get(name, (0, 0))
-        missing = f"what pod {name} used of memory between samples, against {limit} bytes"
-        if most > limit:
-            missing = (
-                f"how much of the {most} bytes that pod {name} used at {format_ts(when_ns)} was "
-                f"page cache, which the kernel takes back before it kills for {limit} bytes"
-            )
-        return missing
-
     def _undecided(self, seq: int, ts_ns: int, subject: str, missing: str) -> None:
+        why = f"whether the kernel would have killed cannot be told without {missing}"
         self._bench.docket.add(
             Finding(
-                seq=seq,
-                ts_ns=ts_ns,
-                kind=ProcessKilled.kind,
-                subject=subject,
-                verdict="unverifiable",
-                missing=(missing,),
-                why=f"whether the kernel would have killed cannot be told without {missing}",
+                seq=seq, ts_ns=ts_ns, kind=ProcessKilled.kind, subject=subject,
+                verdict="unverifiable", missing=(missing,), why=why,
             )
-        )
+        )  # fmt: skip
 
     @property
     def _recorded(self) -> KubeletProfile | None:
         return self._bench.recorded_profile
-
-
-def _key(row: PodUsage) -> str:
-    return f"{row.namespace}/{row.pod}"
-
-
-def _adjusted(task: Task, oom_score_adj: int) -> Task:
-    return msgspec.structs.replace(task, oom_score_adj=oom_score_adj)
 
 
 def _open(missing: str) -> list[Ruling]:

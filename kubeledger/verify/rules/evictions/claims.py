@@ -1,0 +1,158 @@
+"""Whether a threshold was met that fits what is said of a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeVar
+
+import msgspec
+
+from kubeledger.eviction.explain import observed_text
+from kubeledger.eviction.observations import SignalObservation
+from kubeledger.eviction.records import ReclaimAttempted
+from kubeledger.eviction.signals import ALLOCATABLE_MEMORY, RESOURCE_OF
+from kubeledger.eviction.thresholds import Threshold, is_short, threshold_quantity
+from kubeledger.lifecycle.records import PodEvicted
+from kubeledger.units import NS_PER_S, format_go_duration, format_ts
+from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, same
+from kubeledger.verify.rules.evictions.rounds import Rounds
+from kubeledger.verify.rules.evictions.thresholds import Met, Reading
+
+__all__ = ["Claim", "best_of", "judge_met", "threshold_says"]
+
+T = TypeVar("T")
+
+_TOLERANCE_NS: Final = NS_PER_S
+"""A threshold counts from the round's time, which stands in no line."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What a record says of the threshold that was met, under the names of its fields."""
+
+    resource: str | None
+    signal: str | None = None
+    threshold: int | None = None
+    threshold_kind: str | None = None
+    since_ts_ns: int | None = None
+    observed: int | None = None
+
+    @classmethod
+    def of(cls, body: ReclaimAttempted | PodEvicted) -> Claim:
+        """From a decision."""
+        return cls(*(getattr(body, name) for name in cls.__struct_fields__))
+
+    def fits(self, threshold: Threshold, reading: Reading | None) -> bool:
+        """Whether this threshold can be meant."""
+        kind = "hard" if threshold.is_hard else "soft"
+        if threshold.signal == ALLOCATABLE_MEMORY:
+            kind = "allocatable"
+        if self.signal not in (None, threshold.signal) or self.threshold_kind not in (None, kind):
+            return False
+        if self.resource not in (None, RESOURCE_OF[threshold.signal]):
+            return False
+        if reading is not None and self.observed not in (None, reading.available):
+            return False
+        if self.threshold is None or (isinstance(threshold.value, float) and reading is None):
+            return True
+        capacity = reading.capacity if reading is not None else 0
+        return threshold_quantity(threshold.value, capacity).value() == self.threshold
+
+    def says(self) -> str:
+        """The threshold that is meant, in words."""
+        what = f"{self.threshold_kind or ''} threshold of {self.signal or self.resource}".strip()
+        return what if self.threshold is None else f"{what} of {self.threshold}"
+
+
+def judge_met(
+    rounds: Rounds, ts_ns: int, claim: Claim, seqs: tuple[int, ...]
+) -> list[tuple[Judgement, Threshold | None]]:
+    """The thresholds that fit what is claimed, and whether each was met.
+
+    Which one was meant no line tells below verbosity 3. Without any that fits, what is
+    claimed is none of the settings. Under a variant only the resource counts of what is said.
+
+    Args:
+        rounds: what was read, and what follows for each threshold.
+        ts_ns: when the round began to act.
+        claim: what is said of it.
+        seqs: records of the settings.
+    """
+    if rounds.loose:
+        claim = Claim(claim.resource)
+    read = {each: rounds.latest(each.signal, ts_ns) for each in rounds.now.beliefs}
+    is_recent = rounds.is_recent(ts_ns)
+    found: list[tuple[Judgement, Threshold | None]] = []
+    for threshold, belief in rounds.now.beliefs.items():
+        if claim.fits(threshold, read[threshold]):
+            rulings = _told_rulings(threshold, claim.observed)
+            if is_recent:
+                rulings = _rulings(threshold, belief, read[threshold], claim.since_ts_ns)
+            found.append((judge(list(rulings)), threshold))
+    if found:
+        # Under a variant all that it would have done follows from one.
+        return [best_of(found)] if rounds.loose else found
+    why = f"no {claim.says()} is set" + ("" if claim.observed is None else " that fits")
+    # Of which kind it was, and in which round, follows from lines that may be lost.
+    of_any_kind = msgspec.structs.replace(claim, threshold_kind=None, observed=None)
+    certain = not any(of_any_kind.fits(each, reading) for each, reading in read.items())
+    return [(same(False, why, inputs=seqs, certain=certain), None)]
+
+
+def best_of(found: Iterable[tuple[Judgement, T]]) -> tuple[Judgement, T]:
+    """The first one that goes best with the record."""
+    return max(found, key=lambda each: WORST_FIRST.index(each[0].verdict))
+
+
+def _rulings(
+    threshold: Threshold,
+    belief: Belief[Met | None],
+    reading: Reading | None,
+    since_ns: int | None,
+) -> Iterator[Ruling]:
+    """Whether a threshold drives evictions, in each world."""
+    says = f"{threshold.signal} was not observed"
+    if reading is not None:
+        says = threshold_says(threshold, reading)
+    inputs = () if reading is None else (reading.seq,)
+    grace = format_go_duration(threshold.grace_ns)
+    # Whether the last milliseconds of a grace period are over is no question of the records.
+    over = {world.state for world in belief.worlds if world.state and world.state.satisfied}
+    for world in belief.worlds:
+        met, why, allowed = world.state, says, False
+        if met is not None and not met.satisfied:
+            if met._replace(satisfied=True) in over:
+                continue
+            why += f", but only since {met.since}: its grace period of {grace} was not over"
+        elif met is not None:
+            first, last = met.since_from_ns - _TOLERANCE_NS, met.since_to_ns + _TOLERANCE_NS
+            allowed = since_ns is None or first <= since_ns <= last
+            if reading and not is_short(threshold, reading.available, reading.capacity):
+                why += ", which is not reclaimed yet"
+            if not allowed:
+                why += f"; first met at {met.since}, not when it is said"
+            elif met.since_from_ns:
+                # The time that the record tells: they differ by the way of a line.
+                why += f", since {format_ts(since_ns or met.since_from_ns)}"
+                why += "" if threshold.is_hard else f", longer than its grace period of {grace}"
+        yield Ruling(allowed=allowed, why=why, assumes=world.assumes, inputs=inputs)
+
+
+def _told_rulings(threshold: Threshold, observed: int | None) -> Iterator[Ruling]:
+    """The same where the log does not tell the signals: by what the message does."""
+    if observed is None or isinstance(threshold.value, float):
+        why, allowed = f"{threshold.signal} may not have been short", None
+    else:
+        why, allowed = threshold_says(threshold, Reading(observed, 0, 0, 0)), True
+        if not is_short(threshold, observed, 0, minimum=True):
+            allowed = False
+        elif not is_short(threshold, observed, 0) or not threshold.is_hard:
+            why, allowed = f"{threshold.signal} may have been short for too little", None
+    yield Ruling(allowed=bool(allowed), why=why)
+    if allowed is None:
+        phrase = f"the eviction signal {threshold.signal} at this time (logged from verbosity 3)"
+        yield Ruling(allowed=True, why="", assumes=(phrase,))
+
+
+def threshold_says(threshold: Threshold, reading: Reading) -> str:
+    """What a threshold's signal said, against the threshold and its minimum to be reclaimed."""
+    return observed_text(threshold, SignalObservation(reading.available, reading.capacity))

@@ -1,0 +1,171 @@
+"""What had to be decided and was not: as recorded, and under other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kubeledger.eviction.ranking import Candidate, rank_key
+from kubeledger.eviction.records import NodeConditionsChanged, ReclaimAttempted
+from kubeledger.eviction.signals import RESOURCE_OF
+from kubeledger.eviction.thresholds import Threshold, threshold_quantity
+from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.kube.critical import is_critical_pod
+from kubeledger.lifecycle.records import PodEvicted
+from kubeledger.machine import Record
+from kubeledger.units import NS_PER_S, format_ts
+from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.coverage import SILENCE_NS
+from kubeledger.verify.rules.evictions.claims import threshold_says
+from kubeledger.verify.rules.evictions.rounds import Rounds
+from kubeledger.verify.rules.evictions.thresholds import Reading, Round, may_act
+from kubeledger.verify.rules.evictions.usages import Usages
+
+__all__ = ["Owed", "names_of"]
+
+_OWED_NS: Final = 180 * NS_PER_S
+"""So long a row of rounds that do nothing is none."""
+
+
+class Owed:
+    """Looks at every round for evictions and conditions that had to come of it, and did not.
+
+    As recorded only what a whole row of rounds owed is said, as lines of one may be lost. Under
+    a variant it is what would have been, where the recorded settings explain what is recorded.
+
+    Attributes:
+        reported: conditions that the node is recorded to report.
+    """
+
+    def __init__(self, bench: Bench, rounds: Rounds, usages: Usages, rule: str) -> None:
+        self._bench = bench
+        self._rounds = rounds
+        self._usages = usages
+        self._rule = rule
+        self._due: Threshold | None = None
+        self._owed: tuple[Threshold, Reading] | None = None
+        self._would_report: frozenset[str] | None = None
+        self.reported: frozenset[str] = frozenset()
+
+    def look(self) -> None:
+        """Look at the last round, once all that came of it was read."""
+        last = self._rounds.last
+        if last is None:
+            return
+        if not self._rounds.loose:
+            self._look_for_owed(last)
+            return
+        told = self._conditions_differ(last)
+        due = next(iter(self._rounds.now.due()), None)
+        idle = not any(map(may_act, self._rounds.recorded.beliefs.values()))
+        if due is None or not idle or self._rounds.acted:
+            self._due = None if due is None else self._due
+        elif self._due != due or told:
+            self._due = due
+            self._would_evict(last, due)
+
+    def _look_for_owed(self, last: Round) -> None:
+        """Say that a reclaim had to come, where each of a row of rounds had to begin with one.
+
+        A round may do nothing as the statistics are those of the one before, so a row counts.
+        """
+        read = {each: last.readings.get(each.signal) for each in self._rounds.now.due()}
+        far = [(each, reading) for each, reading in read.items() if reading and _far(each, reading)]
+        if not far or self._rounds.acted:
+            self._owed = None
+            return
+        due, reading = far[0]
+        before = self._rounds.before
+        silent = before is None or last.ts_ns - before.ts_ns > SILENCE_NS
+        if self._owed is None or self._owed[0] != due or silent:
+            self._owed = due, reading
+        first = self._owed[1]
+        if not 0 <= last.ts_ns - first.ts_ns - _OWED_NS < SILENCE_NS:
+            return
+        self._owed = due, first._replace(ts_ns=0)
+        why = (
+            f"something had to be reclaimed: {threshold_says(due, reading)}, and was less "
+            f"than half of it in every round since {format_ts(first.ts_ns)}"
+        )
+        expected = {"resource": RESOURCE_OF[due.signal]}
+        self._absent(reading, ReclaimAttempted.kind, "node", expected, why, (first.seq,))
+
+    def _conditions_differ(self, last: Round) -> bool:
+        """Say which conditions would be reported, once for each change."""
+        now, recorded = self._rounds.now.conditions, self._rounds.recorded.conditions
+        explained = recorded.sure <= self.reported <= recorded.possible
+        if now.sure != now.possible or not explained:
+            return False
+        told = now.sure in (self.reported, self._would_report)
+        self._would_report = now.sure
+        if told:
+            return False
+        why = f"the node had to report {names_of(now.sure)}"
+        why += f", where it reported {names_of(self.reported)}"
+        reading, expected = next(iter(last.readings.values())), {"conditions": sorted(now.sure)}
+        self._absent(reading, NodeConditionsChanged.kind, "node", expected, why)
+        return True
+
+    def _would_evict(self, last: Round, due: Threshold) -> None:
+        """Name the pod that had to be evicted, by what was sampled before."""
+        reading, layout = last.readings[due.signal], self._rounds.layout
+        places = [
+            self._usages.place(reading.ts_ns, who, due.signal, layout)
+            for who in self._usages.latest(reading.ts_ns)
+        ]
+        sampled = [
+            (place, Candidate(place.name, place.priority, place.likely.most,
+                              place.request_nanos, place.deducted_nanos))
+            for place in places
+            if place.pod is not None and not is_critical_pod(place.pod) and place.likely is not None
+        ]  # fmt: skip
+        key = rank_key(due.signal)
+        first, _ = min(sampled, key=lambda each: key(each[1]), default=(None, None))
+        why = f"a pod had to be evicted: {threshold_says(due, reading)}"
+        expected: dict[str, Any] = {
+            "resource": RESOURCE_OF[due.signal],
+            "signal": due.signal,
+            "observed": reading.available,
+            "threshold": threshold_quantity(due.value, reading.capacity).value(),
+        }
+        subject = "node"
+        if first is not None:
+            namespace, _, name = first.name.partition("/")
+            expected |= {"namespace": namespace, "pod": name}
+            subject = f"pod/{first.name}"
+            why += f"; by the usage sampled last pod {first.name} comes first"
+        if self._rounds.reclaims(due):
+            why += ", unless deleting what is unused suffices"
+        seqs = [self._bench.settings.seq or 0]
+        self._absent(reading, PodEvicted.kind, subject, expected, why, seqs)
+
+    def _absent(
+        self,
+        reading: Reading,
+        kind: str,
+        subject: str,
+        expected: dict[str, Any],
+        why: str,
+        inputs: Iterable[int] = (),
+    ) -> None:
+        """Say it at a reading, which is the place of a decision that did not come."""
+        body = EvictionSignalObserved(signal="", available=0, capacity=0)
+        place = Record(
+            node="", seq=reading.seq, ts_ns=reading.ts_ns, role=body.role, kind=body.kind,
+            v=body.v, cause=None, evidence=(), body=body,
+        )  # fmt: skip
+        seqs = [seq for seq in (*inputs, reading.seq) if seq]
+        self._bench.absent(
+            place, kind, subject=subject, expected=expected, why=why, rule=self._rule, inputs=seqs
+        )
+
+
+def _far(threshold: Threshold, reading: Reading) -> bool:
+    """Whether a signal is under half of its threshold."""
+    limit = threshold_quantity(threshold.value, reading.capacity).value()
+    return 2 * reading.available < limit
+
+
+def names_of(conditions: frozenset[str]) -> str:
+    """Conditions in words."""
+    return " and ".join(sorted(conditions)) or "no pressure"
