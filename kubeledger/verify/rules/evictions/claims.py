@@ -79,13 +79,14 @@ def judge_met(
     """
     if rounds.loose:
         claim = Claim(claim.resource)
-    read = {each: rounds.latest(each.signal, ts_ns) for each in rounds.now.beliefs}
+    read = {each: rounds.latest(each.signal, ts_ns) for each in rounds.current.beliefs}
     is_recent = rounds.is_recent(ts_ns)
     found: list[tuple[Judgement, Threshold | None]] = []
-    for threshold, belief in rounds.now.beliefs.items():
+    for threshold, belief in rounds.current.beliefs.items():
         if claim.fits(threshold, read[threshold]):
             rulings = _told_rulings(threshold, claim.observed)
             if is_recent:
+                _learn_since(belief, claim.since_ts_ns)
                 rulings = _rulings(threshold, belief, read[threshold], claim.since_ts_ns)
             found.append((judge(list(rulings)), threshold))
     if found:
@@ -96,6 +97,20 @@ def judge_met(
     of_any_kind = msgspec.structs.replace(claim, threshold_kind=None, observed=None)
     certain = not any(of_any_kind.fits(each, reading) for each, reading in read.items())
     return [(same(False, why, inputs=seqs, certain=certain), None)]
+
+
+def _learn_since(belief: Belief[Met | None], since_ns: int | None) -> None:
+    """When a threshold was first met is told with the decision, so worlds of other times end."""
+    told = [w.state for w in belief.worlds if w.state and _is_since(w.state, since_ns)]
+    if any(met.satisfied for met in told):
+        belief.keep(lambda met: met is None or met in told)
+
+
+def _is_since(met: Met, since_ns: int | None) -> bool:
+    """Whether a threshold may be met since a time; None: since any."""
+    if since_ns is None:
+        return True
+    return met.since_from_ns - _TOLERANCE_NS <= since_ns <= met.since_to_ns + _TOLERANCE_NS
 
 
 def best_of(found: Iterable[tuple[Judgement, T]]) -> tuple[Judgement, T]:
@@ -124,8 +139,7 @@ def _rulings(
                 continue
             why += f", but only since {met.since}: its grace period of {grace} was not over"
         elif met is not None:
-            first, last = met.since_from_ns - _TOLERANCE_NS, met.since_to_ns + _TOLERANCE_NS
-            allowed = since_ns is None or first <= since_ns <= last
+            allowed = _is_since(met, since_ns)
             if reading and not is_short(threshold, reading.available, reading.capacity):
                 why += ", which is not reclaimed yet"
             if not allowed:

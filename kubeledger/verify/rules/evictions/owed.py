@@ -56,7 +56,7 @@ class Owed:
             self._look_for_owed(last)
             return
         told = self._conditions_differ(last)
-        due = next(iter(self._rounds.now.due()), None)
+        due = next(iter(self._rounds.current.due()), None)
         idle = not any(map(may_act, self._rounds.recorded.beliefs.values()))
         if due is None or not idle or self._rounds.acted:
             self._due = None if due is None else self._due
@@ -69,7 +69,7 @@ class Owed:
 
         A round may do nothing as the statistics are those of the one before, so a row counts.
         """
-        read = {each: last.readings.get(each.signal) for each in self._rounds.now.due()}
+        read = {each: last.readings.get(each.signal) for each in self._rounds.current.due()}
         far = [(each, reading) for each, reading in read.items() if reading and _far(each, reading)]
         if not far or self._rounds.acted:
             self._owed = None
@@ -92,17 +92,17 @@ class Owed:
 
     def _conditions_differ(self, last: Round) -> bool:
         """Say which conditions would be reported, once for each change."""
-        now, recorded = self._rounds.now.conditions, self._rounds.recorded.conditions
+        current, recorded = self._rounds.current.conditions, self._rounds.recorded.conditions
         explained = recorded.sure <= self.reported <= recorded.possible
-        if now.sure != now.possible or not explained:
+        if current.sure != current.possible or not explained:
             return False
-        told = now.sure in (self.reported, self._would_report)
-        self._would_report = now.sure
+        told = current.sure in (self.reported, self._would_report)
+        self._would_report = current.sure
         if told:
             return False
-        why = f"the node had to report {names_of(now.sure)}"
+        why = f"the node had to report {names_of(current.sure)}"
         why += f", where it reported {names_of(self.reported)}"
-        reading, expected = next(iter(last.readings.values())), {"conditions": sorted(now.sure)}
+        reading, expected = next(iter(last.readings.values())), {"conditions": sorted(current.sure)}
         self._absent(reading, NodeConditionsChanged.kind, "node", expected, why)
         return True
 

@@ -36,7 +36,7 @@ class Rounds:
     Attributes:
         last: the round that is being read, or the last one; None before the first.
         before: the one before it.
-        now: the thresholds under the settings in force.
+        current: the thresholds under the settings in force.
         recorded: under the recorded settings; the same object without a variant.
         acted: something was reclaimed or evicted since the last round began.
         loose: under a variant only what would be decided counts, not what was said of it.
@@ -54,7 +54,7 @@ class Rounds:
         unseen = None if from_start else _BEFORE_LOG
         self.last: Round | None = None
         self.before: Round | None = None
-        self.now = self.recorded = Thresholds(unseen)
+        self.current = self.recorded = Thresholds(unseen)
         if self.loose:
             self.recorded = Thresholds(unseen)
         self.acted = False
@@ -71,7 +71,7 @@ class Rounds:
 
     @property
     def _accounts(self) -> list[Thresholds]:
-        return [self.now, self.recorded] if self.loose else [self.now]
+        return [self.current, self.recorded] if self.loose else [self.current]
 
     def widen(self, phrase: str) -> None:
         """Rounds may have been held of which no record tells."""
@@ -125,7 +125,7 @@ class Rounds:
         self._stepped = True
         settings = self._bench.settings
         for each in self._accounts:
-            own = settings if each is self.now else settings.as_recorded()
+            own = settings if each is self.current else settings.as_recorded()
             each.step(self.last, self._observed, transition_period_ns(own) or _TRANSITION_NS)
 
     def act(self, cause: int | None = None) -> None:
@@ -189,7 +189,7 @@ class Rounds:
         self._key = key
         last_ns = None if self.last is None else self.last.ts_ns
         thresholds, self._missing = configured(settings, profile, self._known_layout)
-        self.now.configure(thresholds, last_ns, ts_ns)
+        self.current.configure(thresholds, last_ns, ts_ns)
         if self.loose:
             recorded, _ = configured(settings.as_recorded(), profile, self._known_layout)
             self.recorded.configure(recorded, last_ns, ts_ns)

@@ -115,8 +115,8 @@ class EvictionVerifier(RuleVerifier):
 
     def _conditions(self, record: Record, body: NodeConditionsChanged, state: NodeState) -> None:
         self._rounds.close()
-        last, now = self._rounds.last, self._rounds.now
-        conditions, reported = now.conditions, frozenset(body.conditions)
+        last, current = self._rounds.last, self._rounds.current
+        conditions, reported = current.conditions, frozenset(body.conditions)
         self._owed.reported = reported
         missing = self._rounds.unknown()
         if transition_period_ns(self.bench.settings) is None:
@@ -131,7 +131,7 @@ class EvictionVerifier(RuleVerifier):
         said = f"the node reports {names_of(reported)}: "
         met = [
             threshold_says(threshold, last.readings[threshold.signal])
-            for threshold, belief in now.beliefs.items()
+            for threshold, belief in current.beliefs.items()
             if threshold.signal in last.readings
             and all(world.state is not None for world in belief.worlds)
         ]
@@ -183,7 +183,7 @@ class EvictionVerifier(RuleVerifier):
         found = judge_met(rounds, ts_ns, Claim.of(body), () if seq is None else (seq,))
         if not rounds.loose and len(found) == 1 and found[0][0].verdict == "impossible":
             now_ns = 0 if rounds.last is None else rounds.last.ts_ns
-            rounds.now.learn(found[0][1], body.since_ts_ns, now_ns)
+            rounds.current.learn(found[0][1], body.since_ts_ns, now_ns)
         return found
 
     def _places(self, ts_ns: int, cause: _Reclaim, threshold: Threshold) -> list[Place]:
@@ -218,10 +218,10 @@ class EvictionVerifier(RuleVerifier):
             return
         assert self.bench.profile is not None
         minimum = self.bench.profile.eviction.reclaim_must_reach_minimum
-        signals = {each.signal for each in self._rounds.now.beliefs}
+        signals = {each.signal for each in self._rounds.current.beliefs}
         short = dict.fromkeys(
             each.signal
-            for each in self._rounds.now.beliefs
+            for each in self._rounds.current.beliefs
             if (seen := after.get(each.signal)) is not None
             and is_short(each, seen.available, seen.capacity, minimum=minimum)
         )

@@ -16,7 +16,7 @@ from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
 
-__all__ = ["decide", "decisions", "memory_limit", "recorded_pod"]
+__all__ = ["both_ways", "decisions", "memory_limit"]
 
 _CPU_PERIOD_US = 100_000
 """In the place of settings that decide about CPU alone."""
@@ -28,18 +28,22 @@ def decisions(
     """What is asked for by each version of the pod's spec, the last first."""
     listed = bench.pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
     for version in reversed(() if listed is None else bench.pods.versions(listed)):
-        decision = decide(version, bench.profile, capacity)
+        decision = _decide(version, bench.profile, capacity)
         if decision is not None:
             yield version, decision
 
 
-def recorded_pod(bench: Bench, listed: ListedPod, ts_ns: int) -> ListedPod:
-    """The pod as it is recorded, where a variant changes it."""
-    found = bench.recorded_pods.at(ts_ns, listed.uid, listed.namespace, listed.name)
-    return listed if found is None else found
+def both_ways(
+    bench: Bench, listed: ListedPod, ts_ns: int, capacity: int
+) -> tuple[PodDecision, PodDecision] | None:
+    """What was asked for as recorded, and what is under the variant; None if either is unknown."""
+    recorded = bench.recorded_pods.at(ts_ns, listed.uid, listed.namespace, listed.name)
+    before = _decide(recorded or listed, bench.recorded_profile, capacity)
+    now = _decide(listed, bench.profile, capacity)
+    return None if before is None or now is None else (before, now)
 
 
-def decide(listed: ListedPod, profile: KubeletProfile | None, capacity: int) -> PodDecision | None:
+def _decide(listed: ListedPod, profile: KubeletProfile | None, capacity: int) -> PodDecision | None:
     """What is asked for; None where the version or the spec says nothing.
 
     Args:

@@ -27,7 +27,7 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.finding import Finding
 from kubeledger.verify.rules.cgroups.settings import read_settings
 from kubeledger.verify.rules.cgroups.values import is_unified
-from kubeledger.verify.rules.oom.specs import decide, memory_limit, recorded_pod
+from kubeledger.verify.rules.oom.specs import both_ways, memory_limit
 from kubeledger.verify.settings import Settings
 
 __all__ = ["OomVariant", "World"]
@@ -38,6 +38,9 @@ _ALL_PODS = "the limit of all pods together"
 _ALL_USED = "what all pods together used of memory, against {} bytes"
 _USED = "what pod {} used of memory that the kernel could not take back, against {} bytes"
 _QOS = "the limit of the QoS class"
+_RESERVES = {
+    *("enforceNodeAllocatable", "featureGates", "kubeReserved", "qosReserved", "systemReserved")
+}
 _CGROUPS = "the version of the node's cgroups"
 
 
@@ -77,14 +80,11 @@ class OomVariant:
 
     def _own_limit(self, record: Record, body: ProcessKilled) -> list[Ruling]:
         listed = self._bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        if listed is None or body.reason is None:
-            return []
-        before = decide(recorded_pod(self._bench, listed, record.ts_ns), self._recorded, 1)
-        now = decide(listed, self._bench.profile, 1)
-        if before is None or now is None:
+        both = None if listed is None else both_ways(self._bench, listed, record.ts_ns, 1)
+        if both is None or body.reason is None:
             return []
         whose = "container" if body.reason == "container_limit" else "pod"
-        old, new = memory_limit(before, body), memory_limit(now, body)
+        old, new = (memory_limit(decision, body) for decision in both)
         if body.reason == "node":
             had = body.rss_bytes or 0
             if new is None or not (new < had and (old is None or had <= old)):
@@ -96,31 +96,23 @@ class OomVariant:
 
     def _limit_of_all(self, body: ProcessKilled, capacity: int) -> list[Ruling]:
         owner = owner_of(body.cgroup)
-        if not self._bench.variant.settings or (owner is None and body.cgroup is not None):
+        touched = _RESERVES & self._bench.variant.settings.keys()
+        if not touched or (owner is None and body.cgroup is not None):
             return []
         if owner is not None and owner.level == "qos":
-            names = {"qosReserved", "featureGates", "kubeReserved", "systemReserved"}
-            if not names & self._bench.variant.settings.keys():
-                return []
             return _open(_QOS)
         old, new = self._pods_limits(capacity)
         if body.cgroup is None:
             lower = new is not None and (old is None or new < old)
             return _open(_ALL_USED.format(new)) if lower else []
-        if old is None or new is None:
-            names = {"kubeReserved", "systemReserved", "enforceNodeAllocatable"}
-            if not names & self._bench.variant.settings.keys():
-                return []
-            return _open(_ALL_PODS)
-        return _moved("sum of all pods", old, new)
+        unknown = old is None or new is None
+        return _open(_ALL_PODS) if unknown else _moved("sum of all pods", old, new)
 
     def _pods_limits(self, capacity: int) -> tuple[int | None, int | None]:
         """Of all pods together, as recorded and under the variant."""
         settings = self._bench.settings
-        return (
-            _pods_limit(settings.as_recorded(), self._recorded, capacity),
-            _pods_limit(settings, self._bench.profile, capacity),
-        )
+        old = _pods_limit(settings.as_recorded(), self._bench.recorded_profile, capacity)
+        return old, _pods_limit(settings, self._bench.profile, capacity)
 
     # -- the choice ------------------------------------------------------------------------
 
@@ -170,10 +162,10 @@ class OomVariant:
         pods = self._bench.pods.newest() if body.reason == "node" else (ran,) if ran else ()
         for last in pods:
             listed = self._bench.pods.at(record.ts_ns, last.uid, last.namespace, last.name) or last
-            old = decide(recorded_pod(self._bench, listed, record.ts_ns), self._recorded, capacity)
-            new = decide(listed, self._bench.profile, capacity)
-            if old is None or new is None:
+            both = both_ways(self._bench, listed, record.ts_ns, capacity)
+            if both is None:
                 continue
+            old, new = both
             for name in old.containers.keys() & new.containers.keys():
                 before, now = old.containers[name].oom_score_adj, new.containers[name].oom_score_adj
                 moves.setdefault(before, set()).add(now)
@@ -192,7 +184,7 @@ class OomVariant:
         """Rulings where one process would be killed instead of all, or the other way around."""
         if body.container is None or self.unified is False:
             return []
-        old = _kills_whole(self._recorded, self._bench.settings.as_recorded())
+        old = _kills_whole(self._bench.recorded_profile, self._bench.settings.as_recorded())
         new = _kills_whole(self._bench.profile, self._bench.settings)
         if old == new or None in (old, new):
             return []
@@ -204,15 +196,12 @@ class OomVariant:
         why = "the kernel would kill all processes of the container"
         tasks = () if shortage is None or shortage.tasks is None else shortage.tasks
         others = [t.pid for t in tasks if t.pid != body.pid and t.oom_score_adj != NEVER_KILLED]
-        if shortage is not None and shortage.tasks is not None and not others:
+        if tasks and not others:
             return []
-        known = body.reason == "container_limit" and bool(others)
-        unknown = ((known, _WHICH), (self.unified is True, _CGROUPS))
-        assumes = tuple(phrase for told, phrase in unknown if not told)
-        change = Ruling(
-            allowed=False, expected=None if assumes else {"also_killed": others}, why=why,
-            assumes=assumes,
-        )  # fmt: skip
+        assumes: tuple[str, ...] = () if others and body.reason == "container_limit" else (_WHICH,)
+        assumes += () if self.unified else (_CGROUPS,)
+        expected = None if assumes else {"also_killed": others}
+        change = Ruling(allowed=False, expected=expected, why=why, assumes=assumes)
         return [Ruling(allowed=True, why=why), change] if assumes else [change]
 
     # -- what was not killed ---------------------------------------------------------------
@@ -228,12 +217,10 @@ class OomVariant:
             return
         for listed in self._bench.pods.newest():
             name = f"{listed.namespace}/{listed.name}"
-            recorded = recorded_pod(self._bench, listed, listed.ts_ns)
-            if recorded is listed or name in self._decided:
+            both = both_ways(self._bench, listed, listed.ts_ns, 1)
+            if both is None or name in self._decided:
                 continue
-            old, new = decide(recorded, self._recorded, 1), decide(listed, self._bench.profile, 1)
-            if old is None or new is None:
-                continue
+            old, new = both
             limits = [(old.pod.memory_limit_bytes, new.pod.memory_limit_bytes)]
             limits += [(old.containers[c].memory_limit_bytes, new.containers[c].memory_limit_bytes)
                        for c in old.containers.keys() & new.containers.keys()]  # fmt: skip
@@ -250,10 +237,6 @@ class OomVariant:
                 verdict="unverifiable", missing=(missing,), why=why,
             )
         )  # fmt: skip
-
-    @property
-    def _recorded(self) -> KubeletProfile | None:
-        return self._bench.recorded_profile
 
 
 def _open(missing: str) -> list[Ruling]:
