@@ -495,7 +495,7 @@ def test_a_limit_of_local_storage(signal: str, message: str, verdict: str) -> No
     finding = found(records)
     assert finding.verdict == verdict
     if verdict == "match":
-        assert "used 20Mi of local storage, more than the 10Mi of its limit" in finding.why
+        assert "used 20Mi of local storage, more than its limit of 10Mi" in finding.why
 
 
 def test_pressure_conditions_follow_from_thresholds_and_stay_for_a_while() -> None:

@@ -11,7 +11,7 @@ from kubeledger.eviction.decisions import eviction_override_s, grace_period_s
 from kubeledger.eviction.local_storage import LocalStorageExcess, excesses
 from kubeledger.eviction.messages import pressure_message
 from kubeledger.eviction.observations import SignalObservation
-from kubeledger.eviction.signals import RESOURCE_OF
+from kubeledger.eviction.signals import RESOURCE_OF, format_of
 from kubeledger.eviction.summary import (
     ContainerStats,
     FsStats,
@@ -22,11 +22,11 @@ from kubeledger.eviction.summary import (
 )
 from kubeledger.eviction.thresholds import Threshold
 from kubeledger.kube.pod import Pod
-from kubeledger.kube.quantity import QuantityError, value_of
+from kubeledger.kube.quantity import Quantity, QuantityError, value_of
 from kubeledger.lifecycle.graceperiod import overridden_grace_s
 from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.profile.resolve import KubeletProfile
-from kubeledger.units import format_ts, sizes_text
+from kubeledger.units import format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge, open_to, same
 from kubeledger.verify.rules.evictions.thresholds import Reading
 from kubeledger.verify.settings import Settings
@@ -43,6 +43,7 @@ _CONTAINER: Final = re.compile(
     r"Container (\S+) was using (\S+?),? (?:request is|which exceeds its request of) "
 )
 _POD: Final = re.compile(r"Pod (\S+) was using (\S+?), request is ")
+_WHOSE: Final = {"emptydirfs.limit": "volume", "ephemeralcontainerfs.limit": "container"}
 _FULL: Final = 2**60
 """Bytes that exceed any limit."""
 
@@ -171,12 +172,12 @@ def judge_limit(
         why = f"{name} has no such limit of local storage: {has}"
         return same(False, why, inputs=inputs, certain=True)
     if excess is not None:
-        used, allowed = sizes_text(excess.used_bytes, excess.allowed.value())
-        whose = f"{excess.name} of {name}" if excess.name else name
-        why = f"{whose} used {used} of local storage, more than the {allowed} of its limit"
+        whose = f"{_WHOSE[excess.limit]} {excess.name} of {name}" if excess.name else name
+        used = str(Quantity.of(excess.used_bytes, format_of("ephemeral-storage")))
+        why = f"{whose} used {used} of local storage, more than its limit of {excess.allowed}"
         return same(True, why, inputs=inputs)
-    used = f"what {name} used of local storage at {format_ts(ts_ns)}"
-    return open_to(used, denied=f"no sample shows that {name} exceeds its limit", inputs=inputs)
+    unknown = f"what {name} used of local storage at {format_ts(ts_ns)}"
+    return open_to(unknown, denied=f"no sample shows that {name} exceeds its limit", inputs=inputs)
 
 
 def _limits(pod: Pod, profile: KubeletProfile) -> Iterator[LocalStorageExcess]:
