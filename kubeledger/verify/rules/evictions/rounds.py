@@ -14,6 +14,7 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.coverage import EVICTING_NS, SILENCE_NS
 from kubeledger.verify.rules.evictions.config import configured, transition_period_ns
 from kubeledger.verify.rules.evictions.thresholds import CLOCK_NS, Reading, Round, Thresholds
+from kubeledger.verify.settings import Settings
 
 __all__ = ["Rounds"]
 
@@ -125,8 +126,9 @@ class Rounds:
         self._stepped = True
         settings = self._bench.settings
         for each in self._accounts:
-            own = settings if each is self.current else settings.as_recorded()
-            each.step(self.last, self._observed, transition_period_ns(own) or _TRANSITION_NS)
+            own = settings if each is self.current else settings.once(Settings.as_recorded)
+            period_ns = own.once(transition_period_ns) or _TRANSITION_NS
+            each.step(self.last, self._observed, period_ns)
 
     def act(self, cause: int | None = None) -> None:
         """The present round decides: its signals were all read, those behind ``cause`` as well."""
@@ -156,8 +158,10 @@ class Rounds:
         if last is None or not 0 <= record.ts_ns - last.ts_ns <= _ROUND_NS:
             return True
         seen = last.readings.get(body.signal)
+        if seen is None:
+            return False
         told = (body.available, body.capacity, record.ts_ns)
-        return seen is not None and (seen.available, seen.capacity, seen.ts_ns) != told
+        return (seen.available, seen.capacity, seen.ts_ns) != told
 
     def _take(self, record: Record, body: EvictionSignalObserved) -> None:
         assert self.last is not None

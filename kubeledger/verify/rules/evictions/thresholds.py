@@ -6,7 +6,7 @@ when, and whether its grace period was over. Every round steps it by the reading
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -146,22 +146,23 @@ def _any_of(states: Iterable[Met | None], _: Met | None) -> Iterable[Met | None]
 
 def _step(
     threshold: Threshold, reading: Reading, ts_ns: int, state: Met | None
-) -> Iterator[Met | None]:
+) -> Sequence[Met | None]:
     """What one round makes of a threshold; two states where its grace period may be over.
 
     Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize
     """
-    read, kept = (reading.available, reading.capacity), state is not None and state.satisfied
-    if not is_short(threshold, *read) and not (kept and is_short(threshold, *read, minimum=True)):
-        yield None
-        return
+    kept = state is not None and state.satisfied
+    if not is_short(threshold, reading.available, reading.capacity, minimum=kept):
+        return (None,)
     met = state or Met(ts_ns, ts_ns + CLOCK_NS, satisfied=False)
     shortest = ts_ns - met.since_to_ns if threshold.grace_ns else 0
     longest = ts_ns + CLOCK_NS - met.since_from_ns
+    found: list[Met | None] = []
     if longest >= threshold.grace_ns:
-        yield met._replace(satisfied=True)
+        found.append(met._replace(satisfied=True))
     if shortest < threshold.grace_ns:
-        yield met._replace(satisfied=False)
+        found.append(met._replace(satisfied=False))
+    return found
 
 
 class Conditions:
