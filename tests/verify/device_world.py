@@ -246,14 +246,6 @@ class Node:
         """What sources disagree on."""
         return [outcome for outcome in self.outcomes() if isinstance(outcome, Contradiction)]
 
-    def absent(self) -> list[Finding]:
-        """Decisions that are missing."""
-        return [
-            outcome
-            for outcome in self.outcomes()
-            if not isinstance(outcome, Contradiction) and outcome.recorded is None
-        ]
-
 
 def _of(name: str) -> dict[str, Any]:
     return {"namespace": "ns", "pod": name, "pod_uid": f"uid-{name}"}

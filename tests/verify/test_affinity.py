@@ -7,12 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.devicemanager.records import DevicesReported
 from kubeledger.machine import Evidence
 from kubeledger.node.records import SettingsObserved
 from kubeledger.topologymanager.records import Hint
 from kubeledger.verify import Contradiction, Variant
-from tests.verify.device_world import GPU, IDS, Node, device_outcomes, hint
+from tests.verify.device_world import Node, device_outcomes, hint
 
 BOTH = (hint(0), hint(1), hint(0, 1, preferred=False))
 
@@ -95,15 +94,6 @@ def test_under_other_settings() -> None:
     assert finding.verdict == "impossible"
     none = Variant(settings={"topologyManagerPolicy": "none"})
     assert node.finding(seq, none).expected is None
-
-
-@pytest.mark.parametrize("node", [-1, 64, 10**12])
-def test_a_machine_that_cannot_be_is_none(node: int) -> None:
-    """No mask has such a bit: a recording that tells so tells nothing of the machine."""
-    world = Node(policy="best-effort", numa=(0, node))
-    world.plugin()
-    seq = world.affinity("a", "c", hint(0), world.hints("a", "c", gpu=(hint(0),)))
-    assert world.finding(seq).missing == ("the NUMA nodes of the machine",)
 
 
 def test_what_is_missing() -> None:
@@ -226,56 +216,3 @@ def test_pod_scope() -> None:
     assert other.verdict == "impossible"
     assert other.expected is not None
     assert other.expected["container"] is None
-
-
-def test_hints_that_led_to_nothing() -> None:
-    """A merge follows at once, but its lines may be lost: that none is there proves nothing."""
-    node = Node(policy="best-effort")
-    node.hints("a", "c")
-    node.affinity("b", "c", hint(0), node.hints("b", "c"))
-    assert not node.absent()
-
-
-def hinted(hints: tuple[Hint, ...] | None, limit: int = 1) -> list[Contradiction]:
-    """What is said of hints for devices, gpu-0 and gpu-1 on node 0, gpu-2 and gpu-3 on node 1."""
-    node = Node("1.20.2", policy="best-effort", numa=(0, 1))
-    node.plugin()
-    node.pod("a", ("c", limit, "app"))
-    node.hints("a", "c", gpu=hints)
-    numa = {"0": ("gpu-0", "gpu-1"), "1": ("gpu-2", "gpu-3")}
-    node.checkpoint({("z", "c"): numa})
-    node.add(DevicesReported(resource=GPU))
-    return node.contradictions()
-
-
-@pytest.mark.parametrize(
-    ("hints", "limit", "said"),
-    [
-        (BOTH, 1, ""),
-        ((hint(0, 1),), 3, ""),
-        ((), 5, ""),
-        (
-            BOTH[1:],
-            1,
-            "1 device ... NUMA node 0, preferred,",
-        ),
-        (
-            BOTH,
-            3,
-            "3 devices ... NUMA nodes 0 and 1",
-        ),
-        (
-            (hint(0, 1),),
-            5,
-            "5 devices ... no possible affinity",
-        ),
-        (None, 1, "NUMA node 1, preferred"),
-    ],
-)
-def test_hints_of_devices(hints: tuple[Hint, ...] | None, limit: int, said: str) -> None:
-    """What the device manager cannot have generated is a contradiction."""
-    found = hinted(hints, limit)
-    assert len(found) == bool(said)
-    if said:
-        told = found[0].sides[1].says.replace(f" of {GPU} out of {', '.join(IDS)}: ", " ... ")
-        assert said in told

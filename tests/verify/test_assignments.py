@@ -349,23 +349,6 @@ def test_true_memory() -> None:
     assert "the pod's next container starts" in found[3].why
 
 
-def test_a_process_whose_start_no_line_shows() -> None:
-    """Whether it began with what the one before it gave is open, for memory and for CPUs."""
-    unseen = KubeletStarted(
-        pid=2, kubelet_version="1.30.14", version_source="log", restart=True, from_start=False
-    )
-    seen = msgspec.structs.replace(unseen, from_start=True)
-    told = MemoryManagerStarted(policy="Static", restored=True)
-    steps = [*MEMORY[:10], (2.4, told), (3.0, memory("b"))]
-    assert verdicts(scene(*steps))[-1] == "impossible"
-    assert verdicts(scene(*steps[:10], (2.2, seen), *steps[10:]))[-1] == "impossible"
-    assert verdicts(scene(*steps[:10], (2.2, unseen), *steps[11:]))[-1] == "unverifiable"
-    others = (3.0, given("c", "2-3", "0-1,6-7"))
-    assert verdicts(scene(*TRUE[:9], others))[-1] == "unverifiable"
-    assert verdicts(scene(*TRUE[:9], others, TRUE[9]))[-1] == "impossible"
-    assert verdicts(scene(*TRUE[:9], (2.2, unseen), others, TRUE[9]))[-1] == "unverifiable"
-
-
 @pytest.mark.parametrize(
     ("seq", "body", "told"),
     [

@@ -6,7 +6,7 @@ import pytest
 
 from kubeledger.devicemanager.records import DevicesReported, EndpointStopped
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import ContainerStarted, PodListed
+from kubeledger.lifecycle.records import ContainerStarted
 from kubeledger.verify import Variant
 from tests.verify.device_world import GPU, Node, hint
 
@@ -75,15 +75,6 @@ def test_after_its_pod_a_device_is_free_again() -> None:
     assert "the pod was gone from the node" in finding.why or "ended" in finding.why
 
 
-def test_a_release_that_no_line_tells() -> None:
-    """The device of a pod that ended was taken: its release may be lost, no lie is certain."""
-    node = one_pod()
-    node.grant("a", "gpu-0")
-    node.end("a")
-    node.pod("b", ("c", 1, "app"))
-    assert node.finding(node.grant("b", "gpu-0")).missing == (HOLDERS,)
-
-
 def test_only_pods_that_ended_are_let_go() -> None:
     """A pod whose containers run keeps all."""
     node = one_pod()
@@ -100,21 +91,6 @@ def test_only_pods_that_ended_are_let_go() -> None:
     assert "container c of it ran" in node.finding(released).why
     assert node.finding(released).expected is None
     assert node.finding(later).verdict == "impossible"
-
-
-@pytest.mark.parametrize("written", [False, True])
-def test_a_checkpoint_that_was_not_written_since_a_release(written: bool) -> None:
-    """It holds what was given back until the next grant, or the next list of a plugin."""
-    node = one_pod()
-    node.grant("a", "gpu-0")
-    node.add(
-        ContainerStarted(namespace="ns", pod="a", pod_uid="uid-a", container="c", container_id="x")
-    )
-    released = node.release("a")
-    if written:
-        node.plugin()
-    node.checkpoint({("a", "c"): {"0": ("gpu-0",)}})
-    assert (node.finding(released).verdict == "impossible") is written
 
 
 def test_nobody_is_let_go_who_holds_nothing() -> None:
@@ -184,37 +160,6 @@ def test_without_a_spec_and_a_request() -> None:
     assert node.finding(node.grant("y", "gpu-2")).verdict == "admissible"
 
 
-def test_a_spec_of_wrong_types() -> None:
-    """It cannot be read, and that is said."""
-    node = Node()
-    node.plugin()
-    node.add(
-        PodListed(
-            namespace="ns",
-            pod="a",
-            pod_uid="uid-a",
-            spec={"containers": [{"name": "c", "resources": {"limits": {GPU: "many"}}}]},
-            status=None,
-            listed_by="api",
-        )
-    )
-    finding = node.finding(node.grant("a", "gpu-0", ask=False))
-    assert finding.missing == ("a readable spec of the pod",)
-
-
-def test_lists_that_nothing_tells() -> None:
-    """No list, no verdict; but a device that is held is held."""
-    node = Node()
-    node.pod("a", ("c", 1, "app"))
-    node.add(DevicesReported(resource=GPU))
-    first = node.grant("a", "gpu-0")
-    node.pod("b", ("c", 1, "app"))
-    second = node.grant("b", "gpu-0")
-    node.lives("a")
-    assert node.finding(first).missing == (f"the healthy devices of {GPU} at that time",)
-    assert node.finding(second).verdict == "impossible"
-
-
 def test_counts_without_ids() -> None:
     """3 of 4 healthy: any of the known devices may be the one that is not."""
     node = Node()
@@ -252,25 +197,6 @@ def test_a_new_kubelet_has_no_device_until_the_plugin_is_back() -> None:
     node.lives("a")
     assert node.finding(held).verdict == "impossible"
     assert node.finding(free).verdict in {"match", "admissible"}
-
-
-def test_before_the_plugin_is_back() -> None:
-    """No device is healthy until it sends its list to the new kubelet: a line may be lost."""
-    node = one_pod()
-    node.start(restart=True)
-    finding = node.finding(node.grant("a", "gpu-1"))
-    assert finding.missing == (f"the healthy devices of {GPU} at that time", HOLDERS)
-
-
-def test_a_lost_list_behind_a_restart() -> None:
-    """Checkpoints show healthy devices, so the plugin sent its list in a line that was lost."""
-    node = one_pod()
-    node.start(restart=True)
-    node.now = 10.5
-    node.checkpoint({})
-    granted = node.grant("a", "gpu-1")
-    node.checkpoint({("a", "c"): {"-1": ("gpu-1",)}})
-    assert node.finding(granted).verdict == "unverifiable"
 
 
 def test_a_kubelet_that_did_not_restore() -> None:
@@ -406,22 +332,6 @@ def test_log_and_checkpoint_name_different_devices() -> None:
     assert [side.seq for side in contradiction.sides] == [lie, read]
 
 
-def test_what_log_and_checkpoint_dispute_blames_nobody_else() -> None:
-    """Who got the device that the checkpoint gives to the first one is not wrong for it."""
-    node = one_pod()
-    lie = node.grant("a", "gpu-0")
-    node.pod("b", ("c", 1, "app"))
-    other = node.grant("b", "gpu-1")
-    node.pod("d", ("c", 1, "app"))
-    third = node.grant("d", "gpu-2")
-    held = {("a", "c"): {"-1": ("gpu-1",)}, ("b", "c"): {"-1": ("gpu-1",)}}
-    node.checkpoint(held)
-    node.lives("a")
-    assert node.finding(lie).verdict == "impossible"
-    assert node.finding(other).missing == (HOLDERS,)
-    assert node.finding(third).verdict in ("match", "admissible")
-
-
 def test_a_static_pod_that_comes_back() -> None:
     """Its UID is that of the one before: a later checkpoint says nothing about that one."""
     node = one_pod()
@@ -489,20 +399,6 @@ def test_what_a_checkpoint_shows_of_a_time_without_a_log() -> None:
     )
 
 
-def test_a_request_that_led_to_nothing() -> None:
-    """The container was started, so it got what it asked for: that line is lost."""
-    node = one_pod()
-    node.grant("a", "gpu-0")
-    node.pod("b", ("c", 1, "app"))
-    node.ask("b")
-    node.add(
-        ContainerStarted(namespace="ns", pod="b", pod_uid="uid-b", container="c", container_id="x")
-    )
-    assert not node.absent()
-    node.pod("d", ("c", 3, "app"))
-    assert node.finding(node.short("d", 3, 2)).missing == (HOLDERS,)
-
-
 def signals() -> EvictionSignalObserved:
     """What the eviction manager logs every ten seconds."""
     return EvictionSignalObserved(signal="imagefs.available", available=1, capacity=2)
@@ -525,3 +421,52 @@ def test_a_hole_in_the_log(shown: bool, verdict: str) -> None:  # a parameter
         node.checkpoint({("a", "c"): {"-1": ("gpu-0",)}})
         node.add(signals())
     assert node.finding(taken).verdict == verdict
+
+
+def granted(policy: str = "none", **checkpointed: str) -> tuple[Node, int]:
+    """Pod a got gpu-2, which a checkpoint shows under its node (``node=...``)."""
+    node = Node(policy=policy, numa=(0, 1))
+    node.plugin()
+    node.pod("a", ("c", 1, "app"))
+    seq = node.grant("a", "gpu-2")
+    node.checkpoint({("a", "c"): {checkpointed.get("node", "1"): ("gpu-2",)}})
+    return node, seq
+
+
+def says(node: Node) -> list[tuple[str, list[str]]]:
+    """Subject and sides of every contradiction."""
+    return [(found.subject, [side.says for side in found.sides]) for found in node.contradictions()]
+
+
+@pytest.mark.parametrize("lie_first", [True, False])
+def test_other_devices_while_the_container_stays(lie_first: bool) -> None:  # a parameter
+    """One reading of several tells other devices: a contradiction, and no decision is wrong."""
+    node = Node()
+    node.plugin()
+    node.pod("a", ("c", 1, "app"))
+    seq = node.grant("a", "gpu-2")
+    readings = ["gpu-1", "gpu-2"] if lie_first else ["gpu-2", "gpu-1", "gpu-2", "gpu-1"]
+    for device in readings:
+        node.checkpoint({("a", "c"): {"1": (device,)}})
+    assert node.finding(seq).verdict in ("match", "admissible")
+    assert says(node) == [("container/ns/a/c", ["container c got gpu-2", "it holds gpu-1"])]
+
+
+def test_a_pod_that_came_back_may_hold_others() -> None:
+    """Its devices were given back in between."""
+    node, _ = granted()
+    node.end("a")
+    node.release("a")
+    node.pod("a", ("c", 1, "app"))
+    node.grant("a", "gpu-1")
+    node.checkpoint({("a", "c"): {"0": ("gpu-1",)}})
+    assert says(node) == []
+
+
+def test_a_kubelet_that_logs_no_requests_may_have_granted_anew() -> None:
+    """Of a process that has told nothing of devices, a checkpoint is believed."""
+    node, _ = granted()
+    node.start(restart=True)
+    node.plugin()
+    node.checkpoint({("a", "c"): {"0": ("gpu-1",)}})
+    assert says(node) == []

@@ -8,15 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kubeledger.devicemanager.records import (
     AllocationFailed,
     AllocationRequested,
     CheckpointRead,
     DevicesAllocated,
-    DevicesReleased,
     DevicesReported,
 )
 from kubeledger.machine import Record
@@ -98,48 +95,6 @@ def test_sentences() -> None:
     )
 
 
-def lies(body: Any) -> list[dict[str, Any]]:  # noqa: ANN401 # one of several kinds
-    """Every field of a decision, changed."""
-    changes: list[dict[str, Any]] = []
-    for name in ("namespace", "pod", "pod_uid", "container", "resource", "error", "policy"):
-        if isinstance(getattr(body, name, None), str):
-            changes.append({name: f"{getattr(body, name)}x"})
-    if isinstance(body, DevicesAllocated):
-        stem = body.device_ids[0].partition("-")[0]
-        pool = [f"{stem}-{n}" for n in range(4 if stem == "gpu" else 3)]
-        others = [device for device in pool if device not in body.device_ids]
-        changes += [{"device_ids": tuple(sorted((*body.device_ids[1:], o)))} for o in others]
-        changes += [{"device_ids": ("gpu-9", *body.device_ids[1:])}]
-        changes += [{"device_ids": tuple(pool)}, {"numa": {"7": body.device_ids}}]
-    elif isinstance(body, AllocationFailed):
-        assert body.available is not None
-        assert body.requested is not None
-        changes += [{"available": body.available + n} for n in (-1, 1)]
-        changes += [{"requested": body.requested + 1}]
-    elif isinstance(body, DevicesReleased):
-        changes += [{"container": "train"}, {"resource": "example.com/gpu"}]
-    elif isinstance(body, AffinityDecided):
-        changes += [
-            {"hint": Hint(numa_nodes=(1,), preferred=body.hint.preferred)},
-            {"hint": Hint(numa_nodes=None, preferred=body.hint.preferred)},
-            {"hint": Hint(numa_nodes=body.hint.numa_nodes, preferred=not body.hint.preferred)},
-            {"admit": not body.admit},
-        ]
-    return changes
-
-
-@pytest.mark.parametrize("node", ["node-a", "node-b"])
-@pytest.mark.parametrize("kind", DeviceRule.decides, ids=lambda kind: kind.__name__)
-def test_every_lie_about_a_decision_is_caught(node: str, kind: type[Any]) -> None:
-    """Each changed field makes that decision impossible, and no other."""
-    decided = of_kind(node, kind)[:12]
-    assert decided or (node, kind) == ("node-b", DevicesReleased)  # it has none to lie about
-    for record in decided:
-        for change in lies(record.body):
-            lied = changed(relevant(node), record.seq, **change)
-            assert impossible(lied) == {record.seq}, (record.seq, change)
-
-
 def of_pod(node: str, kind: type[Any], pod: str, container: str) -> Record:
     """The first record of one kind about a container."""
     return next(
@@ -214,38 +169,3 @@ def test_a_lie_about_healthy_devices() -> None:
     assert report.seq in {side.seq for side in contradictions[0].sides}
     missing = {name for finding in findings.values() for name in finding.missing}
     assert missing == {"the healthy devices of example.com/gpu at that time"}
-
-
-@pytest.mark.parametrize("node", ["node-a", "node-b"])
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_any_part_of_a_recording(node: str, data: st.DataObject) -> None:
-    """Whatever is left of a ledger: no crash, one finding a decision, and a sentence in each."""
-    records = relevant(node)
-    begin = data.draw(st.integers(0, len(records)))
-    end = data.draw(st.integers(begin, len(records)))
-    gone = data.draw(st.sets(st.sampled_from(sorted({r.kind for r in records})), max_size=4))
-    part = [r for r in records[begin:end] if r.kind not in gone]
-    step = data.draw(st.integers(2, 40))
-    part = [record for index, record in enumerate(part) if index % step]
-    decisions = [r.seq for r in part if r.kind in KINDS]
-    told = [
-        outcome
-        for outcome in device_outcomes(part)
-        if not isinstance(outcome, Contradiction)
-        and outcome.kind in KINDS
-        and outcome.recorded is not None
-    ]
-    assert [finding.seq for finding in told] == decisions
-    assert all(finding.why for finding in told)
-    assert all(finding.missing for finding in told if finding.verdict == "unverifiable")
-
-
-@pytest.mark.parametrize("node", ["node-a", "node-b"])
-@pytest.mark.parametrize("part", [0.2, 0.5, 0.8])
-def test_a_ledger_that_begins_or_ends_late(node: str, part: float) -> None:
-    """A cut is no lie."""
-    records = relevant(node)
-    at = int(len(records) * part)
-    assert impossible(list(records[:at])) == set()
-    assert impossible(list(records[at:])) == set()

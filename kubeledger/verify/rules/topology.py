@@ -1,8 +1,7 @@
 """Merged hints: does the policy come to this hint, and admit with it?
 
 The topology manager merges the hints of all providers by its policy; there is no freedom in it.
-What may be open are hints in lines that were lost, and distances of NUMA nodes. Hints of devices
-are held against the devices that were there: the device manager's own decider generates them.
+What may be open are hints in lines that were lost, and distances of NUMA nodes.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple, get_args
 
-from kubeledger.devicemanager.hints import topology_hints
-from kubeledger.devicemanager.manager import HEALTHY, Device, ManagerImpl
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.topologymanager.bitmask import BITS_MAX, bits_of, mask_of
@@ -23,8 +20,7 @@ from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGener
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.devices.desk import Affinity, Desk
-from kubeledger.verify.rules.devices.words import joined, listing, nodes_text, times
-from kubeledger.verify.rules.devices.worlds import Evidence
+from kubeledger.verify.rules.devices.words import joined, nodes_text
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.variant import RECORDED
 
@@ -32,8 +28,6 @@ __all__ = ["Affinities"]
 
 RULE: Final = "pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints"
 _KEPT_MAX = 64
-_NODES_MAX = 8
-"""More nodes have too many sets to look at."""
 _SCOPE = "topologyManagerScope"
 _POLICY = "topologyManagerPolicy"
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -44,14 +38,12 @@ class _Offer(NamedTuple):
 
     Attributes:
         unclear: resources of which no line tells whether they had no preference or no hint.
-        disputed: (n,) resources whose hints are not those of the devices that were there.
     """
 
     record: Record
     pod: str
     body: HintsGenerated
     unclear: frozenset[str]
-    disputed: tuple[str, ...] = ()
 
 
 class Affinities:
@@ -67,36 +59,11 @@ class Affinities:
         self._offers.clear()
 
     def offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
-        """Hints came in: look whether the device manager can have given them, and keep them."""
+        """Hints came in: keep them for the merge that they cause."""
         pod = self._desk.key(record, state)
-        offer = _Offer(record, pod, body, _unclear(record, body))
-        disputed = self._disputed_hints(offer, state) if body.container is not None else ()
-        self._offers[record.seq] = offer._replace(disputed=disputed)
+        self._offers[record.seq] = _Offer(record, pod, body, _unclear(record, body))
         if len(self._offers) > _KEPT_MAX:
             self._offers.popitem(last=False)
-
-    def _disputed_hints(self, offer: _Offer, state: NodeState) -> tuple[str, ...]:
-        """Resources whose hints are not those of the devices that were there; told as well."""
-        desk, record, body = self._desk, offer.record, offer.body
-        disputed = []
-        for resource in body.hints.keys() & set(desk.foresight.lists.resources) - offer.unclear:
-            holder = (offer.pod, body.container or "", resource)
-            set_up = desk.set_up(record, state, holder)
-            evidence = set_up.evidence
-            if evidence is None or not set_up.limit:
-                continue
-            why = _wrong_hints(evidence, body.hints[resource])
-            if why and _wrong_hints(evidence.of_sure_holders(), body.hints[resource]):
-                disputed.append(resource)
-                desk.bench.contradict(
-                    record.ts_ns,
-                    f"container/{body.namespace}/{body.pod}/{body.container}",
-                    f"the hints for {resource} are not those of the devices that were there",
-                    (record.seq, f"hints for {resource}: {_hints_text(body.hints[resource])}"),
-                    (max(evidence.listed.seqs, default=record.seq), why),
-                    by_absence=True,
-                )
-        return tuple(sorted(disputed))
 
     def decided(
         self, rule: RuleVerifier, record: Record, body: AffinityDecided, state: NodeState
@@ -191,8 +158,6 @@ class Affinities:
         size = (hint.affinity or 0).bit_count()
         if closest and differs and 2 <= size < len(policy.numa_nodes):
             return _DISTANCES
-        if offer.disputed:
-            return f"undisputed hints for {joined(offer.disputed)}"
         return None if self._whole(offer) else "the hints of every provider"
 
     def _wrong_subject(self, body: AffinityDecided, offer: _Offer, pod: str) -> dict[str, Any]:
@@ -256,46 +221,6 @@ def _unclear(record: Record, body: HintsGenerated) -> frozenset[str]:
     told = [text for text in texts if "no possible NUMA affinities" in text]
     empty = (resource for resource, hints in body.hints.items() if hints == ())
     return frozenset(r for r in empty if not any(f"'{r}'" in text for text in told))
-
-
-def _wrong_hints(evidence: Evidence, hints: tuple[Hint, ...] | None) -> str:
-    """What the device manager generates of the devices that were there, if not these; else "".
-
-    Only where all devices, their holders and their NUMA nodes are known. Which hints are preferred
-    rests on unhealthy devices, too, of which no source tells; but one node is all there is.
-    """
-    nodes, known = evidence.numa_nodes, evidence.listed.known | evidence.listed.healthy
-    every = {device: evidence.nodes_of(device) for device in known}
-    if not evidence.is_exact() or not 0 < len(nodes) <= _NODES_MAX:
-        return ""
-    if not all(told for told, _ in every.values()):
-        return ""
-    if hints is None and all(where in (None, (0,)) for _, where in every.values()):
-        return ""  # up to 1.20 a device without topology stands under node 0
-    pod, container, resource = evidence.holder
-    manager = ManagerImpl(nodes)
-    manager.all_devices[resource] = {
-        device: Device(device, HEALTHY, where) for device, (_, where) in sorted(every.items())
-    }
-    manager.healthy[resource] = set(evidence.listed.healthy)
-    manager.allocated[resource] = set(evidence.in_use.certain | evidence.reuse)
-    manager.devices_to_reuse[pod] = {resource: set(evidence.reuse)}
-    if evidence.held:
-        manager.pod_devices.insert(pod, container, resource, {0: sorted(evidence.held)})
-    limits = {resource: evidence.required}
-    found = topology_hints(manager, pod, container, limits, None, evidence.facts)[resource]
-    if _comparable(found, nodes) == _comparable(_hints(hints), nodes):
-        return ""
-    told = None if found is None else tuple(Hint(**_plain(hint)) for hint in found)
-    usable = evidence.held or evidence.free | evidence.reuse
-    asked = times(evidence.required, "device")
-    return f"hints for {asked} of {resource} out of {listing(usable)}: {_hints_text(told)}"
-
-
-def _comparable(hints: Hints | None, nodes: tuple[int, ...]) -> Any:  # noqa: ANN401 # only compared
-    if hints is None:
-        return None
-    return {(hint.affinity, hint.preferred or len(nodes) > 1) for hint in hints}
 
 
 def _plain(hint: TopologyHint) -> dict[str, Any]:

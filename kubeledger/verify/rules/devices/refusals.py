@@ -104,8 +104,6 @@ def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
     reuse, required = len(evidence.reuse), evidence.required
     if body.error == NO_HINTS:  # all devices are counted, those to be used again as there
         return _counts(body, evidence, NO_HINTS, required, (low + reuse, high + reuse))
-    if body.error.startswith(_ANSWERS):
-        return _answer(evidence)
     counted = _SHORTAGE.fullmatch(body.error) or body.requested is not None
     if counted and evidence.held is None and evidence.listed.registered is not False:
         return _counts(body, evidence, None, required - reuse, (low, high))
@@ -157,35 +155,27 @@ def _counts(
     return same(True, why, expected=expected)
 
 
-def _answer(evidence: Evidence) -> Judgement:
+def _words(body: AllocationFailed, evidence: Evidence) -> Judgement:
+    """Errors without counts: registration, health, a changed request; or a plugin's answer."""
     texts, only = errors_in(evidence)
-    if "" in texts:
+    is_answer = body.error.startswith(_ANSWERS)
+    expected = {"error": min(texts)} if only and "" not in texts else None
+    asks = f"container {evidence.holder[1]} asks for {times(evidence.required, 'device')}"
+    if is_answer and "" in texts:
         why = (
-            f"the plugin of {evidence.resource} was asked for {times(evidence.required, 'device')}"
-            " and the error is its answer, or that of the disk, which nothing else shows"
+            f"{asks}: the plugin of {evidence.resource} was asked, and the error is its answer, or "
+            "that of the disk, which nothing else shows"
         )
         return judge([Ruling(allowed=True, chosen=False, why=why, expected={})])
-    if not only and not evidence.listed.maybe:
-        # No checkpoint names any device: of what the plugin listed nothing is known.
-        return lacks(evidence.inputs(_open(evidence)))
-    error = min(texts)
-    why = f"the plugin was not asked, because the kubelet refuses before with: {error}"
-    return same(False, why, expected={"error": error} if only else None)
-
-
-def _words(body: AllocationFailed, evidence: Evidence) -> Judgement:
-    """Errors without counts: registration, health, a changed request."""
-    texts, only = errors_in(evidence)
-    if body.error not in texts:
+    # Where no checkpoint names any device, of what the plugin listed nothing is known.
+    unnamed = is_answer and not only and not evidence.listed.maybe
+    if body.error not in texts and not unnamed:
         said = " or ".join(sorted(text or "no error" for text in texts))
         why = f"the kubelet comes to {said} here: {surroundings(evidence)}"
-        expected = {"error": min(texts)} if only and "" not in texts else None
         return same(False, why, expected=expected)
-    if len(texts) > 1:
+    if len(texts) > 1 or unnamed:
         return lacks(evidence.inputs(_open(evidence)))
-    asks = f"container {evidence.holder[1]} asks for {times(evidence.required, 'device')}"
-    why = f"{asks} of {evidence.resource}: {body.error}"
-    return same(True, why, expected={"error": body.error})
+    return same(True, f"{asks} of {evidence.resource}: {body.error}", expected=expected)
 
 
 def _open(evidence: Evidence) -> tuple[Topic, ...]:

@@ -74,18 +74,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     def opened(self) -> Evidence:
         """What is certain whatever lines were lost: others may hold devices, or no more do."""
-        sure = self.of_sure_holders()
-        lost = self.in_use.certain - sure.in_use.certain
-        in_use = msgspec.structs.replace(sure.in_use, maybe=self.in_use.maybe | lost, unknown=True)
-        return msgspec.structs.replace(sure, in_use=in_use)
-
-    def of_sure_holders(self) -> Evidence:
-        """The same, with those devices in use whose holders something later shows."""
         in_use = self.in_use
         sure = frozenset(d for d in in_use.certain if any(map(self.surely, in_use.holders[d])))
-        in_use = msgspec.structs.replace(in_use, certain=sure)
-        listed = self.listed.opened()
-        return msgspec.structs.replace(self, in_use=in_use, listed=listed)
+        maybe = in_use.maybe | in_use.certain - sure
+        in_use = msgspec.structs.replace(in_use, certain=sure, maybe=maybe, unknown=True)
+        return msgspec.structs.replace(self, in_use=in_use, listed=self.listed.opened())
 
     @property
     def free(self) -> _Devices:
