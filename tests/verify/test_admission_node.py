@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kubeledger.devicemanager.records import DevicesReported
 from kubeledger.node.records import NodeObserved
 from kubeledger.verify import Finding, Variant
 from tests.verify.admission_world import (
@@ -19,6 +20,8 @@ from tests.verify.admission_world import (
     start,
 )
 
+NIC = "ns.example/nic"
+NICS = {"name": "c", "resources": {"requests": {NIC: "9"}}}
 HUGE = "hugepages-2Mi"
 PAGES = "Node didn't have enough resource: hugepages-2Mi, requested: 4194304, used: 0, capacity: {}"
 TAINT = {"key": "gone", "value": "", "effect": "NoExecute"}
@@ -156,3 +159,13 @@ def test_sidecars_by_their_gate(version: str, gates: dict[str, bool], verdict: s
     why = Variant(settings={"featureGates": {"SidecarContainers": verdict != "match"}})
     (changed,) = findings_of(judge(node, admitted("a", 1), pod, variant=why), "a")
     assert changed.verdict != verdict
+
+
+def test_devices_that_the_node_object_does_not_list_yet() -> None:
+    """It lags behind the device manager: any number up to those that there are may stand in it."""
+    sent: Step = (5, DevicesReported(resource=NIC, total=2, healthy=2, device_ids=("n0", "n1")))
+    message = f"Node didn't have enough resource: {NIC}, requested: 9, used: 0, capacity: "
+    for told in (0, 1, 2, 3):
+        refusal = refused("a", 101, f"OutOf{NIC}", f"{message}{told}")
+        found = one(start(), sent, refusal, listed("a", NICS))
+        assert (found.verdict != "impossible") is (told < 3)

@@ -8,7 +8,6 @@ import pytest
 
 from kubeledger.devicemanager.records import AllocationFailed
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import PodAdmitted, PodRejected
 from kubeledger.node.records import NodeObserved
 from kubeledger.preemption.records import PreemptionFailed
 from kubeledger.topologymanager.records import AffinityDecided, Hint
@@ -17,13 +16,11 @@ from tests.verify.admission_world import (
     add,
     admitted,
     asks,
-    died,
     findings_of,
     identity,
     judge,
     listed,
     preempted,
-    ran,
     refused,
     start,
 )
@@ -44,11 +41,6 @@ def out_of_cpu(requested: int, used: int, capacity: int = 1000) -> str:
         f"Node didn't have enough resource: cpu, requested: {requested}, used: {used}, "
         f"capacity: {capacity}"
     )
-
-
-def refusal(name: str, at: float, reason: str, message: str) -> tuple[float, PodRejected]:
-    """A pod that was handed over before is refused."""
-    return at, PodRejected(**identity(name), reason=reason, message=message)
 
 
 # -- what is missing -----------------------------------------------------------------------
@@ -107,34 +99,6 @@ def test_without_a_machine() -> None:
 
 
 # -- who counts ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("policy", "counts"), [("Never", False), ("Always", True)])
-def test_a_pod_that_ran_to_its_end(policy: str, counts: bool) -> None:
-    """One that is not started again does not count any more."""
-    found = judge(
-        start(),
-        admitted("a", 1),
-        listed("a", asks("600m"), at=1.5, restartPolicy=policy),
-        ran("a", 2),
-        died("a", 3),
-        refused("b", 9, "OutOfcpu", out_of_cpu(1100, 600 if counts else 0)),
-        listed("b", asks("1100m")),
-    )
-    assert only(found, "b").verdict == "match"
-
-
-def test_pods_of_one_turn() -> None:
-    """The older is first, whatever the order of the line."""
-    found = judge(
-        start(),
-        [add("a", 1), add("b", 1)],
-        (1.1, PodAdmitted(namespace="ns", pod="b", pod_uid="uid-b")),
-        refusal("a", 1.1, "OutOfcpu", out_of_cpu(700, 600)),
-        listed("a", asks("700m"), created_s=20),
-        listed("b", asks("600m"), created_s=10),
-    )
-    assert [only(found, name).verdict for name in "ab"] == ["match", "match"]
 
 
 def test_a_refused_pod_does_not_count() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeledger.lifecycle.records import PodAdmitted, PodConfigChanged, PodTerminated
@@ -181,3 +182,16 @@ def test_no_victims(version: str) -> None:
     assert (finding.verdict, finding.why) == ("impossible", "what is missing is 800m of cpu")
     assert "there are victims" in failed(words.format(500), cpu="900m").why
     assert "nothing is missing" in failed(words.format(500), cpu="100m").why
+
+
+def test_a_wrong_victim_stays_wrong_behind_a_cut() -> None:
+    """Whoever else was killed, this one was not to be."""
+    at, body = preempted("c", "x", 20.1, ("cpu", 400), evicted=None)
+    found = judge(
+        start("1.20.2"),
+        pods("300m", "400m", "200m", c={"priority": CRITICAL + 1}),
+        critical("500m"),
+        (at, msgspec.structs.replace(body, cut=True)),
+        later(),
+    )
+    assert verdict(found, "c") == "impossible"

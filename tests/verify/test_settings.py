@@ -10,7 +10,6 @@ from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.node.snapshot_time import time_in_name
 from kubeledger.verify import Contradiction, Finding, Variant, Verdict
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.rules.admission.allocatable import count_cpus
 from kubeledger.verify.settings import UNKNOWN, Settings
 from kubeledger.verify.tally import Tally
 from kubeledger.verify.variant import RECORDED
@@ -68,26 +67,6 @@ def test_a_number_that_no_setting_can_have_is_none() -> None:
     assert settings.get("maxPods") == "9223372036854775808"
     assert settings.get("podPidsLimit") == str(-(2**63))
     assert settings.get("podsPerCore") == 2**63 - 1
-
-
-@pytest.mark.parametrize(
-    ("cpus", "count"),
-    [
-        ("", 0),
-        ("0-1,4", 3),
-        ("3", 1),
-        ("1-0", 0),
-        ("0-", 0),
-        ("-1", 0),
-        ("0-99999999999", 0),
-        ("9" * 5000, 0),
-        ("\u0662", 0),
-        (7, 0),
-    ],
-)
-def test_sets_of_cpus(cpus: object, count: int) -> None:
-    """What is none counts as not set."""
-    assert count_cpus(cpus) == count
 
 
 def test_a_variant_goes_over_what_is_recorded() -> None:

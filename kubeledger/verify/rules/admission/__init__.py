@@ -9,7 +9,7 @@ podspecs    pod objects as admission gets them
 pressure    the eviction manager's conditions, by its signals
 inputs      puts a case together: one admission with all that it rests on
 case        the case, and the worlds it may have been in
-judging, refused, victims    the verdicts; choice and words say why
+judging, refused, victims    the verdicts; words say why
 rule        ties them to the records
 """
 

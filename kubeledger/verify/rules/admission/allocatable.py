@@ -8,6 +8,7 @@ settings; the object that a recording holds is only of some later time, and is c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from kubeledger.cgroups.node_config import (
     node_reservation,
 )
 from kubeledger.devicemanager.state import DeviceManagerState
+from kubeledger.kube.cpuset import cpus_of
 from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.node.state import NodeState
 from kubeledger.profile.resolve import KubeletProfile
@@ -27,10 +29,9 @@ from kubeledger.verify.rules.admission.machine import by_signs
 from kubeledger.verify.rules.admission.nodes import Nodes
 from kubeledger.verify.settings import UNKNOWN, Settings
 
-__all__ = ["Allocatable", "allocatable_at", "count_cpus", "device_counts"]
+__all__ = ["Allocatable", "allocatable_at", "device_counts"]
 
 _RESERVING: Final = ("systemReserved", "kubeReserved", "evictionHard")
-_CPU_MAX: Final = 1 << 31
 _LAGS_MAX: Final = 32
 """Of so many devices every number is tried that the node object may still list."""
 _DEFAULT_THRESHOLDS: Final = {
@@ -189,9 +190,11 @@ def _reservation(settings: Settings) -> ReservationSettings | tuple[str, ...]:
             missing.append(f"a readable setting {name}")
     if missing:
         return tuple(missing)
-    if own_cpus := count_cpus(settings.get("reservedSystemCPUs")):
-        kube.pop("cpu", None)
-        system["cpu"] = Quantity.of(own_cpus)
+    own_cpus = settings.get("reservedSystemCPUs")
+    with suppress(ValueError):
+        if isinstance(own_cpus, str) and own_cpus:
+            system["cpu"] = Quantity.of(len(cpus_of(own_cpus)))
+            kube.pop("cpu", None)
     thresholds = tables[2]
     if settings.get("mergeDefaultEvictionSettings") is True:
         thresholds = {**_DEFAULT_THRESHOLDS, **thresholds}
@@ -211,15 +214,3 @@ def _quantities(table: Mapping[str, object] | None) -> dict[str, Quantity]:
             except QuantityError:
                 continue
     return found
-
-
-def count_cpus(value: object) -> int:
-    """How many CPUs a set like ``0-1,4`` names; 0 for none."""
-    count = 0
-    for part in value.split(",") if isinstance(value, str) and value else ():
-        first, dash, last = part.partition("-")
-        low, high = whole_number(first), whole_number(last if dash else first)
-        if low is None or high is None or not 0 <= low <= high <= _CPU_MAX:
-            return 0
-        count += high - low + 1
-    return count

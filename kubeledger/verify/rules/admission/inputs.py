@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeledger.eviction.records import NodeConditionsChanged
 from kubeledger.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
 from kubeledger.kube.podqos import pod_qos
 from kubeledger.kube.quantity import Quantity, QuantityError
@@ -65,12 +64,6 @@ class AdmissionInputs:
         """A pod is stopped, perhaps because the node shuts down."""
         if body.reason == "shutdown":
             self.shutdown = record.seq
-
-    def conditions_changed(
-        self, record: Record, body: NodeConditionsChanged, state: NodeState
-    ) -> None:
-        """The kubelet reports the node's conditions."""
-        self.pressure.reported = frozenset(body.conditions)
 
     def kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         """Another process: what the one before had goes on to count as the API's node object."""

@@ -14,6 +14,7 @@ import msgspec
 
 from kubeledger.errors import BadInputError
 from kubeledger.kube.critical import is_critical_pod
+from kubeledger.preemption.explain import amount, amounts, listing
 from kubeledger.preemption.records import PreemptionFailed
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.finding import Fields
@@ -22,13 +23,7 @@ from kubeledger.verify.rules.admission.case import (
     AdmissionOutcome,
     capacities,
 )
-from kubeledger.verify.rules.admission.words import (
-    amount,
-    amounts,
-    fits_because,
-    lacked_by,
-    listing,
-)
+from kubeledger.verify.rules.admission.words import fits_because, lacked_by
 
 __all__ = [
     "ENDS",

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from kubeledger.eviction.records import NodeConditionsChanged
 from kubeledger.eviction.signals import ALLOCATABLE_MEMORY
 from kubeledger.eviction.thresholds import is_short, threshold_quantity
 from kubeledger.images.records import EvictionSignalObserved
@@ -86,6 +87,10 @@ class Pressure:
                 limit = threshold_quantity(each.value, body.capacity).canonical()
                 seen.short_ns, seen.seq = now_ns, record.seq
                 seen.says = f"{body.signal} was {body.available}, under the threshold of {limit}"
+
+    def changed(self, record: Record, body: NodeConditionsChanged, state: NodeState) -> None:
+        """The kubelet reports the node's conditions."""
+        self.reported = frozenset(body.conditions)
 
     def surely(self, condition: Condition, since_ns: int, until_ns: int) -> tuple[int, str] | None:
         """Record and words that show the node under pressure all that time; None if none do."""

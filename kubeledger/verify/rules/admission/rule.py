@@ -83,7 +83,7 @@ class AdmissionVerifier(RuleVerifier):
             NodeObserved: self._inputs.node_observed,
             PodConfigChanged: self._config_changed,
             EvictionSignalObserved: self._inputs.pressure.signal_read,
-            NodeConditionsChanged: self._inputs.conditions_changed,
+            NodeConditionsChanged: self._inputs.pressure.changed,
             ReasonReported: self._reason_reported,
             AffinityDecided: self._manager_decided,
             AllocationFailed: self._manager_decided,
@@ -150,17 +150,17 @@ class AdmissionVerifier(RuleVerifier):
     # -- what is decided --------------------------------------------------------------------
 
     def _pod_admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        add = self._add_of(record, body)
+        add = self._add_of(record, body.pod_uid, body.namespace, body.pod)
         if add is None:
             return
         case = self._case(add, record, state)
         victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for _, kill in add.kills]
         judgement = judged(case, lambda known: judge_admitted(known, victims))
-        self.conclude(record, _subject(body), judgement, recorded={"admit": True})
+        self.conclude(record, f"pod/{add.full_name}", judgement, recorded={"admit": True})
         self._close(add, record, state)
 
     def _pod_rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        add = self._add_of(record, body)
+        add = self._add_of(record, body.pod_uid, body.namespace, body.pod)
         if add is None:
             return
         compare_refusal(self.bench, record, body, self._inputs.told.rejection(add, record.ts_ns))
@@ -168,22 +168,18 @@ class AdmissionVerifier(RuleVerifier):
         pressure, shutdown = self._inputs.pressure, self._inputs.shutdown
         judgement = judged(case, lambda known: judge_refused(known, body, pressure, shutdown))
         recorded = {"reason": body.reason, "message": body.message}
-        self.conclude(record, _subject(body), judgement, recorded=recorded)
+        self.conclude(record, f"pod/{add.full_name}", judgement, recorded=recorded)
         self._close(add, record, state)
 
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
         name = (body.preemptor_namespace, body.preemptor_pod)
-        subject = f"pod/{body.preemptor_namespace}/{body.preemptor_pod}"
-        add = self._adds.find(body.preemptor_uid, *name)
-        if add is None or (add.namespace, add.name) != name:
-            named = self._adds.named(*name) or add
-            judgement = self._of_a_stranger(record, body.preemptor_uid, named)
-            self.conclude(record, subject, judgement, rule=RULE_PREEMPTION)
+        add = self._add_of(record, body.preemptor_uid, *name, RULE_PREEMPTION)
+        if add is None:
             return
         self._owed.append((add, record, UNEXPECTED, RECOVERY + body.error))
         case = self._case(add, record, state)
         judgement = judged(case, lambda known: judge_failed(known, body), RULE_PREEMPTION)
-        self.conclude(record, subject, judgement, recorded=failure_of(body))
+        self.conclude(record, f"pod/{add.full_name}", judgement, recorded=failure_of(body))
 
     def _pod_preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
         add = self._preemptor(body)
@@ -248,15 +244,23 @@ class AdmissionVerifier(RuleVerifier):
 
     # -- whose decision ---------------------------------------------------------------------
 
-    def _add_of(self, record: Record, body: PodAdmitted | PodRejected) -> PodAdd | None:
+    def _add_of(
+        self,
+        record: Record,
+        uid: str | None,
+        namespace: str,
+        name: str,
+        rule: str = RULE_PREDICATES,
+    ) -> PodAdd | None:
         """The ADD that was decided; without one the finding is given here."""
-        add = self._adds.find(body.pod_uid, body.namespace, body.pod)
-        if add is not None and (add.namespace, add.name) == (body.namespace, body.pod):
+        add = self._adds.find(uid, namespace, name)
+        if add is not None and (add.namespace, add.name) == (namespace, name):
             return add
-        named = self._adds.named(body.namespace, body.pod) or add
+        named = self._adds.named(namespace, name) or add
         if named is not None:
             named.misnamed = True
-        self.conclude(record, _subject(body), self._of_a_stranger(record, body.pod_uid, named))
+        judgement = self._of_a_stranger(record, uid, named)
+        self.conclude(record, f"pod/{namespace}/{name}", judgement, rule=rule)
         return None
 
     def _of_a_stranger(self, record: Record, uid: str | None, named: PodAdd | None) -> Judgement:
@@ -324,7 +328,3 @@ def _all_told(add: PodAdd, decided: Record | None) -> bool:
     shown = decided.evidence if decided is not None else ()
     return any(file == piece.file and (line or 0) < (piece.line or 1)
                for file, line in lines for piece in shown) or not lines  # fmt: skip
-
-
-def _subject(body: PodAdmitted | PodRejected) -> str:
-    return f"pod/{body.namespace}/{body.pod}"

@@ -7,18 +7,20 @@ Where no world gives the victims, as few records as explain it are wrong.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 import msgspec
 
+from kubeledger.preemption.candidates import Candidates
 from kubeledger.preemption.decider import admissible
+from kubeledger.preemption.explain import Choice, amounts, choices, listing
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, CountedPod
-from kubeledger.verify.rules.admission.choice import choices
 from kubeledger.verify.rules.admission.judging import ENDS, RULE_PREEMPTION, freely
-from kubeledger.verify.rules.admission.words import amounts, fits_because, lacked_by, listing
+from kubeledger.verify.rules.admission.words import fits_because, lacked_by
 
 __all__ = ["OTHER_VICTIMS", "Kill", "judge_victims"]
 
@@ -70,7 +72,7 @@ def judge_victims(
     told = [tuple(each for each in choices if _gives(each, kills)) for choices in every]
     worlds = [
         [_World(case, outcome, kills) for outcome in choices]
-        for choices in ([choices for choices in told if choices] or every)
+        for choices in ([each for each in told if each] or every)
     ]
     found = []
     for index in range(len(kills)):
@@ -103,7 +105,7 @@ class _World:
         self._uids = [next(_uids_of(outcome, kill.body), kill.stand_in) for kill in kills]
         self._unused = [uid for uid in self._decided if uid not in self._uids]
         self._blamed = self._blame(self._refuted(self._uids))
-        self._choices = choices(case, outcome, self._decided if self._blamed else self._uids)
+        self._choices = self._chosen(self._decided if self._blamed else self._uids)
         others = [other for uid, other in self._pods.items() if uid not in self._uids]
         too_few = set(self._uids) < set(self._decided)
         self.may_lack = too_few and not all(other.lives for other in others)
@@ -139,23 +141,27 @@ class _World:
             why = why.replace(f"pod {uid}", name).replace(uid, name) if uid else why
         return why
 
+    def _chosen(self, uids: Sequence[str]) -> dict[str, Choice]:
+        """Why each of these was chosen, if they were the victims."""
+        case, pods = self._case, [other.pod for other in self._outcome.pods]
+        candidates = Candidates(case.pod, pods, case.facts)
+        return choices(candidates, self._names, self._outcome.requirements, uids)
+
     def _blame(self, why: str) -> dict[int, str]:
         """Index of a record that cannot be -> why; as few of them as explain it."""
         uids, decided = self._uids, self._decided
         everyone = dict.fromkeys(range(len(uids)), why)
         if not why or not decided:
             return everyone if why else {}
+        missing = amounts(self._outcome.requirements)
         foreign = [index for index, uid in enumerate(uids) if uid not in decided]
         suspects = [*foreign, *(index for index in everyone if index not in foreign)]
-        for index in suspects:
-            for uid in self._unused:
-                right = [*uids[:index], uid, *uids[index + 1 :]]
-                if not self._refuted(right):
-                    choice = choices(self._case, self._outcome, right).get(uid)
-                    because = f": {choice.who}, {choice.because}" if choice is not None else ""
-                    instead = f"was to be killed, and not {self._kills[index].name}"
-                    return {index: f"{self._names[uid]} {instead}{because}"}
-        missing = amounts(self._outcome.requirements)
+        for index, uid in product(suspects, self._unused):
+            right = [*uids[:index], uid, *uids[index + 1 :]]
+            if not self._refuted(right):
+                choice = self._chosen(right)[uid]
+                what = f"was to be killed, and not {self._kills[index].name}"
+                return {index: f"{self._names[uid]} {what}: {choice.who}, {choice.because}"}
         for index in suspects:
             rest = [*uids[:index], *uids[index + 1 :]]
             if not self._refuted(rest):
@@ -171,24 +177,18 @@ class _World:
     # -- fields and words -----------------------------------------------------------------
 
     def recorded(self, index: int) -> Fields:
-        """The fields of the record that are judged."""
-        kill, add = self._kills[index], self._case.add
-        fields: Fields = msgspec.to_builtins(kill.body)
-        judged = ["victim_namespace", "victim_pod", "victim_uid"]
-        if kill.body.preemptor_pod is not None:
-            judged += ["preemptor_namespace", "preemptor_pod"]
-            if kill.body.preemptor_uid is not None and add.uid is not None:
-                judged.append("preemptor_uid")
-        if kill.body.insufficient:
-            fields["insufficient"] = list(fields["insufficient"])
-            judged.append("insufficient")
-        if kill.failed:
-            judged.append("evicted")
-        return {name: fields[name] for name in judged}
+        """The fields of the record that are judged: those that it tells."""
+        kill = self._kills[index]
+        told: Fields = msgspec.to_builtins(kill.body)
+        told["insufficient"] = list(told["insufficient"]) or None
+        names = ["victim_namespace", "victim_pod", *(["evicted"] if kill.failed else [])]
+        names += ["preemptor_namespace", "preemptor_pod", "insufficient", "victim_uid"]
+        names += ["preemptor_uid"] if self._case.add.uid is not None else []
+        return {name: told[name] for name in names if told[name] is not None}
 
     def _expected(self, index: int) -> Fields:
         """The same fields as the kubelet decides them in this world."""
-        body, add = self._kills[index].body, self._case.add
+        body, add, uid = self._kills[index].body, self._case.add, self._uids[index]
         decided: Fields = {
             "preemptor_namespace": add.namespace,
             "preemptor_pod": add.name,
@@ -196,14 +196,11 @@ class _World:
             "insufficient": list(msgspec.to_builtins(self._outcome.requirements)),
             "evicted": not body.evicted,
         }
-        uid = self._uids[index]
         if index in self._blamed:
-            uid = self._unused[0] if self._unused else ""
-        other = self._pods.get(uid)
-        if other is not None:
-            namespace, _, name = other.name.partition("/")
-            decided |= {"victim_namespace": namespace, "victim_pod": name}
-            decided["victim_uid"] = body.victim_uid and (_uid_of(other) or body.victim_uid)
+            uid = next(iter(self._unused), "")
+        if (other := self._pods.get(uid)) is not None:
+            decided["victim_namespace"], _, decided["victim_pod"] = other.name.partition("/")
+            decided["victim_uid"] = _uid_of(other) or body.victim_uid
         return {name: decided.get(name) for name in self.recorded(index)}
 
     def _wrong_fields(self, index: int, expected: Fields) -> str:
@@ -214,9 +211,8 @@ class _World:
         if wrong == ["insufficient"]:
             told = amounts(self._kills[index].body.insufficient)
             return f"{self._case.add.full_name} lacked {lacked_by(self._outcome)}, not {told}"
-        said = listing(f"{name} {recorded[name]!r}" for name in wrong)
-        true = listing(f"{expected[name]!r}" for name in wrong)
-        return f"the record names {said} where it was {true}" if wrong else ""
+        said, right = (listing(f"{n} {of[n]!r}" for n in wrong) for of in (recorded, expected))
+        return f"the record names {said} where it was {right}" if wrong else ""
 
     def _because(self, uid: str) -> str:
         choice, need = self._choices.get(uid), lacked_by(self._outcome, self._case)

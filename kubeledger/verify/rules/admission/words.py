@@ -1,60 +1,20 @@
-"""Amounts and pods in sentences."""
+"""Why a pod fits, or does not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
-from kubeledger.kube.pod import Pod
 from kubeledger.lifecycle.resourcefit import pod_request
-from kubeledger.preemption.requirements import Requirements
-from kubeledger.units import sizes_text
+from kubeledger.preemption.explain import amount, amounts, listing, plains, priority_of
 from kubeledger.verify.rules.admission.case import UNCOUNTED, AdmissionCase, AdmissionOutcome
 
 __all__ = [
-    "amount",
-    "amounts",
     "fits_because",
     "lacked_by",
-    "listing",
-    "plains",
-    "priority_of",
     "short_of",
 ]
 
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
-
-
-def plains(resource: str, *quantities: int) -> tuple[str, ...]:
-    """``450m``, ``64Mi``, ``3``; several so that they can be compared."""
-    if resource == "cpu":
-        return tuple(f"{quantity}m" for quantity in quantities)
-    if resource in _FIRST or resource.startswith("hugepages-"):
-        return sizes_text(*quantities)
-    return tuple(map(str, quantities))
-
-
-def amount(resource: str, quantity: int) -> str:
-    """``450m of cpu``, ``64Mi of memory``, ``3 pods``, ``2 of example.com/gpu``."""
-    if resource == "pods":
-        return f"{quantity} pod{'s' if quantity != 1 else ''}"
-    return f"{plains(resource, quantity)[0]} of {resource}"
-
-
-def amounts(requirements: Requirements) -> str:
-    """What is missing, in words."""
-    return listing(amount(r.resource, r.quantity) for r in requirements)
-
-
-def listing(parts: Iterable[str]) -> str:
-    """``a, b and c``."""
-    *others, last = list(parts) or [""]
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def priority_of(pod: Pod) -> str:
-    """The pod's priority, as it stands in its spec."""
-    return "no priority" if pod.spec.priority is None else f"priority {pod.spec.priority}"
 
 
 def short_of(outcome: AdmissionOutcome) -> str:

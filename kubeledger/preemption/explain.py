@@ -1,17 +1,49 @@
-"""Why this victim and not another one: the steps of getPodsToPreempt, in words."""
+"""Sentences about a preemption: amounts, and why this victim and not another one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kubeledger.kube.pod import Pod
 from kubeledger.preemption.candidates import Candidates
 from kubeledger.preemption.requirements import Requirements, distances, subtract
 from kubeledger.preemption.victims import KILL_ORDER
-from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome
-from kubeledger.verify.rules.admission.words import amount, amounts, listing, plains, priority_of
+from kubeledger.units import sizes_text
 
-__all__ = ["Choice", "choices"]
+__all__ = ["Choice", "amount", "amounts", "choices", "listing", "plains", "priority_of"]
+
+
+def plains(resource: str, *quantities: int) -> tuple[str, ...]:
+    """``450m``, ``64Mi``, ``3``; several so that they can be compared."""
+    if resource == "cpu":
+        return tuple(f"{quantity}m" for quantity in quantities)
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return sizes_text(*quantities)
+    return tuple(map(str, quantities))
+
+
+def amount(resource: str, quantity: int) -> str:
+    """``450m of cpu``, ``64Mi of memory``, ``3 pods``, ``2 of example.com/gpu``."""
+    if resource == "pods":
+        return f"{quantity} pod{'s' if quantity != 1 else ''}"
+    return f"{plains(resource, quantity)[0]} of {resource}"
+
+
+def amounts(requirements: Requirements) -> str:
+    """What is missing, in words."""
+    return listing(amount(r.resource, r.quantity) for r in requirements)
+
+
+def listing(parts: Iterable[str]) -> str:
+    """``a, b and c``."""
+    *others, last = list(parts) or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def priority_of(pod: Pod) -> str:
+    """The pod's priority, as it stands in its spec."""
+    return "no priority" if pod.spec.priority is None else f"priority {pod.spec.priority}"
 
 
 class Choice(NamedTuple):
@@ -27,14 +59,24 @@ class Choice(NamedTuple):
 
 
 def choices(
-    case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[str]
+    candidates: Candidates,
+    names: Mapping[str, str],
+    needs: Requirements,
+    victims: Sequence[str],
 ) -> dict[str, Choice]:
     """UID of each victim -> why it was chosen; for victims that the kubelet can have chosen.
 
     They are chosen class by class, Guaranteed pods first, and killed in the reverse order.
+
+    Args:
+        candidates: the pods that may be preempted.
+        names: UID -> name of each.
+        needs: what was missing.
+        victims: UIDs, in the order they were killed.
+
+    Source: v1.36.2 pkg/kubelet/preemption/preemption.go getPodsToPreempt; v1.20.2
     """
-    chooser = _Chooser(case, outcome)
-    candidates, needs = chooser.candidates, outcome.requirements
+    chooser = _Chooser(candidates, names)
     groups = candidates.by_qos()
     at = {pod.metadata.uid or "": pick for pick, pod in enumerate(candidates.pods)}
     picks = [at[uid] for uid in victims if uid in at]
@@ -68,9 +110,8 @@ def choices(
 
 
 class _Chooser:
-    def __init__(self, case: AdmissionCase, outcome: AdmissionOutcome) -> None:
-        self.candidates = Candidates(case.pod, [other.pod for other in outcome.pods], case.facts)
-        self._names = {other.pod.metadata.uid or "": other.name for other in outcome.pods}
+    def __init__(self, candidates: Candidates, names: Mapping[str, str]) -> None:
+        self.candidates, self._names = candidates, names
 
     def name(self, pick: int) -> str:
         return self._names[self.candidates.pods[pick].metadata.uid or ""]
