@@ -7,7 +7,7 @@ extremes are asked, times as the recorded removals need them and as they do not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -82,16 +82,21 @@ class _Ground(msgspec.Struct):
     open: dict[str, None] = {}
 
 
-def courses(run: Run) -> list[Course]:
-    """All courses, the likeliest first; none without the policy or a detect pass."""
+def courses(run: Run, passes: Sequence[DetectPass]) -> list[Course]:
+    """All courses, the likeliest first; none without the policy.
+
+    Args:
+        run: a collection.
+        passes: of which one is its own, oldest first.
+    """
     known = {"high_threshold_percent": 100, "low_threshold_percent": 100, "max_age_ns": 0}
     policy = run.policy.whole(**known) if run.sweep else run.policy.whole()
-    if policy is None or not run.options or (run.policy.disabled and not run.sweep):
+    if policy is None or (run.policy.disabled and not run.sweep):
         return []
     found: list[Course] = []
-    for own in reversed(run.options):
+    for own in reversed(passes):
         assumes: tuple[str, ...] = ()
-        if len(run.options) > 1:
+        if len(passes) > 1:
             at = format_ts(own.record.ts_ns)
             assumes = (f"that the detect pass at {at} was the collection's own",)
         ground = _ground(run, policy, own, claimed=True)
@@ -212,11 +217,11 @@ def _ground(run: Run, policy: ImageGCPolicy, own: DetectPass, *, claimed: bool) 
     for image_id, image in own.known.items():
         claim = ground.claims.get(image_id)
         if image_id in own.in_use:
-            ground.held[image_id] = "is in use"
+            ground.held[image_id] = own.in_use[image_id]
         elif run.facts.pinned_images_kept and image.pinned is None and claim is None:
             ground.held[image_id] = "may be pinned"
         first_ns = _first(run, ground, image_id, image)
-        last_ns = _last_used(run, ground, image_id, image)
+        last_ns = _last_used(ground, image_id, image)
         is_old = elapsed(ground.now_ns, first_ns) >= policy.min_age_ns
         if unsure and last_ns == ZERO_TIME_NS and is_old:
             # Some were used before the first record, or not: these may stand in any order.
@@ -242,19 +247,15 @@ def _first(run: Run, ground: _Ground, image_id: str, image: KnownImage) -> int:
         return image.order_ns
     if oldest < least_ns:
         return now_ns
-    if run.loose:
-        is_old = max(0, elapsed(now_ns, image.order_ns)) >= least_ns
-    else:
-        is_old = (image_id in ground.claims) == ground.claimed
-        ground.open[f"when image {short(image_id)} was first detected, to the second"] = None
-    return now_ns - least_ns if is_old else now_ns
+    ground.open[f"when image {short(image_id)} was first detected, to the second"] = None
+    return now_ns - least_ns if (image_id in ground.claims) == ground.claimed else now_ns
 
 
-def _last_used(run: Run, ground: _Ground, image_id: str, image: KnownImage) -> int:
+def _last_used(ground: _Ground, image_id: str, image: KnownImage) -> int:
     """When it was last used; near the maximum age it went for it or not, as is asked."""
     max_age_ns = ground.policy.max_age_ns
     unused_ns = elapsed(ground.now_ns, image.last_used_ns)
-    if run.loose or not max_age_ns or abs(unused_ns - max_age_ns) > LISTING_NS:
+    if not max_age_ns or abs(unused_ns - max_age_ns) > LISTING_NS:
         return image.last_used_ns
     ground.open[f"when image {short(image_id)} was last used, to the second"] = None
     claim = ground.claims.get(image_id)
@@ -269,11 +270,9 @@ def _began(run: Run, ground: _Ground) -> int | None:
         return None
     if run.began_ns is not None:
         run_ns = ground.now_ns - run.began_ns
-        if run.loose or run_ns <= max_age_ns or run_ns - _BEGIN_NS > max_age_ns:
+        if run_ns <= max_age_ns or run_ns - _BEGIN_NS > max_age_ns:
             return run.began_ns
     aged = any(claim.pass_ == "age" for claim in ground.claims.values())
-    if run.loose:
-        return None if aged else ground.now_ns
     ground.open["when the kubelet began"] = None
     return None if aged == ground.claimed else ground.now_ns
 

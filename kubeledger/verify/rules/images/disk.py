@@ -28,10 +28,8 @@ _NEAR_NS: Final = 60 * NS_PER_S
 """A sample this near in time tells of the disk as it was."""
 _FILLS_BYTES_PER_S: Final = 1 << 30
 _FILLS_AT_ONCE_BYTES: Final = 1 << 30
-_BLOCK_MAX: Final = 4096
-_BLOCK_MIN: Final = 512
-_ENOUGH_SAMPLES: Final = 8
-"""So many samples do not by chance all end in more zeros than the block size has."""
+_BLOCK_MAX: Final = 512
+"""No filesystem has smaller blocks; some tell amounts that are no multiple of it."""
 _AROUND_NS: Final = 3600 * NS_PER_S
 _CAPACITIES_MAX: Final = 16
 _STEADY_MAX: Final = 2
@@ -71,7 +69,6 @@ class Disk:
         self.last: Sample | None = None
         self._sizes: dict[int, _Size] = {}
         self._bits = 0
-        self._count = 0
 
     def foresee(self, record: Record) -> None:
         """First reading: learn the capacities and the block size."""
@@ -80,7 +77,6 @@ class Disk:
             return
         capacity, ts_ns = sample.usage.capacity_bytes, record.ts_ns
         self._bits |= capacity | sample.usage.available_bytes
-        self._count += 1
         self.lowest_percent = min(self.lowest_percent, sample.usage.percent)
         size = self._sizes.get(capacity)
         if size is not None:
@@ -107,8 +103,7 @@ class Disk:
     @property
     def block_bytes(self) -> int:
         """Every amount of the filesystem is a multiple of it."""
-        most = _BLOCK_MAX if self._count >= _ENOUGH_SAMPLES else _BLOCK_MIN
-        return min(self._bits & -self._bits or 1, most)
+        return min(self._bits & -self._bits or 1, _BLOCK_MAX)
 
     def capacities(self, ts_ns: int) -> list[int]:
         """Capacities, the nearest in time first."""

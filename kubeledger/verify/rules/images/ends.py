@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -20,7 +19,6 @@ from kubeledger.verify.rules.images.runs import REFUSED, START_FIELDS, Run, body
 __all__ = ["judge_end", "kept_of"]
 
 _KEPT_MAX: Final = 8
-_SIZE: Final = re.compile(r"(?<=% of )[0-9.]+ \w+(?= used)")
 _START: Final = "the start of this collection"
 _ANSWER: Final = "what the container runtime answered to this collection"
 _REMOVALS: Final = "the removals of this collection that are not recorded"
@@ -123,11 +121,10 @@ def _judge_space(
     run: Run, disk: Disk, body: GarbageCollected, worlds: Sequence[Course], left: Course | None
 ) -> Judgement:
     why, start = _why_space(run, left), _begun(run, body)
-    capacities = _capacities(run, disk)
     rulings = [
         _held_against(body, _space_end(run, body, start, capacity, count, freed), why)
         for count, freed in _freed(run, worlds)
-        for capacity in capacities or [0]
+        for capacity in _capacities(run, disk) or [None]
     ]
     if run.loose and run.runs is False:
         under: Fields = {"outcome": "below_threshold", "images_removed": 0, "error": ""}
@@ -135,8 +132,6 @@ def _judge_space(
     # Removals are judged for themselves: the end may rest on what they tell as well as on what
     # was decided.
     fitting = [ruling for ruling in rulings if ruling.allowed][:1]
-    if fitting and not capacities and _SIZE.search(body.error):
-        return open_to("the size of the image filesystem", denied="it is named")
     if fitting:
         return judge(fitting)
     doubtful = not worlds or any(course.lost for course in worlds)
@@ -190,7 +185,7 @@ def _freed(run: Run, worlds: Sequence[Course]) -> Iterator[tuple[int, int]]:
 
 
 def _space_end(
-    run: Run, body: GarbageCollected, start: Fields, capacity: int, count: int, freed: int
+    run: Run, body: GarbageCollected, start: Fields, capacity: int | None, count: int, freed: int
 ) -> Fields:
     """The end of a space pass that freed so much."""
     wanted, error = start["bytes_to_free"], ""
@@ -198,9 +193,8 @@ def _space_end(
         begin = space_removal_error(wanted, freed, ["\0"]).partition("\0")[0]
         error = begin + body.error.partition(REFUSED)[2]
     elif freed < wanted:
-        error = shortfall(run.facts, DiskUsage(capacity, 0, start["usage_percent"]), wanted, freed)
-        if not capacity and (told := _SIZE.search(body.error)):
-            error = _SIZE.sub(lambda _: told[0], error)
+        usage = DiskUsage(capacity or 0, 0, start["usage_percent"])
+        error = shortfall(run.facts, usage, wanted, freed)
     aged = [body_of(r) for r in run.removals if r.cause is None]
     by_age = sum(each.size_bytes or 0 for each in aged if each.pass_ == "age")
     fields: Fields = {
@@ -211,6 +205,8 @@ def _space_end(
         "outcome": "failed" if error else "freed",
         "error": error,
     }
+    if capacity is None and run.facts.shortfall_names_disk_usage:
+        del fields["error"]
     assert run.end is not None
     if run.start is None or run.end.cause != run.start.seq:
         # The source does not join them; then the end does not repeat the start.

@@ -49,10 +49,16 @@ class KnownImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DetectPass(msgspec.Struct, frozen=True):
-    """One detect pass: IDs of the images that it saw in use, and all that is known after it."""
+    """One detect pass.
+
+    Attributes:
+        record: its record.
+        in_use: image ID -> why it is kept, of those in use.
+        known: image ID -> what is known after it.
+    """
 
     record: Record
-    in_use: frozenset[str]
+    in_use: dict[str, str]
     known: dict[str, KnownImage]
 
 
@@ -102,7 +108,7 @@ class Passes:
             for image in body.images
         }
         self.seen.update(self._known)
-        in_use = frozenset(image.image_id for image in body.images if image.in_use)
+        in_use = {image.image_id: "is in use" for image in body.images if image.in_use}
         self._recent = [*self._recent[1 - _RECENT_MAX :], DetectPass(record, in_use, self._known)]
 
     def deleted(self, image_id: str) -> None:

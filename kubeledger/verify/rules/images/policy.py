@@ -66,8 +66,7 @@ def read_policy(settings: Settings, facts: ImageFacts) -> Policy:
         value = settings.get(name)
         parsed = None if value is UNKNOWN else _number(name, value)
         if parsed is None:
-            readable = "a readable value of " if value is not UNKNOWN else ""
-            missing.append(f"{readable}the setting {name}")
+            missing.append(f"the setting {name}")
         return parsed
 
     high, low, min_age_ns = read(HIGH), read(LOW), read(_MIN_AGE)

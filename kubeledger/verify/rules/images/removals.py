@@ -15,8 +15,9 @@ from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.courses import Course, tells_other_size
 from kubeledger.verify.rules.images.runs import Run, body_of, short
 
-__all__ = ["judge_removals"]
+__all__ = ["NO_PASS", "judge_removals"]
 
+NO_PASS: Final = "the detect pass before the removal (logged from verbosity 5)"
 _USE_BEFORE: Final = "the use of the image before the first record"
 _DOUBLED: Final = "whether the line of the removal is there twice"
 _UNLISTED: Final = "the lines about the image in the collection's detect pass"
@@ -111,7 +112,7 @@ def _rulings(run: Run, course: Course, record: Record, step: _Step) -> list[Ruli
     expected = _expected(run, course, image_id, body)
     image, why, certain = short(image_id), "", False
     if not step.due or step.before:
-        why = _why_not(course, image_id, step)
+        why = _why_not(run, course, image_id, step)
         expected = _expected(run, course, step.before[0], None) if step.before else {}
     elif tells_other_size(known, record):
         size, certain = expected["size_bytes"], True
@@ -139,10 +140,13 @@ def _rulings(run: Run, course: Course, record: Record, step: _Step) -> list[Ruli
         expected=expected,
         assumes=assumes,
     )
-    if tied and any(known[other].before for other in (*tied, image_id)):
-        why = f"image {image} may not have been the next"
-        return [allowed, Ruling(allowed=False, why=why, assumes=(*assumes, _USE_BEFORE))]
-    return [allowed]
+    doubt = "" if run.options else NO_PASS
+    if not doubt and tied and any(known[other].before for other in (*tied, image_id)):
+        doubt = _USE_BEFORE
+    if not doubt:
+        return [allowed]
+    why = f"image {image} may not have been the next"
+    return [allowed, Ruling(allowed=False, why=why, assumes=(*assumes, doubt))]
 
 
 def _is_plain(course: Course, image_id: str) -> bool:
@@ -189,7 +193,7 @@ def _why_right(run: Run, course: Course, image_id: str, tied: Sequence[str]) -> 
     return f"{why}; the kubelet leaves its order among {others} open, as their times are the same"
 
 
-def _why_not(course: Course, image_id: str, step: _Step) -> str:
+def _why_not(run: Run, course: Course, image_id: str, step: _Step) -> str:
     image, done = short(image_id), course.done
     cannot = f"image {image} cannot have been removed"
     if step.due:
@@ -202,6 +206,9 @@ def _why_not(course: Course, image_id: str, step: _Step) -> str:
         why = f"{cannot}: it {course.kept[image_id]}"
     elif done.bytes_to_free is None:
         why = f"{cannot}: there was no space to be freed"
+        if run.policy.max_age_ns:
+            limit = format_go_duration(run.policy.max_age_ns)
+            why += f", nor had it been unused for more than {limit} in a kubelet that ran so long"
     else:
         freed = f"{done.freed_bytes} of {done.bytes_to_free} bytes had been freed"
         why = f"{cannot}: {freed} before its turn"

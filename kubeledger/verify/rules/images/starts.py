@@ -16,8 +16,6 @@ from kubeledger.verify.rules.images.runs import Run
 
 __all__ = ["Owed", "judge_start"]
 
-_GAP_NS: Final = 60 * NS_PER_S
-"""Nothing is heard of the disk for longer: the log may have a gap."""
 _TWO_RUNS_NS: Final = (2 * GC_PERIOD_S + 60) * NS_PER_S
 """Of one run both lines may be lost; not of two in a row."""
 
@@ -95,7 +93,6 @@ class Owed:
         """Another process, or another clock."""
         self._heard = False
         self._since: Record | None = None
-        self._last_ns = 0
 
     def heard(self) -> None:
         """The log tells of a run."""
@@ -105,14 +102,14 @@ class Owed:
         """A signal of the disk: how long was it over the threshold?"""
         if sample is None or sample.seq != record.seq:
             return
-        gap_ns, self._last_ns = record.ts_ns - self._last_ns, record.ts_ns
         high, percent = policy.high, sample.usage.percent
         if high is None or policy.disabled or not self._heard or percent <= high:
             self._since = None
             return
-        if self._since is None or gap_ns > _GAP_NS:
-            self._since = record
-        over_ns = record.ts_ns - self._since.ts_ns
+        since = self._since
+        if since is None or self._bench.coverage.hole(since.ts_ns, record.ts_ns) is not None:
+            since = self._since = record
+        over_ns = record.ts_ns - since.ts_ns
         if over_ns <= _TWO_RUNS_NS:
             return
         self._bench.absent(
@@ -126,6 +123,6 @@ class Owed:
                 "recorded of a space pass"
             ),
             rule=self._rule,
-            inputs=(self._since.seq, record.seq),
+            inputs=(since.seq, record.seq),
         )
         self.restart()

@@ -1,7 +1,7 @@
-"""What denies a removal where no detect pass is logged: the containers of pod lists, and others.
+"""Which containers used an image when, as pod lists show.
 
 Only uses that are certain count: a list shows a container that runs since a time. An image of
-which no list tells may have been used all the same, so the lists deny removals and prove none.
+which no list tells may have been used all the same.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
+from kubeledger.images.gotime import ZERO_TIME_NS
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Record
-from kubeledger.units import NS_PER_S, format_go_duration, parse_ts
-from kubeledger.verify.belief import Judgement, same
-from kubeledger.verify.rules.images.passes import LISTING_NS
-from kubeledger.verify.rules.images.runs import Run, body_of, short
+from kubeledger.units import NS_PER_S, parse_ts
+from kubeledger.verify.rules.images.passes import LISTING_NS, DetectPass, KnownImage
+from kubeledger.verify.rules.images.runs import Run, body_of
 
-__all__ = ["ImageUse", "denied_without_passes"]
+__all__ = ["ImageUse"]
 
 _AROUND_NS: Final = 2 * NS_PER_S
 """Starts are told to the second, and a list is named by one."""
@@ -33,14 +33,6 @@ class _Use(msgspec.Struct):
     from_ns: int
     to_ns: int
     seq: int
-
-    def detected_ns(self, ts_ns: int) -> int | None:
-        """When a detect pass surely saw it last, the one at a time itself among them."""
-        if self.from_ns + _AROUND_NS + LISTING_NS < ts_ns < self.to_ns - _AROUND_NS:
-            return ts_ns
-        if self.to_ns <= ts_ns and self.to_ns - self.from_ns > _DETECTED_NS:
-            return self.to_ns - _DETECTED_NS
-        return None
 
 
 class ImageUse:
@@ -65,65 +57,48 @@ class ImageUse:
             if record.ts_ns > use.to_ns:
                 use.to_ns, use.seq = record.ts_ns, record.seq
 
-    def denies(self, run: Run, record: Record) -> Judgement | None:
-        """Judge a removal by the containers that lists show; None where they allow it.
+    def passes(self, run: Run) -> tuple[DetectPass, ...]:
+        """The passes of which one is a run's own, with what lists show to be in use, too.
 
-        Source: v1.30.1 pkg/kubelet/images/image_gc_manager.go imagesInEvictionOrder,
-            freeOldImages
+        Where none is logged, one that saw the images that went, of which nothing else is known.
         """
-        body, ts_ns = body_of(record), record.ts_ns
-        max_age_ns = (run.policy.max_age_ns or 0) if _by_age(run, record) else 0
-        for use in self._uses.get(body.image_id, {}).values():
-            detected_ns = use.detected_ns(ts_ns)
-            if detected_ns == ts_ns:
-                why = f"images in use are kept, and container {use.name} ran on it"
-                return _denied(record, f": {why}", use.seq)
-            if detected_ns is not None and ts_ns - detected_ns <= max_age_ns:
-                limit = format_go_duration(max_age_ns)
-                return _denied(
-                    record, f": container {use.name} had used it within {limit}", use.seq
-                )
-        return None
-
-
-def denied_without_passes(run: Run, at: int) -> Judgement | None:
-    """Judge a removal by the others of its run and by its kubelet's age; None if they allow it.
-
-    Args:
-        run: a collection of which no detect pass is known.
-        at: place of the removal in it.
-
-    Source: v1.30.1 pkg/kubelet/images/image_gc_manager.go freeOldImages, freeSpace
-    """
-    record, earlier = run.removals[at], run.removals[:at]
-    body, wanted, max_age_ns = body_of(record), run.start_body, run.policy.max_age_ns
-    if any(other.body == body and other.ts_ns != record.ts_ns for other in earlier):
-        return _denied(record, " twice in one collection")
-    if _by_age(run, record) and max_age_ns and run.began_ns is not None:
-        ran_ns = record.ts_ns - run.began_ns
-        if run.facts.age_pass_waits_for_max_age and ran_ns <= max_age_ns:
-            ran, limit = (
-                format_go_duration(ns // NS_PER_S * NS_PER_S) for ns in (ran_ns, max_age_ns)
+        if run.options or not run.removals:
+            return tuple(map(self._with_lists, run.options or ()))
+        record = run.removals[0]
+        bodies = {body_of(each).image_id: body_of(each) for each in reversed(run.removals)}
+        known: dict[str, KnownImage] = {}
+        for image_id, body in bodies.items():
+            used_ns, seq = self._detected(image_id, record.ts_ns)
+            known[image_id] = KnownImage(
+                first_lo_ns=ZERO_TIME_NS,
+                first_hi_ns=ZERO_TIME_NS,
+                order_ns=ZERO_TIME_NS,
+                before=True,
+                last_used_ns=used_ns if body.pass_ == "age" else record.ts_ns - 1,
+                size_bytes=body.size_bytes,
+                used_seq=seq,
             )
-            return _denied(
-                record, f": the kubelet had run for {ran}, and removes by age from {limit} on"
-            )
-    before = [other for other in earlier if other.cause]
-    freed = sum(body_of(other).size_bytes or 0 for other in before)
-    if body.pass_ == "space" and wanted is not None and before and freed >= wanted.bytes_to_free:
-        why = f": {freed} of {wanted.bytes_to_free} bytes had been freed before its turn"
-        return _denied(record, why, *(other.seq for other in before))
-    return None
+        return (self._with_lists(DetectPass(record, {}, known)),)
 
+    def _with_lists(self, own: DetectPass) -> DetectPass:
+        ts_ns, in_use, known = own.record.ts_ns, dict(own.in_use), dict(own.known)
+        for image_id in known:
+            for use in self._uses.get(image_id, {}).values():
+                if use.from_ns + _AROUND_NS + LISTING_NS < ts_ns < use.to_ns - _AROUND_NS:
+                    in_use.setdefault(image_id, f"is in use: container {use.name} ran on it")
+                    known[image_id] = msgspec.structs.replace(known[image_id], used_seq=use.seq)
+        return DetectPass(own.record, in_use, known)
 
-def _by_age(run: Run, record: Record) -> bool:
-    """Whether it was surely the age pass: no start was lost that would tell of another."""
-    return body_of(record).pass_ == "age" and (run.runs is False or run.start is not None)
-
-
-def _denied(record: Record, why: str, *inputs: int) -> Judgement:
-    image = short(body_of(record).image_id)
-    return same(False, f"image {image} cannot have been removed{why}", inputs=inputs)
+    def _detected(self, image_id: str, ts_ns: int) -> tuple[int, int | None]:
+        """When a pass surely saw an image in use last, not before which time, and the list."""
+        return max(
+            (
+                (use.to_ns - _DETECTED_NS, use.seq)
+                for use in self._uses.get(image_id, {}).values()
+                if use.to_ns <= ts_ns and use.to_ns - use.from_ns > _DETECTED_NS
+            ),
+            default=(ZERO_TIME_NS, None),
+        )
 
 
 def _statuses(status: dict[str, Any] | None) -> Iterator[dict[str, Any]]:

@@ -29,18 +29,17 @@ from kubeledger.verify.rules.images.disk import Disk
 from kubeledger.verify.rules.images.ends import judge_end, kept_of
 from kubeledger.verify.rules.images.passes import Passes
 from kubeledger.verify.rules.images.policy import POLICY_SETTINGS, read_policy
-from kubeledger.verify.rules.images.removals import judge_removals
+from kubeledger.verify.rules.images.removals import NO_PASS, judge_removals
 from kubeledger.verify.rules.images.runs import Run, body_of, short
 from kubeledger.verify.rules.images.starts import Owed, judge_start
 from kubeledger.verify.rules.images.sweeps import judge_pressure
-from kubeledger.verify.rules.images.uses import ImageUse, denied_without_passes
+from kubeledger.verify.rules.images.uses import ImageUse
 from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["ImagesVerifier"]
 
 _LONGEST_NS: Final = 600 * NS_PER_S
 """A run about which nothing was said for so long has ended unheard."""
-_NO_PASS: Final = "the detect pass before the removal (logged from verbosity 5)"
 _RULE_REMOVAL: Final = "pkg/kubelet/images realImageGCManager.freeSpace"
 _RULE_PRESSURE: Final = "pkg/kubelet/eviction managerImpl.reclaimNodeLevelResources"
 _BEFORE_SPACE: Final = ("invalid capacity ", "failed to get image", "wanted to free images older")
@@ -214,8 +213,10 @@ class ImagesVerifier(RuleVerifier):
             judgement = judge_start(run, self._disk)
             run.start_denied = judgement.verdict == "impossible"
             self._say(run.start, judgement)
-        worlds = courses(run)
+        worlds = courses(run, self._use.passes(run))
         left = self._judge_removals(run, worlds)
+        if not run.options:
+            worlds, left = [], None
         if run.end is not None:
             self._judge_end(run, run.end, worlds, left)
         if run.loose and left is not None:
@@ -224,7 +225,7 @@ class ImagesVerifier(RuleVerifier):
     def _close_sweep(self) -> None:
         sweep, self._sweep = self._sweep, None
         if sweep is not None:
-            self._judge_removals(sweep, courses(sweep))
+            self._judge_removals(sweep, courses(sweep, self._use.passes(sweep)))
 
     def _say(
         self,
@@ -252,22 +253,17 @@ class ImagesVerifier(RuleVerifier):
     def _judge_removals(self, run: Run, worlds: Sequence[Course]) -> Course | None:
         """Give the removals of a run their findings; the likeliest course, if any is known."""
         missing = [m for m in run.policy.missing if not run.sweep or "Minimum" in m]
-        judgements = [lacks(missing if run.options else [*missing, _NO_PASS])] * len(run.removals)
+        judgements = [lacks(missing if run.options else [*missing, NO_PASS])] * len(run.removals)
         left = None
         if worlds:
             judgements, left = judge_removals(run, worlds)
         start = () if run.start is None else (run.start.seq,)
-        for at, judgement in enumerate(judgements):
-            record, rule = run.removals[at], _RULE_REMOVAL
-            denied = self._use.denies(run, record)
-            if denied is None and left is None:
-                denied = denied_without_passes(run, at)
+        for record, judgement in zip(run.removals, judgements, strict=True):
+            rule = _RULE_REMOVAL
             if run.policy.disabled and not run.sweep:
                 judgement = same(False, f"image GC does not run: {run.policy.disabled!r}")
             elif run.pressure is not None and run.pressure.verdict == "impossible":
                 judgement, rule = run.pressure, _RULE_PRESSURE
-            elif denied is not None and judgement.verdict != "impossible":
-                judgement = denied
             elif run.pressure is not None:
                 judgement = all_of([judgement, run.pressure])
             known = left.known.get(body_of(record).image_id) if left is not None else None
