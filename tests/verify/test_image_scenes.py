@@ -11,7 +11,6 @@ from kubeledger.images.records import (
     ImageFsObserved,
     ImagesDetected,
 )
-from kubeledger.images.texts import space_removal_error
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import ClockStepped
 from kubeledger.verify import Finding, Verdict
@@ -73,14 +72,6 @@ def test_the_order_of_use() -> None:
     ]
 
 
-def test_out_of_order() -> None:
-    """An image that was used later went first: or the other was used again, in a lost line."""
-    records = history(*SEEN, *run_of("c", "d", "b", "a", end=collected(4)))
-    assert "impossible" not in {v for _, v in verdicts(records)}
-    (found,) = [f for f in findings(records) if f.verdict == "unverifiable"]
-    assert found.missing == ("all that became of a, of which a line may be lost",)
-
-
 def test_enough_is_enough() -> None:
     """The pass stops at the removal that reaches the amount."""
     image = CAPACITY * 8 // 100
@@ -103,12 +94,6 @@ def test_enough_is_enough() -> None:
     assert "had been freed before its turn" in found.why
     other = history(*seen[:-1], (601.3, deleted("b", size=image)), end)
     assert of_image(other, "b").verdict == "unverifiable"
-    # The line of the removal tells the size: here it is that of another image.
-    lie = history(*seen[:-1], (601.3, deleted("b", size=image + 1)), end)
-    found = of_image(lie, "b")
-    assert found.verdict == "impossible"
-    assert "image a, used longer ago, was left" in found.why
-    assert found.expected == {"image_id": "a", "size_bytes": image, "pass": "space"}
 
 
 @pytest.mark.parametrize(
@@ -174,17 +159,6 @@ def test_old_kubelets_detect_inside_of_the_space_pass() -> None:
     assert {v for _, v in verdicts(history(*early))} == {"match"}
 
 
-def test_removals_that_failed() -> None:
-    """The runtime refused one: it is no missing removal, and the text names both numbers."""
-    wanted = CAPACITY * 15 // 100
-    error = space_removal_error(wanted, 3_000_000, ["image is in use by a snapshot"])
-    records = history(*SEEN, *run_of("c", "a", "b", end=collected(3, error=error)))
-    assert {v for _, v in verdicts(records)} <= {"match", "admissible"}
-    lied = space_removal_error(wanted, 3_000_001, ["image is in use by a snapshot"])
-    records = history(*SEEN, *run_of("c", "a", "b", end=collected(3, 3_000_001, error=lied)))
-    assert ("GarbageCollected", "impossible") in verdicts(records)
-
-
 def test_removals_before_the_start_of_a_log_that_begins_in_the_middle() -> None:
     """Nothing tells what they were for; of what the pass behind them freed a line may be lost."""
     steps: list[Step] = [(0, kubelet()), (0.1, settings()), (9, disk(15))]
@@ -199,38 +173,11 @@ def test_removals_before_the_start_of_a_log_that_begins_in_the_middle() -> None:
 AGED: list[Step] = [(0, kubelet()), (0.1, settings(imageMaximumGCAge="10m0s")), *SEEN[2:]]
 
 
-def test_the_age_pass() -> None:
-    """Unused for longer than the maximum age, whatever the disk holds."""
-    end = collected(0, usage=None)
-    freed = GarbageCollected(outcome="freed", images_removed=2, bytes_freed=2_000_000)
-    steps: list[Step] = [
-        *AGED,
-        (800, disk(50)),
-        (801, detected("abcd")),
-        (801.1, deleted("c", "age")),
-        (801.2, deleted("d", "age")),
-        (801.3, deleted("a", "age")),
-        (802, freed),
-    ]
-    assert end.outcome == "failed"
-    records = history(*steps)
-    found = {f.subject: f.verdict for f in findings(records)}
-    assert found["image/c"] == "match"
-    assert found["image/d"] == "match"
-    assert found["image/a"] == "match"
-
-
 def test_the_age_pass_waits() -> None:
     """Not before the kubelet has run for the maximum age."""
     steps: list[Step] = [*AGED, (401, detected("abcd")), (401.1, deleted("c", "age"))]
     found = of_image(history(*steps), "c")
     assert found.verdict == "impossible"
-
-
-def test_no_age_pass_without_a_maximum_age() -> None:
-    """The setting is 0."""
-    steps: list[Step] = [*SEEN, (801, detected("abcd")), (801.1, deleted("c", "age"))]
-    assert of_image(history(*steps), "c").verdict == "impossible"
 
 
 BELOW = GarbageCollected(outcome="below_threshold")
@@ -284,15 +231,6 @@ def test_no_capacity() -> None:
     assert verdicts(late) == [("GarbageCollected", "unverifiable")]
 
 
-def test_a_disabled_loop_collects_nothing() -> None:
-    """A high threshold of 100."""
-    steps: list[Step] = [(0, kubelet()), (0.1, settings(imageGCHighThresholdPercent=100))]
-    records = history(*steps, *SEEN[2:], *run_of("c", end=collected(1)))
-    found = findings(records)
-    assert {f.verdict for f in found} == {"impossible"}
-    assert all("Disable image GC" in f.why for f in found)
-
-
 def test_the_loop_waits() -> None:
     """Five minutes from end to start, unless the clock was set."""
     first = run_of("c", "d", "a", "b", end=collected(4))
@@ -324,7 +262,7 @@ def test_the_loop_waits() -> None:
         (
             [(0.0, kubelet()), (0.1, settings(imageMinimumGCAge="soon"))],
             {"ImageDeleted"},
-            "a readable value of the setting imageMinimumGCAge",
+            "the setting imageMinimumGCAge",
         ),
         (
             [(0.0, kubelet()), (0.1, settings(imageMaximumGCAge=None))],
@@ -344,19 +282,6 @@ def test_missing_rules_and_settings(
     assert lacking == (kinds or {"GarbageCollectionStarted", "ImageDeleted", "GarbageCollected"})
 
 
-def test_missing_passes_and_disk() -> None:
-    """Without verbosity 5, and without any size of the disk."""
-    bare = [*BEGIN, (601.0, started()), (601.1, deleted("c")), (602.0, collected(1))]
-    found = {f.kind.split(".")[1]: f for f in findings(history(*bare))}
-    assert found["GarbageCollectionStarted"].missing == ("the size of the image filesystem",)
-    assert "the detect pass before the removal" in found["ImageDeleted"].missing[0]
-    twice = history(*bare[:-1], (601.2, deleted("c")), (602, collected(2)))
-    assert [f.verdict for f in findings(twice) if f.subject == "image/c"] == [
-        "unverifiable",
-        "impossible",
-    ]
-
-
 def test_a_log_that_begins_late() -> None:
     """When images were used before is not known: their order cannot be told."""
     steps = [*BEGIN, (301.0, detected("abcd")), *run_of("c", "d", "a", "b", end=collected(4))]
@@ -365,15 +290,6 @@ def test_a_log_that_begins_late() -> None:
     assert {f.verdict for f in removals} == {"unverifiable"}
     assert {f.missing for f in removals} == {("the use of the image before the first record",)}
     assert "impossible" not in {f.verdict for f in found}
-
-
-def test_a_restart_ends_a_collection() -> None:
-    """What had begun is judged by the rules of its own process."""
-    steps = [*SEEN, *run_of("c", end=None), (603.0, kubelet("1.20.2")), (603.1, settings())]
-    assert verdicts(history(*steps)) == [
-        ("GarbageCollectionStarted", "match"),
-        ("ImageDeleted", "match"),
-    ]
 
 
 SHORT: list[Step] = [*SEEN, (600, signal(4)), (601, detected("abcd", used="b"))]

@@ -173,15 +173,13 @@ def _freed(run: Run, worlds: Sequence[Course]) -> Iterator[tuple[int, int]]:
                 yield len(run.removals), course.done.freed_bytes
     if run.loose and worlds:
         return
-    bodies = _for_space(run)
     known = worlds[0].known if worlds else {}
-    listed = [
+    sizes = [
         known[body.image_id].size_bytes if body.image_id in known else body.size_bytes
-        for body in bodies
+        for body in _for_space(run)
     ]
-    for sizes in (listed, [body.size_bytes for body in bodies]):
-        if None not in sizes:
-            yield len(run.removals), sum(size or 0 for size in sizes)
+    if None not in sizes:
+        yield len(run.removals), sum(size or 0 for size in sizes)
 
 
 def _space_end(

@@ -65,6 +65,7 @@ class ImageUse:
         if run.options or not run.removals:
             return tuple(map(self._with_lists, run.options or ()))
         record = run.removals[0]
+        begun_ns = record.ts_ns if run.start is None else run.start.ts_ns
         bodies = {body_of(each).image_id: body_of(each) for each in reversed(run.removals)}
         known: dict[str, KnownImage] = {}
         for image_id, body in bodies.items():
@@ -74,7 +75,7 @@ class ImageUse:
                 first_hi_ns=ZERO_TIME_NS,
                 order_ns=ZERO_TIME_NS,
                 before=True,
-                last_used_ns=used_ns if body.pass_ == "age" else record.ts_ns - 1,
+                last_used_ns=used_ns if body.pass_ == "age" else begun_ns - 1,
                 size_bytes=body.size_bytes,
                 used_seq=seq,
             )
