@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeledger.images.records import (
-    EvictionSignalObserved,
     GarbageCollected,
     GarbageCollectionStarted,
     ImageDeleted,
@@ -16,7 +15,6 @@ from kubeledger.images.records import (
     ImagesDetected,
     ListedImage,
 )
-from kubeledger.lifecycle.records import PodEvicted
 from kubeledger.machine import Body
 from tests.verify import image_scenes
 from tests.verify.histories import findings
@@ -59,12 +57,6 @@ BODY: st.SearchStrategy[Body] = st.one_of(
     st.builds(ImagesDetected, images=st.lists(LISTED, max_size=4).map(tuple)),
     st.builds(ImageFsObserved, capacity_bytes=MAYBE, available_bytes=MAYBE),
     st.builds(
-        EvictionSignalObserved,
-        signal=st.sampled_from(["imagefs.available", "nodefs.inodesFree", "?"]),
-        available=NUMBER,
-        capacity=NUMBER,
-    ),
-    st.builds(
         GarbageCollectionStarted,
         usage_percent=NUMBER,
         high_threshold_percent=NUMBER,
@@ -85,15 +77,6 @@ BODY: st.SearchStrategy[Body] = st.one_of(
         images_removed=NUMBER,
         outcome=st.sampled_from(["below_threshold", "freed", "failed"]),
         error=TEXT,
-    ),
-    st.builds(
-        PodEvicted,
-        namespace=st.just("default"),
-        pod=st.just("web"),
-        pod_uid=st.none(),
-        resource=st.sampled_from([None, "memory", "ephemeral-storage", "luck"]),
-        message=st.none(),
-        evicted=st.sampled_from([None, True, False]),
     ),
 )
 

@@ -9,7 +9,6 @@ from kubeledger.images.records import (
     GarbageCollected,
     GarbageCollectionStarted,
     ImageFsObserved,
-    ImagesDetected,
 )
 from kubeledger.machine import Body, Record
 from kubeledger.node.records import ClockStepped
@@ -59,19 +58,6 @@ def run_of(*removals: str, end: GarbageCollected | None, at: float = 601) -> lis
     return steps if end is None else [*steps, (at + 2, end)]
 
 
-def test_the_order_of_use() -> None:
-    """Never used first (in any order), then by last use."""
-    whole = [*SEEN, *run_of("d", "c", "a", "b", end=collected(4))]
-    assert verdicts(history(*whole)) == [
-        ("GarbageCollectionStarted", "match"),
-        ("ImageDeleted", "admissible"),
-        ("ImageDeleted", "admissible"),
-        ("ImageDeleted", "match"),
-        ("ImageDeleted", "match"),
-        ("GarbageCollected", "match"),
-    ]
-
-
 def test_enough_is_enough() -> None:
     """The pass stops at the removal that reaches the amount."""
     image = CAPACITY * 8 // 100
@@ -96,25 +82,6 @@ def test_enough_is_enough() -> None:
     assert of_image(other, "b").verdict == "unverifiable"
 
 
-@pytest.mark.parametrize(
-    ("own", "why"),
-    [
-        (detected("abcd", used="c"), "it is in use"),
-        (detected("abcd", pinned="c"), "it is pinned"),
-        (detected("abcd", new="c"), "was detected less than 1s before (minimum age 2m0s)"),
-    ],
-)
-def test_what_may_not_go(own: ImagesDetected, why: str) -> None:
-    """In use, pinned, too young."""
-    steps: list[Step] = [(601, disk(15)), (601, own), (601.1, started())]
-    steps += [(601.2 + i / 10, deleted(name)) for i, name in enumerate("dcab")]
-    records = history(*SEEN, *steps, (602, collected(4)))
-    found = of_image(records, "c")
-    assert found.verdict == "impossible"
-    assert why in found.why
-    assert [v for _, v in verdicts(records)].count("impossible") == 1
-
-
 def test_what_was_not_listed() -> None:
     """One that an earlier pass listed may have been listed; one that none did was not there."""
     steps: list[Step] = [(601, disk(15)), (601, detected("abd")), (601.1, started())]
@@ -133,30 +100,6 @@ def test_an_age_near_the_least_age_is_open() -> None:
     for removals in ("abcd", ""):
         records = history(*early, *run_of(*removals, end=collected(len(removals))))
         assert "impossible" not in {v for _, v in verdicts(records)}
-
-
-def test_old_kubelets_detect_inside_of_the_space_pass() -> None:
-    """Until 1.28 the pass that counts comes behind the start, with the words of that time."""
-    error = (
-        "failed to garbage collect required amount of images. "
-        f"Wanted to free {CAPACITY * 15 // 100} bytes, but freed 3000000 bytes"
-    )
-    steps: list[Step] = [
-        (0, kubelet("1.20.2")),
-        (0.1, settings(imageMaximumGCAge=None)),
-        (1, detected("abcd", used="a", new="abcd")),
-        (301, disk(15)),
-        (301, started()),
-        (301.1, detected("abcd", used="b")),
-        (301.2, deleted("c")),
-        (301.3, deleted("d")),
-        (301.4, deleted("a")),
-        (302, collected(3, error=error)),
-    ]
-    assert {v for _, v in verdicts(history(*steps))} == {"match"}
-    # The zero time of the first pass of all: no image is too young.
-    early = [(at - 250 if at > 300 else at, body) for at, body in steps]
-    assert {v for _, v in verdicts(history(*early))} == {"match"}
 
 
 def test_removals_before_the_start_of_a_log_that_begins_in_the_middle() -> None:
@@ -290,19 +233,6 @@ def test_a_log_that_begins_late() -> None:
     assert {f.verdict for f in removals} == {"unverifiable"}
     assert {f.missing for f in removals} == {("the use of the image before the first record",)}
     assert "impossible" not in {f.verdict for f in found}
-
-
-SHORT: list[Step] = [*SEEN, (600, signal(4)), (601, detected("abcd", used="b"))]
-
-
-def test_deletion_of_unused_images() -> None:
-    """The eviction manager's: the disk is short, everything unused goes."""
-    steps = [*SHORT, *((602 + i, deleted(n, "all")) for i, n in enumerate("cda"))]
-    found = findings(history(*steps, (610, signal(20))))
-    assert [f.verdict for f in found] == ["match"] * 3
-    assert "imagefs.available is 39.1Mi, below the 48.8Mi of" in found[0].why
-    wrong = [*SHORT, *((602 + i, deleted(n, "all")) for i, n in enumerate("cdb"))]
-    assert of_image(history(*wrong), "b").verdict == "impossible"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,9 @@ import msgspec
 import pytest
 
 from kubeledger.images.records import (
-    EvictionSignalObserved,
     GarbageCollected,
     GarbageCollectionStarted,
     ImageDeleted,
-    ImageFsObserved,
     ImagesDetected,
 )
 from kubeledger.machine import Record
@@ -75,12 +73,6 @@ def test_what_was_kept_is_said() -> None:
     assert "image 5e3c775663b8 was detected less than 1s before (minimum age 10s)" in finding.why
 
 
-def test_open_orders_are_admissible() -> None:
-    """Six images of the same times: the kubelet may take them in any order."""
-    verdicts = [f.verdict for f in ours(recorded("node-a")) if f.kind == ImageDeleted.kind]
-    assert verdicts.count("admissible") == 5
-
-
 PASS_LIES: list[tuple[str, int, int, dict[str, Any], int]] = [
     ("node-a", 1, 1, {"in_use": True}, 517),
     ("node-a", 1, 1, {"new": True}, 517),
@@ -111,20 +103,6 @@ def test_the_line_that_an_image_is_used_may_be_lost(node: str, index: int, image
     images = list(record.body.images)
     images[image] = msgspec.structs.replace(images[image], in_use=False, last_used_ts_ns=None)
     assert impossible(changed(recorded(node), record.seq, images=tuple(images))) == []
-
-
-def test_another_capacity_makes_the_amount_impossible() -> None:
-    """The amount to free follows from the size of the disk, whenever that is told."""
-    starts = [nth("node-b", GarbageCollectionStarted, index) for index in (0, 1)]
-    lied = list(recorded("node-b"))
-    for record in recorded("node-b"):
-        if isinstance(record.body, ImageFsObserved):
-            lied = changed(lied, record.seq, capacity_bytes=269553174016)
-        elif isinstance(record.body, EvictionSignalObserved):
-            lied = changed(lied, record.seq, capacity=269553174016)
-    assert {(start.seq, "GarbageCollectionStarted", True) for start in starts} <= {
-        *impossible(lied)
-    }
 
 
 def test_other_thresholds_deny_the_starts() -> None:

@@ -23,10 +23,24 @@ from kubeledger.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.verify.rules.images.passes import LISTING_NS, DetectPass, KnownImage
 from kubeledger.verify.rules.images.runs import EVERYTHING, Run, body_of, short
 
-__all__ = ["Course", "courses", "tells_other_size"]
+__all__ = ["Course", "Step", "courses", "tells_other_size"]
 
 _BEGIN_NS: Final = 60 * NS_PER_S
 """The GC loop begins in less time than this after the process."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """How a removal stands to what is due.
+
+    Attributes:
+        due: it had to go.
+        before: images that had to go before it, and did not.
+        passed: some of them went later.
+    """
+
+    due: bool
+    before: tuple[str, ...]
+    passed: bool = False
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +51,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
         plain: what goes with ties by image ID.
         kept: image ID -> why it may not go; without those whose turn did not come.
         known: image ID -> what was known of it.
+        steps: one for each removal that is recorded.
         lost: lines about images that had to go and did not may be lost: then all that may go
             can go, in any order.
         assumes: what must have been so for this course, and is told by no record.
@@ -46,8 +61,14 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     plain: tuple[str, ...]
     kept: Mapping[str, str]
     known: Mapping[str, KnownImage]
+    steps: list[Step]
     lost: bool
     assumes: tuple[str, ...]
+
+    @property
+    def doubtful(self) -> list[str]:
+        """Images that had to go before one that went before them, or instead of them."""
+        return list(dict.fromkeys(image_id for step in self.steps for image_id in step.before))
 
     @property
     def aged(self) -> list[str]:
@@ -129,33 +150,15 @@ def _of_ground(run: Run, ground: _Ground, assumes: tuple[str, ...]) -> Iterator[
         assumed = (*assumes, *by_amount)
         course = _course(run, ground, amount, assumed)
         if run.refused:
-            course = _course(run, ground, amount, assumed, failed=_left(ground, course))
+            failed = [image_id for image_id in course.doubtful if image_id not in ground.claims]
+            course = _course(run, ground, amount, assumed, failed=failed)
         yield course
-        doubtful = (*_overtaken(ground, course), *_left(ground, course))
+        doubtful = course.doubtful
         if doubtful and not run.loose:
             names = ", ".join(map(short, doubtful))
             lost = f"all that became of {names}, of which a line may be lost"
             most = None if amount is None else EVERYTHING
             yield _course(run, ground, most, (*assumed, lost), lost=True)
-
-
-def _left(ground: _Ground, course: Course) -> list[str]:
-    """Images that had to go before one that went, and did not."""
-    claims, due = ground.claims, course.done.removed
-    last = max((at for at, image_id in enumerate(due) if image_id in claims), default=-1)
-    end = len(due) if claims.keys() - set(due) else last
-    return [image_id for image_id in due[: max(end, 0)] if image_id not in claims]
-
-
-def _overtaken(ground: _Ground, course: Course) -> list[str]:
-    """Images that had to go before one that went before them."""
-    place = {image_id: at for at, image_id in enumerate(course.done.removed)}
-    went = [image_id for image_id in ground.claims if image_id in place]
-    return [
-        image_id
-        for at, image_id in enumerate(went)
-        if any(place[other] > place[image_id] for other in went[:at])
-    ]
 
 
 def _course(
@@ -175,8 +178,59 @@ def _course(
         for image_id, why in done.kept.items()
         if image_id in known and why not in (LEFT_OVER, FAILED)
     }
-    plain = tuple(_decide(run, ground, amount, {}, failed).removed)
-    return Course(done=done, plain=plain, kept=kept, known=known, lost=lost, assumes=assumes)
+    return Course(
+        done=done,
+        plain=tuple(_decide(run, ground, amount, {}, failed).removed),
+        kept=kept,
+        known=known,
+        steps=_steps(run, known, done, lost=lost),
+        lost=lost,
+        assumes=assumes,
+    )
+
+
+def _own(run: Run, known: Mapping[str, KnownImage], done: Pass) -> list[int]:
+    """Places of one removal an image: of several, the one that tells its size, at its turn."""
+    due, keys = done.removed, done.eviction_keys
+    best: dict[str, tuple[bool, bool, int]] = {}
+    for place, record in enumerate(run.removals):
+        image_id = body_of(record).image_id
+        at_turn = place < len(due) and keys[due[place]] == keys.get(image_id)
+        rank = (tells_other_size(known, record), not at_turn, place)
+        best[image_id] = min(best.get(image_id, rank), rank)
+    return sorted(place for _, _, place in best.values())
+
+
+def _steps(run: Run, known: Mapping[str, KnownImage], done: Pass, *, lost: bool) -> list[Step]:
+    """Walk through what is due and what went, side by side.
+
+    An image that was overtaken once may go at any time behind that, and one that cannot have
+    gone stands for the first that had to go and did not: one lie is one.
+    """
+    rest, excused = list(done.removed), set[str]()
+    own = _own(run, known, done)
+    later = [body_of(run.removals[place]).image_id for place in own]
+    steps: list[Step] = []
+    for place, record in enumerate(run.removals):
+        image_id = body_of(record).image_id
+        if place in own:
+            later.remove(image_id)
+        if place not in own or image_id not in rest:
+            instead = [other for other in rest if other not in later][:1]
+            rest = [other for other in rest if other not in instead]
+            steps.append(Step(False, tuple(instead)))
+            continue
+        front = [other for other in rest[: rest.index(image_id)] if other not in excused]
+        passed = [other for other in front if other in later]
+        missed = [other for other in front if other not in later]
+        excused.update(passed)
+        rest = [other for other in rest if other not in (image_id, *missed)]
+        if lost:
+            passed = missed = []
+        elif run.sweep or run.loose:
+            missed = []
+        steps.append(Step(True, (*passed, *missed), bool(passed)))
+    return steps
 
 
 def _decide(

@@ -124,7 +124,7 @@ def _judge_space(
     rulings = [
         _held_against(body, _space_end(run, body, start, capacity, count, freed), why)
         for count, freed in _freed(run, worlds)
-        for capacity in _capacities(run, disk) or [None]
+        for capacity in _capacities(run, disk)
     ]
     if run.loose and run.runs is False:
         under: Fields = {"outcome": "below_threshold", "images_removed": 0, "error": ""}
@@ -155,12 +155,12 @@ def _begun(run: Run, body: GarbageCollected) -> Fields:
     return {name: getattr(told, name) for name in START_FIELDS}
 
 
-def _capacities(run: Run, disk: Disk) -> list[int]:
-    """Each size that the disk may have had."""
+def _capacities(run: Run, disk: Disk) -> Sequence[int | None]:
+    """Each size that the disk may have had; None when no record tells any."""
     assert run.end is not None
     if run.usage is not None and (run.exact or run.loose):
         return [run.usage.capacity_bytes]
-    return disk.capacities(run.end.ts_ns)
+    return disk.capacities(run.end.ts_ns) or [None]
 
 
 def _freed(run: Run, worlds: Sequence[Course]) -> Iterator[tuple[int, int]]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from kubeledger.images.records import ImageDeleted
 from kubeledger.machine import Record
 from kubeledger.units import format_go_duration, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.images.courses import Course, tells_other_size
+from kubeledger.verify.rules.images.courses import Course, Step, tells_other_size
 from kubeledger.verify.rules.images.runs import Run, body_of, short
 
 __all__ = ["NO_PASS", "judge_removals"]
@@ -21,20 +19,6 @@ NO_PASS: Final = "the detect pass before the removal (logged from verbosity 5)"
 _USE_BEFORE: Final = "the use of the image before the first record"
 _DOUBLED: Final = "whether the line of the removal is there twice"
 _UNLISTED: Final = "the lines about the image in the collection's detect pass"
-
-
-class _Step(msgspec.Struct, frozen=True):
-    """How a removal stands to what is due.
-
-    Attributes:
-        due: it had to go.
-        before: images that had to go before it, and did not.
-        passed: some of them went later.
-    """
-
-    due: bool
-    before: tuple[str, ...]
-    passed: bool = False
 
 
 def judge_removals(run: Run, worlds: Sequence[Course]) -> tuple[list[Judgement], Course]:
@@ -47,10 +31,10 @@ def judge_removals(run: Run, worlds: Sequence[Course]) -> tuple[list[Judgement],
     Returns:
         one judgement a removal, and the likeliest course that is left.
     """
-    left = [(course, _steps(course, run)) for course in worlds]
+    left = list(worlds)
     judgements: list[Judgement] = []
     for at, record in enumerate(run.removals):
-        rulings = [_rulings(run, course, record, steps[at]) for course, steps in left]
+        rulings = [_rulings(run, course, record, course.steps[at]) for course in left]
         judgements.append(judge([ruling for of_course in rulings for ruling in of_course]))
         still = [
             each
@@ -58,54 +42,10 @@ def judge_removals(run: Run, worlds: Sequence[Course]) -> tuple[list[Judgement],
             if any(ruling.allowed for ruling in of_course)
         ]
         left = still or left
-    return judgements, left[0][0]
+    return judgements, left[0]
 
 
-def _own(course: Course, run: Run) -> list[int]:
-    """Places of one removal an image: of several, the one that tells its size, at its turn."""
-    due, keys = course.done.removed, course.done.eviction_keys
-    best: dict[str, tuple[bool, bool, int]] = {}
-    for place, record in enumerate(run.removals):
-        image_id = body_of(record).image_id
-        at_turn = place < len(due) and keys[due[place]] == keys.get(image_id)
-        rank = (tells_other_size(course.known, record), not at_turn, place)
-        best[image_id] = min(best.get(image_id, rank), rank)
-    return sorted(place for _, _, place in best.values())
-
-
-def _steps(course: Course, run: Run) -> list[_Step]:
-    """Walk through what is due and what went, side by side.
-
-    An image that was overtaken once may go at any time behind that, and one that cannot have
-    gone stands for the first that had to go and did not: one lie is one.
-    """
-    rest, excused = list(course.done.removed), set[str]()
-    own = _own(course, run)
-    later = [body_of(run.removals[place]).image_id for place in own]
-    steps: list[_Step] = []
-    for place, record in enumerate(run.removals):
-        image_id = body_of(record).image_id
-        if place in own:
-            later.remove(image_id)
-        if place not in own or image_id not in rest:
-            instead = [other for other in rest if other not in later][:1]
-            rest = [other for other in rest if other not in instead]
-            steps.append(_Step(False, tuple(instead)))
-            continue
-        front = [other for other in rest[: rest.index(image_id)] if other not in excused]
-        passed = [other for other in front if other in later]
-        missed = [other for other in front if other not in later]
-        excused.update(passed)
-        rest = [other for other in rest if other not in (image_id, *missed)]
-        if course.lost:
-            passed = missed = []
-        elif run.sweep or run.loose:
-            missed = []
-        steps.append(_Step(True, (*passed, *missed), bool(passed)))
-    return steps
-
-
-def _rulings(run: Run, course: Course, record: Record, step: _Step) -> list[Ruling]:
+def _rulings(run: Run, course: Course, record: Record, step: Step) -> list[Ruling]:
     """What a course says of a removal; two rulings where it leaves that open."""
     body, assumes, known = body_of(record), course.assumes, course.known
     image_id = body.image_id
@@ -193,7 +133,7 @@ def _why_right(run: Run, course: Course, image_id: str, tied: Sequence[str]) -> 
     return f"{why}; the kubelet leaves its order among {others} open, as their times are the same"
 
 
-def _why_not(run: Run, course: Course, image_id: str, step: _Step) -> str:
+def _why_not(run: Run, course: Course, image_id: str, step: Step) -> str:
     image, done = short(image_id), course.done
     cannot = f"image {image} cannot have been removed"
     if step.due:

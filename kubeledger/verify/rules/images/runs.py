@@ -44,11 +44,11 @@ class Run(msgspec.Struct, kw_only=True):
         loose: under other settings or another version than the recorded ones: removals are no
             evidence of what was known.
         pressure: of a deletion for the eviction manager, whether it had to be; None for a run.
-        start: None when it had no space pass, or none is recorded.
+        start, start_body: None when it had no space pass, or none is recorded.
         start_denied: there can have been none such: the end tells better what was to be freed.
         removals: in their order.
         options: detect passes of which one is its own; None until its first removal or its end.
-        end: None while it runs, and when no end is recorded.
+        end, end_body: None while it runs, and when no end is recorded.
         previous: end of the one before it in the same process.
         began_ns: start of the kubelet process; None when it is not known.
         last_ns: time of its newest record.
@@ -64,10 +64,12 @@ class Run(msgspec.Struct, kw_only=True):
     loose: bool
     pressure: Judgement | None = None
     start: Record | None = None
+    start_body: GarbageCollectionStarted | None = None
     start_denied: bool = False
     removals: list[Record] = []
     options: tuple[DetectPass, ...] | None = None
     end: Record | None = None
+    end_body: GarbageCollected | None = None
     previous: Record | None = None
     began_ns: int | None = None
     last_ns: int = 0
@@ -78,27 +80,15 @@ class Run(msgspec.Struct, kw_only=True):
     settings: tuple[int, ...] = ()
 
     @property
-    def start_body(self) -> GarbageCollectionStarted | None:
-        """What its start says."""
-        body = self.start.body if self.start is not None else None
-        return body if isinstance(body, GarbageCollectionStarted) else None
-
-    @property
-    def end_body(self) -> GarbageCollected | None:
-        """What its end says."""
-        body = self.end.body if self.end is not None else None
-        return body if isinstance(body, GarbageCollected) else None
-
-    @property
     def inputs(self) -> tuple[int, ...]:
         """Records that its decisions rest on."""
         passes = [option.record.seq for option in self.options or ()]
         return (*self.settings, *self.usage_seqs, *passes)
 
     @property
-    def told_seqs(self) -> tuple[int, ...]:
+    def told(self) -> list[Record]:
         """Records of what it did."""
-        return tuple(r.seq for r in (self.start, *self.removals, self.end) if r is not None)
+        return [r for r in (self.start, *self.removals, self.end) if r is not None]
 
     @property
     def sweep(self) -> bool:
@@ -165,8 +155,7 @@ class Run(msgspec.Struct, kw_only=True):
             if found is not None:
                 self.usage, self.usage_seqs, self.exact = found[0], (found[1],), True
                 return
-        told = [r.ts_ns for r in (self.start, *self.removals, self.end) if r is not None]
-        sample = disk.near(min(told))
+        sample = disk.near(min(record.ts_ns for record in self.told))
         if sample is not None:
             self.usage, self.usage_seqs = sample.usage, (sample.seq,)
 

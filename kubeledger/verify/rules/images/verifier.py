@@ -133,7 +133,7 @@ class ImagesVerifier(RuleVerifier):
         if run is None:
             self.lacking(record, "node", [self.bench.missing_profile])
             return
-        run.start, run.last_ns = record, record.ts_ns
+        run.start, run.start_body, run.last_ns = record, body, record.ts_ns
         if run.facts.detects_before_disk_check:
             self._freeze(run, record)
 
@@ -161,7 +161,7 @@ class ImagesVerifier(RuleVerifier):
             self.lacking(record, "node", [self.bench.missing_profile])
             return
         self._freeze(run, record)
-        run.end = record
+        run.end, run.end_body = record, body
         self._close()
         self._previous = record
 
@@ -278,9 +278,10 @@ class ImagesVerifier(RuleVerifier):
     ) -> None:
         judgement = judge_end(run, self._disk, worlds, left)
         begun = run.start.evidence if run.start is not None else ()
+        told = [record.seq for record in run.told if record is not end]
         self._say(
             end,
-            msgspec.structs.replace(judgement, inputs=(*run.inputs, *run.told_seqs[:-1])),
+            msgspec.structs.replace(judgement, inputs=(*run.inputs, *told)),
             about={f"image/{image_id}": why for image_id, why in kept_of(run, left)},
             place=next((piece for piece in end.evidence if piece not in begun), None),
         )
