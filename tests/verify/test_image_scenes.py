@@ -58,30 +58,6 @@ def run_of(*removals: str, end: GarbageCollected | None, at: float = 601) -> lis
     return steps if end is None else [*steps, (at + 2, end)]
 
 
-def test_enough_is_enough() -> None:
-    """The pass stops at the removal that reaches the amount."""
-    image = CAPACITY * 8 // 100
-    seen: list[Step] = [
-        *BEGIN,
-        (1, detected("abc", used="a", new="abc", size=image)),
-        (301, detected("abc", used="b", size=image)),
-        (601, disk(15)),
-        (601, detected("abc", size=image)),
-        (601.1, started()),
-        (601.2, deleted("c", size=image)),
-        (601.3, deleted("a", size=image)),
-    ]
-    end = (602.0, collected(2, 2 * image, error=""))
-    assert {v for _, v in verdicts(history(*seen, end))} == {"match"}
-    more = (601.4, deleted("b", size=image))
-    records = history(*seen, more, (602, collected(3, 3 * image, error="")))
-    found = of_image(records, "b")
-    assert found.verdict == "impossible"
-    assert "had been freed before its turn" in found.why
-    other = history(*seen[:-1], (601.3, deleted("b", size=image)), end)
-    assert of_image(other, "b").verdict == "unverifiable"
-
-
 def test_what_was_not_listed() -> None:
     """One that an earlier pass listed may have been listed; one that none did was not there."""
     steps: list[Step] = [(601, disk(15)), (601, detected("abd")), (601.1, started())]
@@ -111,16 +87,6 @@ def test_removals_before_the_start_of_a_log_that_begins_in_the_middle() -> None:
         end = msgspec.structs.replace(collected(2, freed), images_removed=2)
         (found,) = findings(history(*steps, start, (10.3, end)), kind=GarbageCollected.kind)
         assert found.verdict == verdict
-
-
-AGED: list[Step] = [(0, kubelet()), (0.1, settings(imageMaximumGCAge="10m0s")), *SEEN[2:]]
-
-
-def test_the_age_pass_waits() -> None:
-    """Not before the kubelet has run for the maximum age."""
-    steps: list[Step] = [*AGED, (401, detected("abcd")), (401.1, deleted("c", "age"))]
-    found = of_image(history(*steps), "c")
-    assert found.verdict == "impossible"
 
 
 BELOW = GarbageCollected(outcome="below_threshold")

@@ -73,38 +73,6 @@ def test_what_was_kept_is_said() -> None:
     assert "image 5e3c775663b8 was detected less than 1s before (minimum age 10s)" in finding.why
 
 
-PASS_LIES: list[tuple[str, int, int, dict[str, Any], int]] = [
-    ("node-a", 1, 1, {"in_use": True}, 517),
-    ("node-a", 1, 1, {"new": True}, 517),
-    ("node-b", 2, 0, {"in_use": True}, 1879),
-    ("node-b", 2, 0, {"new": True}, 1879),
-    ("node-b", 2, 0, {"pinned": True}, 1879),
-]
-
-
-@pytest.mark.parametrize(("node", "index", "image", "change", "due"), PASS_LIES)
-def test_a_lie_in_a_detect_pass_spoils_one_removal(
-    node: str, index: int, image: int, change: dict[str, Any], due: int
-) -> None:
-    """What a pass saw is changed: the one removal that rests on it is impossible."""
-    record = nth(node, ImagesDetected, index)
-    assert isinstance(record.body, ImagesDetected)
-    images = list(record.body.images)
-    images[image] = msgspec.structs.replace(images[image], **change)
-    lied = changed(recorded(node), record.seq, images=tuple(images))
-    assert impossible(lied) == [(due, "ImageDeleted", True)]
-
-
-@pytest.mark.parametrize(("node", "index", "image"), [("node-a", 1, 5), ("node-b", 2, 5)])
-def test_the_line_that_an_image_is_used_may_be_lost(node: str, index: int, image: int) -> None:
-    """Then it seems to be one that had to go, and stayed: nobody can tell."""
-    record = nth(node, ImagesDetected, index)
-    assert isinstance(record.body, ImagesDetected)
-    images = list(record.body.images)
-    images[image] = msgspec.structs.replace(images[image], in_use=False, last_used_ts_ns=None)
-    assert impossible(changed(recorded(node), record.seq, images=tuple(images))) == []
-
-
 def test_other_thresholds_deny_the_starts() -> None:
     """Settings that the starts do not agree with."""
     record = nth("node-b", SettingsObserved, 0)
