@@ -9,7 +9,8 @@ all. Neither side is believed silently: the caller shows both.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from operator import eq
 from typing import Generic, NamedTuple, TypeVar
 
 __all__ = ["Dispute", "Row", "Witnesses"]
@@ -49,10 +50,12 @@ class Witnesses(Generic[V]):
 
     Args:
         reach_ns: a reading is of some time up to so long before or after its own.
+        agree: whether two accounts may be of one value.
     """
 
-    def __init__(self, reach_ns: int) -> None:
+    def __init__(self, reach_ns: int, agree: Callable[[V, V], bool] = eq) -> None:
         self._reach_ns = reach_ns
+        self._agree = agree
         self._rows: dict[tuple[str, Hashable], list[Row[V]]] = {}
         self._open: list[Row[V]] = []
         self._said: set[tuple[str, Hashable, V | None, V | None]] = set()
@@ -95,5 +98,7 @@ class Witnesses(Generic[V]):
             return None  # before the first account the fact is open
         before = [row for row in rows if row.ts_ns <= from_ns][-1:]
         within = [row for row in rows if from_ns < row.ts_ns <= to_ns]
-        values = {row.value for row in (*before, *within)}
-        return None if values & {None, shown.value} else before[0]
+        for row in (*before, *within):
+            if row.value is None or shown.value is None or self._agree(row.value, shown.value):
+                return None
+        return before[0]

@@ -18,6 +18,7 @@ B_CGROUPS = "snapshots/20261121T030806Z/cgroupfs.txt"
 REMOVED, GC = "images.ImageDeleted", "images.GarbageCollected"
 GC_START = "images.GarbageCollectionStarted"
 GRANTED, REFUSED = "devicemanager.DevicesAllocated", "lifecycle.PodRejected"
+NOT_GRANTED = "devicemanager.AllocationFailed"
 MERGED = "topologymanager.AffinityDecided"
 PREEMPTED, PREEMPTION_FAILED = "preemption.PodPreempted", "preemption.PreemptionFailed"
 KILLED = "lifecycle.ContainerKilled"
@@ -225,7 +226,7 @@ NIGHTLY = (
         (Edit(LOG, "is over the high threshold (5%)", "at 72%", "at 71%"),),
         GC_START,
         "node",
-        "72 % used, not 71 %",
+        "71 % used gives 183562994319 bytes",
     ),
     Lie(
         "amount to free",
@@ -233,8 +234,7 @@ NIGHTLY = (
         (Edit(LOG, "is over the high threshold (5%)", "free 183562994319", "free 183562994320"),),
         GC_START,
         "node",
-        "183562994319 bytes",
-        disputed=True,
+        "72 % used gives 183562994320 bytes",
     ),
     Lie(
         "amount to free",
@@ -692,8 +692,8 @@ NIGHTLY = (
                 "Available: 0",
             ),
         ),
-        REFUSED,
-        "pod/default/gpu-c",
+        NOT_GRANTED,
+        "container/default/gpu-c/train",
         "Available: 0",
         disputed=True,
     ),
