@@ -231,7 +231,10 @@ NIGHTLY = (
     Lie(
         "amount to free",
         A,
-        (Edit(LOG, "is over the high threshold (5%)", "free 183562994319", "free 183562994320"),),
+        (
+            Edit(LOG, "is over the high threshold (5%)", "free 183562994319", "free 183562994320"),
+            Edit(LOG, "Wanted to free 183562994319", "183562994319", "183562994320"),
+        ),
         GC_START,
         "node",
         "72 % used gives 183562994320 bytes",
@@ -322,21 +325,6 @@ NIGHTLY = (
         GRANTED,
         "container/default/gpu-a-node-b/train",
         "asked for example.com/gpu, and nobody else",
-    ),
-    Lie(
-        "a first failure that tells of others",
-        B,
-        (
-            Edit(
-                LOG,
-                "Image garbage collection failed once",
-                "failed once. Stats initialization may not have completed yet",
-                "failed multiple times in a row",
-            ),
-        ),
-        GC,
-        "node",
-        "it is the first of the process",
     ),
     Lie(
         "device of an init container",

@@ -1,0 +1,217 @@
+"""One fact told twice: what is a contradiction, and what may be two accounts of one thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeledger.images.records import EvictionSignalObserved
+from kubeledger.lifecycle.records import (
+    ContainerDied,
+    PodConfigChanged,
+    PodListed,
+    PodRejected,
+    ReasonReported,
+)
+from kubeledger.machine import Body, Evidence, Record
+from kubeledger.preemption.records import PodPreempted
+from kubeledger.prober.records import ProbeExecuted
+from kubeledger.verify import Contradiction, verify
+from kubeledger.verify.rules.told_twice import ToldTwice
+from tests.verify.histories import reader, scene
+
+POD: dict[str, Any] = {"namespace": "ns", "pod": "web", "pod_uid": "uid-1"}
+EVENT = '"Event occurred" object="{}" kind="Pod" type="Warning" reason="{}" message="{}"'
+STATUS = (
+    'status_manager.go:443] Status Manager: adding pod: "uid-1", with status: (1, {{Failed [] {} {}'
+    "    [] 2026-11-21 03:00:17 +0000 UTC [] []  []}}) to podStatusChannel"
+)
+PREEMPTED = "Preempted in order to admit critical pod"
+
+
+def disputes(records: list[Record]) -> list[Contradiction]:
+    """What the comparator alone says."""
+    found = verify(reader(records), verifiers=[ToldTwice])
+    return [outcome for outcome in found if isinstance(outcome, Contradiction)]
+
+
+def told_by(body: Body, *lines: str) -> list[Record]:
+    """A decision with lines of the log."""
+    (record,) = scene((0, body))
+    evidence = tuple(
+        Evidence(file="kubelet.log", line=number, offset=0, text=text)
+        for number, text in enumerate(lines, start=1)
+    )
+    return [msgspec.structs.replace(record, evidence=evidence)]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_disputed"),
+    [
+        (EVENT.format("ns/web", "OutOfcpu", "used: 1450"), False),
+        (EVENT.format("ns/web", "OutOfcpu", "used: 1350"), True),
+        (EVENT.format("ns/web", "OutOfmemory", "used: 1450"), True),
+        (EVENT.format("ns/web", "OutOfcpu", "used: 1450")[:-3], False),  # it is cut
+        (STATUS.format("Pod used: 1450", "OutOfcpu"), False),
+        (STATUS.format("Pod was rejected: used: 1450", "OutOfcpu"), False),
+        (STATUS.format("Pod used: 1450", "OutOfmemory"), True),
+        ('"Predicate failed on Pod" pod="ns/web" err="used: 1450"', False),
+        ('"Predicate failed on Pod" pod="ns/web" err="used: 1350"', True),
+        ('"SyncLoop ADD" source="api" pods=["ns/web"]', False),
+    ],
+)
+def test_refusal(line: str, is_disputed: bool) -> None:
+    """A decision and one of its lines."""
+    body = PodRejected(**POD, reason="OutOfcpu", message="used: 1450")
+    assert bool(disputes(told_by(body, line))) == is_disputed
+
+
+@pytest.mark.parametrize(
+    ("line", "is_disputed"),
+    [
+        (EVENT.format("ns/web", "Preempting", PREEMPTED), False),
+        (EVENT.format("ns/other", "Preempting", PREEMPTED), True),
+        (EVENT.format("ns/web", "Evicted", PREEMPTED), True),
+        (EVENT.format("ns/ot", "Preempting", PREEMPTED)[:22], False),  # it is cut
+        (STATUS.format(PREEMPTED, "Preempting"), False),
+        (STATUS.format(PREEMPTED, "Evicted"), True),
+        ('"Pod evicted successfully" pod="ns/web"', False),
+        ('"Pod evicted successfully" pod="ns/other"', True),
+        ("preemption: pod web_ns(uid-1) evicted successfully", False),
+        ("preemption: pod other_ns(uid-1) evicted successfully", True),
+    ],
+)
+def test_victim(line: str, is_disputed: bool) -> None:
+    """A preemption and one of its lines."""
+    assert bool(disputes(told_by(victim(), line))) == is_disputed
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "is_disputed"),
+    [
+        ("Preempting", PREEMPTED, False),
+        ("Preempting", "The node was low on resource: memory", True),
+        ("Evicted", PREEMPTED, True),
+        ("Evicted", "The node was low on resource: memory", False),  # somebody else set it
+    ],
+)
+def test_status_of_a_victim(reason: str, message: str, is_disputed: bool) -> None:
+    """A preemption and a list."""
+    status = {"phase": "Failed", "reason": reason, "message": message}
+    assert bool(disputes(scene((0, victim()), (9, listed(status))))) == is_disputed
+
+
+@pytest.mark.parametrize(
+    ("output", "told", "after_s", "count", "is_disputed"),
+    [
+        ("no such file", "no such file", 0.01, 1, False),
+        ("no such file", "no such page", 0.01, 1, True),
+        ("", "x", 0.01, 1, True),
+        ("no such file", "no such page", 0.7, 1, False),  # of another tick
+        ("no such file", "no such page", 0.01, 2, False),  # the last of several
+        ("x" * 600, "x" * 1000, 0.01, 1, False),  # it was cut
+        ("caf\u00e9", "caf\\xc3\\xa9", 0.01, 1, False),  # written in another form
+    ],
+)
+def test_output(output: str, told: str, after_s: float, count: int, is_disputed: bool) -> None:
+    """A failed probe's line and the event beside it."""
+    records = scene((0, failed("app", output)), (after_s, event(told, count)))
+    assert bool(disputes(records)) == is_disputed
+
+
+def test_output_of_one_of_two() -> None:
+    """An old event does not name the container."""
+    one, other = failed("app", "no such file"), failed("sidecar", "timeout")
+    assert disputes(scene((0, one), (0.01, other), (0.02, event("no such page", 1)))) == []
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_disputed"),
+    [
+        ((8, 8, 8), False),
+        ((8, 9, 8), True),
+        ((8, 9, 9), False),  # memory was added
+        ((8, 9, 9, 8), False),  # and taken away
+        ((8, 8, 9), False),
+    ],
+)
+def test_memory(sizes: tuple[int, ...], is_disputed: bool) -> None:
+    """A capacity that one signal alone tells."""
+    signals = [
+        EvictionSignalObserved(signal="memory.available", available=1, capacity=size)
+        for size in sizes
+    ]
+    records = scene(*((10.0 * n, signal) for n, signal in enumerate(signals)))
+    assert bool(disputes(records)) == is_disputed
+
+
+@pytest.mark.parametrize(
+    ("container_id", "code", "reason", "is_disputed"),
+    [
+        ("c-1", 1, "Error", False),
+        ("c-1", 2, "Error", True),
+        ("c-2", 2, "Error", False),  # another run
+        ("c-1", 137, "ContainerStatusUnknown", False),  # the kubelet did not find it
+    ],
+)
+def test_exit_code(container_id: str, code: int, reason: str, is_disputed: bool) -> None:
+    """A container's end and a list."""
+    died = ContainerDied(**POD, container="app", container_id="c-1", exit_code=1)
+    ended = {"containerID": f"containerd://{container_id}", "exitCode": code, "reason": reason}
+    status = {"containerStatuses": [{"name": "app", "lastState": {"terminated": ended}}]}
+    assert bool(disputes(scene((0, died), (9, listed(status))))) == is_disputed
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "is_disputed"),
+    [("web", "uid-1", False), ("web-2", "uid-1", True), ("web-2", None, False)],
+)
+def test_name(name: str, uid: str | None, is_disputed: bool) -> None:
+    """A line that hands a pod over, and a list; many lines hold no UID."""
+    added = PodConfigChanged(namespace="ns", pod=name, pod_uid=uid, operation="ADD", source="api")
+    assert bool(disputes(scene((0, added), (9, listed({}))))) == is_disputed
+
+
+def victim() -> PodPreempted:
+    """The pod as a victim."""
+    return PodPreempted(
+        victim_namespace="ns",
+        victim_pod="web",
+        victim_uid="uid-1",
+        preemptor_namespace=None,
+        preemptor_pod=None,
+        preemptor_uid=None,
+        insufficient=(),
+        evicted=True,
+    )
+
+
+def listed(status: dict[str, Any]) -> PodListed:
+    """The pod in a list."""
+    return PodListed(**POD, spec={"containers": []}, status=status, listed_by="kubelet")
+
+
+def failed(container: str, output: str) -> ProbeExecuted:
+    """A tick of a liveness probe."""
+    return ProbeExecuted(
+        **POD,
+        container=container,
+        container_id="c-1",
+        probe_type="liveness",
+        result="failure",
+        output=output,
+    )
+
+
+def event(told: str, count: int) -> ReasonReported:
+    """The event of a failed liveness probe."""
+    return ReasonReported(
+        **POD,
+        object_kind="Pod",
+        type="Warning",
+        reason="Unhealthy",
+        message=f"Liveness probe failed: {told}",
+        count=count,
+    )
