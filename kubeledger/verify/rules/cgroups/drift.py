@@ -48,21 +48,19 @@ def drift_of(finding: Finding) -> Iterator[Drift]:
     """The values of a cgroup that cannot be; none for a finding about anything else."""
     if finding.kind != CgroupUpdated.kind or finding.verdict != "impossible":
         return
-    stays = finding.recorded is None
     found = dict(_flat(finding.recorded or {}))
     for value, expected in _flat(finding.expected or {}):
-        if not stays and (value not in found or found[value] == expected):
-            continue
-        yield Drift(
-            seq=finding.seq,
-            ts_ns=finding.ts_ns,
-            place=finding.place,
-            cgroup=finding.subject.removeprefix("cgroup/"),
-            value=value,
-            expected=expected,
-            found=found.get(value),
-            why=finding.why,
-        )
+        if finding.recorded is None or found.get(value, expected) != expected:
+            yield Drift(
+                seq=finding.seq,
+                ts_ns=finding.ts_ns,
+                place=finding.place,
+                cgroup=finding.subject.removeprefix("cgroup/"),
+                value=value,
+                expected=expected,
+                found=found.get(value),
+                why=finding.why,
+            )
 
 
 def _flat(fields: Fields) -> Iterator[tuple[str, Any]]:

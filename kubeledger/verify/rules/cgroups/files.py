@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.machine import Evidence, Record
 from kubeledger.verify.belief import Ruling
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.cgroups.values import Values, first_of, keys_of, nested, recorded_of
+from kubeledger.verify.rules.cgroups.values import Values, keys_of, nested, value_of
 
-__all__ = ["Compared", "Lines", "Option", "compare", "line_of", "uncompared"]
+__all__ = ["NO_VALUES", "Compared", "Option", "compare", "line_of", "uncompared"]
+
+NO_VALUES: Final = "values in the cgroup's files"
 
 _V1_FILES: Final = {
     "cpu_shares": "cpu.shares",
@@ -35,8 +37,6 @@ _NAMES: Final = {
     "qos_class": "the QoS class of the path",
     "cgroup": "the path",
 }
-_FEW: Final = 4
-"""Of so few cgroups nothing can be learned about which files a snapshot holds."""
 _NAMED_MAX: Final = 6
 
 
@@ -62,12 +62,12 @@ class Compared(msgspec.Struct, frozen=True):
     Attributes:
         ruling: what the kubelet leaves there, and whether that is what the record holds.
         recorded: what was compared.
-        differing: ``field`` or ``field/file`` of the values that no option gives.
+        differing: ``field`` or ``field/file`` that no option gives -> what it had to be.
     """
 
     ruling: Ruling
     recorded: Fields
-    differing: tuple[str, ...] = ()
+    differing: Fields = {}
 
 
 def compare(body: CgroupUpdated, options: Iterable[Option]) -> Compared | None:
@@ -81,60 +81,47 @@ def compare(body: CgroupUpdated, options: Iterable[Option]) -> Compared | None:
     Returns:
         None where the record holds none of the values.
     """
-    first: Option | None = None
+    first: Compared | None = None
     for option in options:
-        is_first = first is None
-        first = first or option
-        recorded, differing = _differing(body, option)
-        if not recorded:
-            return None
-        if not differing:
-            chosen = is_first and all(
-                value == option.values[key][0]
-                for key, value in recorded.items()
-                if key in option.values
-            )
-            expected = nested(_expected(first, recorded))
-            ruling = Ruling(
-                allowed=True,
-                chosen=chosen,
-                expected=expected,
-                why=option.why,
-                inputs=option.inputs,
-            )
-            return Compared(ruling, nested(recorded))
+        compared = _compared(body, option)
+        if compared is None or (first is None and compared.ruling.allowed):
+            return compared
+        if first is not None and compared.ruling.allowed:
+            ruling = compared.ruling
+            other = replace(ruling, chosen=False, expected=first.ruling.expected)
+            return Compared(other, compared.recorded)
+        first = first or compared
     assert first is not None
-    recorded, differing = _differing(body, first)
-    flat = _expected(first, recorded)
+    return first
+
+
+def _compared(body: CgroupUpdated, option: Option) -> Compared | None:
+    expected: Fields = {}
+    wrong: Fields = {}
+    for key, values in option.values.items():
+        held = value_of(body, key)
+        if held is not None:
+            expected[key] = values[0]
+            if held not in values:
+                wrong[key] = values[0]
+    if not expected:
+        return None
+    expected |= option.fields
+    recorded = {key: value_of(body, key) for key in expected}
+    wrong |= {key: value for key, value in option.fields.items() if recorded[key] != value}
     said = "; ".join(
-        f"{_name(key)} is {_shown(recorded[key])} and had to be {_shown(flat[key])}"
-        for key in differing
+        f"{_name(key)} is {_shown(recorded[key])} and had to be {_shown(value)}"
+        for key, value in wrong.items()
     )
     ruling = Ruling(
-        allowed=False,
-        expected=nested(flat),
-        why=f"{said}: {first.why}",
-        inputs=first.inputs,
+        allowed=not wrong,
+        chosen=recorded == expected,
+        expected=nested(expected),
+        why=f"{said}: {option.why}" if wrong else option.why,
+        inputs=option.inputs,
         certain=body.level != "qos",
     )
-    return Compared(ruling, nested(recorded), tuple(sorted(differing)))
-
-
-def _differing(body: CgroupUpdated, option: Option) -> tuple[dict[str, Any], list[str]]:
-    recorded = recorded_of(body, option.values)
-    if not recorded:
-        return {}, []
-    differing = [key for key, value in recorded.items() if value not in option.values[key]]
-    for field, value in option.fields.items():
-        recorded[field] = getattr(body, field)
-        if recorded[field] != value:
-            differing.append(field)
-    return recorded, differing
-
-
-def _expected(option: Option, recorded: dict[str, Any]) -> dict[str, Any]:
-    known = [key for key in recorded if key in option.values]
-    return {**first_of(option.values, known), **option.fields}
+    return Compared(ruling, nested(recorded), wrong)
 
 
 def _name(key: str) -> str:
@@ -149,9 +136,6 @@ def _shown(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-# Lines ------------------------------------------------------------------------------------
-
-
 def _file_of(body: CgroupUpdated, key: str) -> str:
     """The file of the cgroup that holds a value; ``field`` or ``field/file`` -> its name."""
     field, _, file = key.partition("/")
@@ -160,7 +144,7 @@ def _file_of(body: CgroupUpdated, key: str) -> str:
     return file or (_V2_FILES if body.unified else _V1_FILES).get(field, "")
 
 
-def line_of(record: Record, body: CgroupUpdated, keys: Sequence[str]) -> Evidence | None:
+def line_of(record: Record, body: CgroupUpdated, keys: Iterable[str]) -> Evidence | None:
     """The first line of a record that holds one of some values; None where none does."""
     names = tuple(f"/{name}" for key in keys if (name := _file_of(body, key)))
     for piece in record.evidence if names else ():
@@ -172,43 +156,11 @@ def line_of(record: Record, body: CgroupUpdated, keys: Sequence[str]) -> Evidenc
 
 def uncompared(body: CgroupUpdated, compared: Fields) -> str:
     """Words for files whose values were not judged, so that nobody takes them for right."""
-    left: list[str] = []
-    known: set[str] = set()
+    files: dict[bool, set[str]] = {True: set(), False: set()}
     for key in keys_of(body):
         field, _, file = key.partition("/")
         told = field in compared and (not file or file in compared[field])
-        if told:
-            known.add(_file_of(body, key))
-        else:
-            left.append(_file_of(body, key))
-    names = sorted(set(left) - known)
+        files[told].add(_file_of(body, key))
+    names = sorted(files[False] - files[True])
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     return f"; not compared: {', '.join(names[:_NAMED_MAX])}{more}" if names else ""
-
-
-class Lines:
-    """Which values the snapshots of a ledger hold of nearly every cgroup."""
-
-    def __init__(self) -> None:
-        self._held: Counter[str] = Counter()
-        self._records = 0
-        self._usual: frozenset[str] | None = None
-
-    def foresee(self, record: Record) -> None:
-        """Take in a record of the first reading."""
-        assert isinstance(record.body, CgroupUpdated)
-        self._records += 1
-        self._held.update(keys_of(record.body))
-
-    def missing(self, body: CgroupUpdated) -> list[str]:
-        """Files of which the snapshot holds no line for this cgroup, as missing inputs."""
-        held = set(keys_of(body))
-        if self._usual is None:
-            most = 3 * self._records
-            usual = (key for key, count in self._held.items() if 4 * count >= most)
-            self._usual = frozenset(usual if self._records >= _FEW else ())
-        gone = {key for key in body.changed if key in _V1_FILES and key not in held}
-        names = {_file_of(body, key) for key in (self._usual | gone) - held}
-        return [
-            f"{name} of the cgroup, which this snapshot does not hold" for name in sorted(names)
-        ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -20,7 +20,6 @@ from kubeledger.machine import Record
 from kubeledger.node.records import NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.rules.cgroups.files import Option
 from kubeledger.verify.rules.cgroups.settings import Rules
 from kubeledger.verify.rules.cgroups.values import Values, is_unified, kernel_values
@@ -28,14 +27,10 @@ from kubeledger.verify.rules.cgroups.values import Values, is_unified, kernel_va
 __all__ = ["MISSING_PIDS", "Capacity", "Machine", "node_option"]
 
 MISSING_PIDS: Final = "the machine's limit of process IDs (signal pid.available)"
-
 _PID_SIGNAL: Final = "pid.available"
 """The eviction manager's signal that tells of that limit."""
 _MOST_PIDS: Final = 16
 _HUGE_PAGES: Final = "hugepages-"
-_BY_CAPACITY: Final = (
-    "cpu_shares", "memory_limit_bytes", "unified/cpu.weight", "unified/memory.max",
-)  # fmt: skip
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -48,9 +43,9 @@ class Capacity(msgspec.Struct, frozen=True):
 class Machine:
     """The capacity as it was at a time; it is told once, and holds from the start on."""
 
-    def __init__(self, sizes: Capacities) -> None:
-        self._sizes = sizes
-        self._noted: list[Record] = []
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._noted: list[tuple[int, int, NodeObserved]] = []
         self._told: list[tuple[int, Capacity]] = []
         self._pids: dict[int, tuple[int, int]] = {}
 
@@ -58,33 +53,36 @@ class Machine:
         """Take in what a record of the first reading tells."""
         body = record.body
         if isinstance(body, NodeObserved):
-            self._noted.append(record)
+            self._noted.append((record.ts_ns, record.seq, body))
         elif isinstance(body, EvictionSignalObserved) and body.signal == _PID_SIGNAL:
             known = body.capacity in self._pids or len(self._pids) >= _MOST_PIDS
             if body.capacity > 0 and not known:
                 self._pids[body.capacity] = (record.ts_ns, record.seq)
 
-    def _settle(self) -> None:
-        """The first reading is over: what was told is put right where it is not believed."""
-        for record in self._noted:
-            body = record.body
-            assert isinstance(body, NodeObserved)
+    def at(self, ts_ns: int) -> Capacity | None:
+        """What it had then; what was told first where that came later."""
+        for told_ns, seq, node in sorted(self._noted, key=lambda noted: noted[:2]):
             try:
-                amounts = _amounts(body, self._sizes)
+                amounts = self._amounts(node)
             except QuantityError:
                 continue
             if amounts and not any(told.amounts == amounts for _, told in self._told[-1:]):
-                self._told.append((record.ts_ns, Capacity(record.seq, amounts)))
-                self._told.sort(key=lambda told: told[0])
-        self._noted = []
-
-    def at(self, ts_ns: int) -> Capacity | None:
-        """What it had then; what was told first where that came later."""
-        self._settle()
-        if not self._told:
-            return None
+                self._told.append((told_ns, Capacity(seq, amounts)))
+        self._noted.clear()
         index = bisect_right(self._told, ts_ns, key=lambda told: told[0])
-        return self._told[max(index - 1, 0)][1]
+        return self._told[max(index - 1, 0)][1] if self._told else None
+
+    def _amounts(self, node: NodeObserved) -> dict[str, Quantity]:
+        """The machine as the kubelet found it; as the node object shows it where no line told."""
+        sizes, shown = self._bench.capacities, node.capacity or {}
+        cpus, memory_bytes = node.cpus, sizes.memory_bytes(node.memory_capacity_bytes)
+        names = sorted(n for n in shown if n in ("cpu", "memory") or n.startswith(_HUGE_PAGES))
+        amounts = {name: Quantity.from_api(shown[name]) for name in names}
+        if cpus is not None:
+            amounts["cpu"] = Quantity.of(cpus)
+        if memory_bytes is not None:
+            amounts["memory"] = Quantity.of(memory_bytes)
+        return amounts
 
     def pids(self, ts_ns: int) -> list[tuple[int, int]]:
         """Limits of process IDs, each with the record that told it first.
@@ -97,27 +95,27 @@ class Machine:
         after = sorted(each for each in told if each[0] > ts_ns)
         return [(limit, seq) for _, limit, seq in (*before, *after)]
 
-    def compare(self, record: Record, body: NodeObserved, state: NodeState, bench: Bench) -> None:
+    def compare(self, record: Record, body: NodeObserved, state: NodeState) -> None:
         """Two sources tell the capacity: the line about the machine, and the node object."""
-        self._settle()
-        memory = self._sizes.memory_bytes(body.memory_capacity_bytes)
+        sizes, first = self._bench.capacities, self.at(0)
+        memory = sizes.memory_bytes(body.memory_capacity_bytes)
         for name, told in (("cpu", body.cpus), ("memory", memory)):
             written = (body.capacity or {}).get(name)
-            if told is None or written is None:
+            known = (state.machine.capacity or {}).get(name)
+            if told is None or written is None or written == known:
                 continue
             try:
                 same = Quantity.from_api(written).value() == told
             except QuantityError:
                 continue
-            if same or (state.machine.capacity or {}).get(name) == written:
-                continue
-            bench.contradict(
-                record.ts_ns,
-                "node",
-                f"the node object and the kubelet's log tell different capacities of {name}",
-                (record.seq, f"the node object has a capacity of {written}"),
-                (self._told[0][1].seq if self._told else record.seq, f"the machine has {told}"),
-            )
+            if not same:
+                self._bench.contradict(
+                    record.ts_ns,
+                    "node",
+                    f"the node object and the kubelet's log tell different capacities of {name}",
+                    (record.seq, f"the node object has a capacity of {written}"),
+                    (first.seq if first else record.seq, f"the machine has {told}"),
+                )
 
     def memory_allocatable(self, ts_ns: int, rules: Rules) -> int | None:
         """Bytes less both reserves, as the QoS reserve reckons; None when it is not known."""
@@ -128,86 +126,63 @@ class Machine:
         return decision.kubepods["memory"].value()
 
 
-def _amounts(node: NodeObserved, sizes: Capacities) -> dict[str, Quantity]:
-    """The machine as the kubelet found it; as the node object shows it where no line told."""
-    amounts = {name: Quantity.from_api(q) for name, q in sorted((node.capacity or {}).items())}
-    cpus, memory_bytes = node.cpus, sizes.memory_bytes(node.memory_capacity_bytes)
-    if cpus is not None:
-        amounts["cpu"] = Quantity.of(cpus)
-    if memory_bytes is not None:
-        amounts["memory"] = Quantity.of(memory_bytes)
-    known = {name for name in amounts if name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)}
-    return {name: amounts[name] for name in sorted(known)}
-
-
 def node_option(
     body: CgroupUpdated, machine: Machine, ts_ns: int, rules: Rules
 ) -> tuple[Option, list[str]]:
     """What is known of the cgroup of all pods, and the names of what is not."""
-    settings, unified, capacity = rules.settings, is_unified(body), machine.at(ts_ns)
-    missing = rules.missing_for_node
-    missing += ["the machine's capacity"] if capacity is None else []
-    asked = _asked(capacity, rules, missing) if capacity is not None and not missing else None
-    shares = (asked.cpu_shares if asked is not None else None) or 0
-    values = kernel_values(
-        unified=unified,
-        shares=[shares],
-        quota_us=[None],
-        period_us=None,
-        memory=asked.memory_limit_bytes if asked is not None else None,
-    )
-    inputs = [] if capacity is None else [capacity.seq]
-    inputs += [] if settings.seq is None else [settings.seq]
-    told = ["no quota"]
-    if asked is None or capacity is None:
-        for key in _BY_CAPACITY:
-            values.pop(key, None)
+    unified, capacity, missing = is_unified(body), machine.at(ts_ns), rules.missing_for_node
+    told, inputs = "no quota", [rules.settings.seq]
+    values = kernel_values(unified=unified, shares=[0])
+    if capacity is not None:
+        inputs.insert(0, capacity.seq)
+    asked = _asked(capacity, rules) if capacity is not None and not missing else None
+    if capacity is not None and asked is not None:
+        memory = asked.memory_limit_bytes
+        values = kernel_values(unified=unified, shares=[asked.cpu_shares or 0], memory=[memory])
+        values |= _huge_pages(body, asked, capacity, rules, missing)
+        less = (
+            "less systemReserved and kubeReserved" if rules.settings.enforce_pods else "as a whole"
+        )
+        amounts = capacity.amounts
+        told = (
+            f"the machine's {amounts['cpu'].canonical()} CPUs and {amounts['memory'].value()} "
+            f"bytes of memory, {less}, give {asked.cpu_shares} shares and a limit of {memory} "
+            "bytes to all pods"
+        )
     else:
-        values |= _huge_pages(body, asked.huge_page_limits, capacity, rules, missing)
-        less = "less systemReserved and kubeReserved" if settings.enforce_pods else "as a whole"
-        cpu, memory = capacity.amounts["cpu"].canonical(), capacity.amounts["memory"].value()
-        told = [
-            f"the machine's {cpu} CPUs and {memory} bytes of memory, {less}, give "
-            f"{asked.cpu_shares} shares and a limit of {asked.memory_limit_bytes} bytes to all pods"
-        ]
+        values = {key: values[key] for key in ("cpu_quota_us", "cpu_period_us")}
+        lacking = "the machine's capacity" if capacity is None else "the machine's CPUs and memory"
+        missing += [lacking] if capacity is None or not missing else []
     if "pids.max" in (body.unified if unified else body.other):
         pids = machine.pids(ts_ns)
         if limits := _pids([limit for limit, _ in pids], rules):
             values["unified/pids.max" if unified else "other/pids.max"] = limits
-            told.append(f"pids.max of {limits[0]}")
+            told += f", and pids.max of {limits[0]}"
             inputs += [seq for _, seq in pids[:1]]
         else:
             missing.append(MISSING_PIDS)
     fields = {"level": "node", "qos_class": None, "pod_uid": None}
-    return Option(values, ", and ".join(told), tuple(inputs), fields), missing
+    return Option(values, told, tuple(seq for seq in inputs if seq is not None), fields), missing
 
 
-def _asked(capacity: Capacity, rules: Rules, missing: list[str]) -> ResourceConfig | None:
+def _asked(capacity: Capacity, rules: Rules) -> ResourceConfig | None:
     """What the kubelet asks for; None where CPUs or memory are not known."""
     settings = rules.settings
-    assert settings.reservation is not None
-    try:
-        if {"cpu", "memory"} <= capacity.amounts.keys():
-            if not settings.enforce_pods:
-                return resource_config_for_node(capacity.amounts)
-            facts = rules.profile.cgroups
-            return decide_node(capacity.amounts, settings.reservation, facts).config
-    except QuantityError:
-        pass  # a difference that no quantity can hold
-    missing.append("the machine's CPUs and memory")
+    if not {"cpu", "memory"} <= capacity.amounts.keys() or settings.reservation is None:
+        return None
+    if not settings.enforce_pods:
+        return resource_config_for_node(capacity.amounts)
+    with suppress(QuantityError):  # a difference that no quantity can hold
+        return decide_node(capacity.amounts, settings.reservation, rules.profile.cgroups).config
     return None
 
 
 def _huge_pages(
-    body: CgroupUpdated,
-    asked: Mapping[int, int],
-    capacity: Capacity,
-    rules: Rules,
-    missing: list[str],
+    body: CgroupUpdated, asked: ResourceConfig, capacity: Capacity, rules: Rules, missing: list[str]
 ) -> Values:
     """The limits of huge pages; a size that the kubelet did not find is limited to 0."""
     known = any(name.startswith(_HUGE_PAGES) for name in capacity.amounts)
-    by_size = {huge_page_unit_size(size): n for size, n in asked.items()}
+    by_size = {huge_page_unit_size(size): n for size, n in asked.huge_page_limits.items()}
     values: Values = {}
     for size, found in body.hugetlb_limit_bytes.items():
         limits = [by_size.get(size, 0)] if known else []
@@ -221,7 +196,7 @@ def _huge_pages(
     return values
 
 
-def _pids(limits: Sequence[int], rules: Rules) -> tuple[str, ...]:
+def _pids(limits: list[int], rules: Rules) -> tuple[str, ...]:
     """What ``pids.max`` can hold by limits of the machine; empty where nothing tells.
 
     The machine's limit less what is reserved of it. None is written for the QoS classes, which
@@ -232,13 +207,10 @@ def _pids(limits: Sequence[int], rules: Rules) -> tuple[str, ...]:
     settings = rules.settings
     if not rules.node_pids_written:
         return ("max",)
-    if rules.missing_for_node:
-        return ()
     values: dict[str, None] = {}
-    for limit in limits:
+    for limit in limits if not rules.missing_for_node else ():
         left = {"pid": Quantity.of(limit)}
-        if settings.enforce_pods:
-            assert settings.reservation is not None
+        if settings.enforce_pods and settings.reservation is not None:
             left = kubepods_resources(left, settings.reservation)
         # A limit of 0 is not written, or written as 1, as the runtime's library has it.
         most = left["pid"].value()

@@ -17,7 +17,7 @@ from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.podlife import PodHistory
-from kubeledger.verify.rules.cgroups.lists import Sightings
+from kubeledger.verify.rules.cgroups.sightings import Sightings
 from kubeledger.verify.rules.cgroups.writes import READ_NS
 
 __all__ = ["Removals"]
@@ -42,119 +42,33 @@ class Removals:
     def removed(self, record: Record, state: NodeState) -> Judgement:
         """Why a cgroup went, with the others that the snapshot shows no more."""
         if record.seq not in self._judged:
-            self._judge(self._seen.removed.pop(record.ts_ns, [record]), state)
+            group = self._seen.removed.pop(record.ts_ns, [record])
+            gone = {each.body.cgroup for each in group if isinstance(each.body, CgroupRemoved)}
+            found = {each.seq: self._judge(each, gone, state) for each in group}
+            odd = sum(judgement.verdict != "match" for judgement in found.values())
+            for seq, judgement in found.items():
+                many = odd >= _MANY and judgement.verdict == "impossible"
+                self._judged[seq] = lacks([_NOT_WHOLE]) if many else judgement
         return self._judged.pop(record.seq)
 
-    def _judge(self, group: list[Record], state: NodeState) -> None:
-        gone = {each.body.cgroup for each in group if isinstance(each.body, CgroupRemoved)}
-        found: dict[int, Judgement] = {}
-        for record in group:
-            assert isinstance(record.body, CgroupRemoved)
-            where = parse_cgroup_path(record.body.cgroup)
-            found[record.seq] = (
-                lacks(["a cgroup of the kubelet"])
-                if where is None
-                else self._explained(record, where)
-                or self._unexplained(record, record.body.cgroup, where, gone, state)
-            )
-        odd = sum(judgement.verdict != "match" for judgement in found.values())
-        for seq, judgement in found.items():
-            if judgement.verdict == "impossible" and odd >= _MANY:
-                judgement = lacks([_NOT_WHOLE])
-            self._judged[seq] = judgement
-
-    def _explained(self, record: Record, where: CgroupPath) -> Judgement | None:
-        """Why it went; None where nothing tells."""
-        own = where.container_id
-        pod = self._bench.timeline.pods.get(where.pod_uid or "")
-        if where.level in ("node", "qos") or pod is None:
-            return None
-        if own is not None:
-            found = self._ended(record, own, pod) or self._replaced(record, own, pod)
-            if found is not None:
-                return found
-        return self._pod_over(record, pod)
-
-    def _ended(self, record: Record, own: str, pod: PodHistory) -> Judgement | None:
-        """The end of a container, of which the log or a list tells."""
-        for run in pod.runs:
-            died_ns = run.died_ns
-            if run.container_id == own and died_ns and died_ns <= record.ts_ns + _LATE_NS:
-                why = (
-                    f"container {own[:12]} died at {format_ts(died_ns)}, and the runtime removes "
-                    "the cgroup of what no longer runs"
-                )
-                return same(True, why, inputs=(run.died_seq,))
-        listed = self._seen.containers.get(own)
-        if listed is not None and listed.ended:
-            why = f"container {own[:12]} ({listed.name}) had ended, and its cgroup goes"
-            return same(True, why)
-        return None
-
-    def _replaced(self, record: Record, own: str, pod: PodHistory) -> Judgement | None:
-        """A later container of the same name, which comes only behind the end of the one before."""
-        runs = {run.container_id: run for run in pod.runs if run.container_id and run.name}
-        listed = self._seen.containers.get(own)
-        name = runs[own].name if own in runs else listed.name if listed is not None else None
-        if name is None:
-            return None
-        others = {i: each.seen_ns for i, each in self._seen.of_name(pod.uid, name).items()}
-        others |= {i: run.started_ns for i, run in runs.items() if i and run.name == name
-                   and run.started_ns is not None}  # fmt: skip
-        began_ns = others.pop(own, 0)
-        for other, started_ns in others.items():
-            if began_ns < started_ns <= record.ts_ns + _BY_THEN_NS:
-                why = (
-                    f"container {other[:12]} came as {name} in the place of {own[:12]}, whose "
-                    "cgroup goes"
-                )
-                return same(True, why)
-        return None
-
-    def _pod_over(self, record: Record, pod: PodHistory) -> Judgement | None:
-        """The pod's end, if it has come; then all of its cgroups go."""
-        by_ns = record.ts_ns + _BY_THEN_NS
-        name, over_ns = f"{pod.namespace}/{pod.name}", self._seen.over_ns.get(pod.key)
-        if over_ns is not None and over_ns <= by_ns:
-            why = f"pod {name} was over by {format_ts(over_ns)}, and its cgroups go with it"
-            return same(True, why)
-        lives = [life for life in pod.lives if life.since_ns <= by_ns]
-        if not lives:
-            return None
-        life = lives[-1]
-        if life.ended_ns is not None and life.ended_ns <= by_ns:
-            why = f"pod {name} was over by {format_ts(life.ended_ns)}, and its cgroups go with it"
-            return same(True, why, inputs=(life.seq,))
-        runs = any(run.died_ns is None or run.died_ns > by_ns for run in pod.ran(by_ns))
-        if life.ending_ns is not None and life.ending_ns <= by_ns and not runs:
-            why = f"the end of pod {name} had begun and nothing of it ran"
-            return same(True, why, inputs=(life.seq,))
-        return None
-
-    def _unexplained(
-        self, record: Record, cgroup: str, where: CgroupPath, gone: set[str], state: NodeState
-    ) -> Judgement:
-        ts_ns, own = record.ts_ns, where.container_id
+    def _judge(self, record: Record, gone: set[str], state: NodeState) -> Judgement:
+        body = record.body
+        assert isinstance(body, CgroupRemoved)
+        where, ts_ns = parse_cgroup_path(body.cgroup), record.ts_ns
+        if where is None:
+            return lacks(["a cgroup of the kubelet"])
         if where.level in ("node", "qos"):
             if self._bench.coverage.missing(ts_ns, ts_ns + READ_NS) is None:
                 why = "the kubelet never removes the cgroups of the node and of the QoS classes"
                 return same(False, why)
             return lacks(["the records behind the end of the ledger"])
-        if own is not None:
-            shown, listed = self._seen.shown.get(cgroup), self._seen.containers.get(own)
-            words = seq = None
-            if shown is not None and shown[0] > ts_ns:
-                words, seq = "a later snapshot shows it again", shown[1]
-            elif listed and listed.ran and listed.ran[0] > ts_ns + _LATE_NS:
-                words, seq = "a later list shows that it runs", listed.ran[1]
-            if words is None or seq is None:
-                return lacks([f"the end of container {own[:12]}"])
-            why = f"container {own[:12]} had not ended, so its cgroup has to be there: {words}"
-            return same(False, why, inputs=(seq,))
-        below = sorted(
-            path for path in state.cgroups.cgroups if path.startswith(f"{cgroup}/")
-            and path not in gone
-        )  # fmt: skip
+        pod = self._bench.timeline.pods.get(where.pod_uid or "")
+        if pod is not None and (ended := self._ended(record, where, pod)):
+            return ended
+        if where.container_id is not None:
+            return self._still_there(record, body.cgroup, where)
+        below = sorted(path for path in state.cgroups.cgroups if path.startswith(f"{body.cgroup}/")
+                       and path not in gone)  # fmt: skip
         if below and self._seen.last_ns > ts_ns:
             child = below[0].rpartition("/")[2][:12]
             why = (
@@ -162,7 +76,62 @@ class Removals:
                 "still: a cgroup goes only behind all that is below it"
             )
             return same(False, why)
-        pod = self._bench.timeline.pods.get(where.pod_uid or "")
-        if pod is None:
-            return lacks(["the life of the pod"])
-        return lacks([f"the end of pod {pod.namespace}/{pod.name}"])
+        end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
+        return lacks([end])
+
+    def _ended(self, record: Record, where: CgroupPath, pod: PodHistory) -> Judgement | None:
+        """Why it went: the end of the container or of the pod; None where nothing tells."""
+        name, by_ns = f"{pod.namespace}/{pod.name}", record.ts_ns + _BY_THEN_NS
+        if where.container_id is not None:
+            ended = self._container_ended(where.container_id, pod, record.ts_ns)
+            if ended is not None:
+                return ended
+        for life in [life for life in pod.lives if life.since_ns <= by_ns][-1:]:
+            if life.ended_ns is not None and life.ended_ns <= by_ns:
+                over = format_ts(life.ended_ns)
+                why = f"pod {name} was over by {over}, and its cgroups go with it"
+                return same(True, why, inputs=(life.seq,))
+            runs = any(run.died_ns is None or run.died_ns > by_ns for run in pod.ran(by_ns))
+            if life.ending_ns is not None and life.ending_ns <= by_ns and not runs:
+                why = f"the end of pod {name} had begun and nothing of it ran"
+                return same(True, why, inputs=(life.seq,))
+        return None
+
+    def _container_ended(self, own: str, pod: PodHistory, ts_ns: int) -> Judgement | None:
+        """Its end, or a later one of the same name, which comes only behind its end."""
+        shown = self._seen.containers.get(pod.uid, {})
+        began = {of: (listed.name, listed.seen_ns) for of, listed in shown.items()}
+        for run in pod.runs:
+            if run.container_id == own and run.died_ns and run.died_ns <= ts_ns + _LATE_NS:
+                why = (
+                    f"container {own[:12]} died at {format_ts(run.died_ns)}, and the runtime "
+                    "removes the cgroup of what no longer runs"
+                )
+                return same(True, why, inputs=(run.died_seq,))
+            if run.container_id and run.name and run.started_ns is not None:
+                began[run.container_id] = (run.name, run.started_ns)
+        name, began_ns = began.get(own, ("", 0))
+        if own in shown and shown[own].ended:
+            return same(True, f"container {own[:12]} ({name}) had ended, and its cgroup goes")
+        for other, (others, since_ns) in began.items() if name else ():
+            if others == name and began_ns < since_ns <= ts_ns + _BY_THEN_NS:
+                why = (
+                    f"container {other[:12]} came as {name} in the place of {own[:12]}, whose "
+                    "cgroup goes"
+                )
+                return same(True, why)
+        return None
+
+    def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
+        """Of a container of whose end nothing tells."""
+        own, ts_ns = where.container_id or "", record.ts_ns
+        shown = self._seen.shown.get(cgroup, (0, 0))
+        listed = self._seen.containers.get(where.pod_uid, {}).get(own)
+        if shown[0] > ts_ns:
+            words, seq = "a later snapshot shows it again", shown[1]
+        elif listed is not None and listed.ran[0] > ts_ns + _LATE_NS:
+            words, seq = "a later list shows that it runs", listed.ran[1]
+        else:
+            return lacks([f"the end of container {own[:12]}"])
+        why = f"container {own[:12]} had not ended, so its cgroup has to be there: {words}"
+        return same(False, why, inputs=(seq,))

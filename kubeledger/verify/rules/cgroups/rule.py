@@ -7,8 +7,10 @@ classes, from the pods that were active at the last write before the files were 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Final
+
+import msgspec
 
 from kubeledger.cgroups.records import (
     CgroupRemoved,
@@ -18,28 +20,27 @@ from kubeledger.cgroups.records import (
 )
 from kubeledger.cgroups.state import CgroupState
 from kubeledger.images.records import EvictionSignalObserved
-from kubeledger.lifecycle.records import (
-    ContainerDied,
-    ContainerStarted,
-    PodConfigChanged,
-    PodListed,
-)
-from kubeledger.machine import Body, Decision, Record
+from kubeledger.lifecycle.records import PodListed
+from kubeledger.machine import Body, Decision, Evidence, Record
 from kubeledger.node.records import NodeObserved
 from kubeledger.node.state import NodeState
 from kubeledger.verify.belief import Judgement, judge, lacks, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.cgroups.files import Compared, Lines, compare, line_of, uncompared
-from kubeledger.verify.rules.cgroups.lists import Sightings
+from kubeledger.verify.rules.cgroups.files import (
+    NO_VALUES,
+    Compared,
+    compare,
+    line_of,
+    uncompared,
+)
 from kubeledger.verify.rules.cgroups.node import Machine, node_option
-from kubeledger.verify.rules.cgroups.origins import Origins
-from kubeledger.verify.rules.cgroups.pods import PodLevels
+from kubeledger.verify.rules.cgroups.pods import PodLevels, differing_resources
 from kubeledger.verify.rules.cgroups.qos import QOSLevels
 from kubeledger.verify.rules.cgroups.removals import Removals
-from kubeledger.verify.rules.cgroups.resizes import differing_resources
 from kubeledger.verify.rules.cgroups.settings import Rules, rules_of
+from kubeledger.verify.rules.cgroups.sightings import Sightings
 from kubeledger.verify.rules.cgroups.values import nested
 from kubeledger.verify.rules.cgroups.writes import Writes
 from kubeledger.verify.verifier import Foresee, See, Verifier
@@ -57,6 +58,8 @@ _RULES: Final = {
 }
 _NOT_PER_QOS: Final = "cgroupsPerQOS is off, so the kubelet makes no cgroups for pods"
 
+Judged = tuple[Judgement, Compared | None]
+
 
 class CgroupVerifier(Verifier):
     """Decides about cgroups by what the whole ledger tells of pods, processes and writes."""
@@ -69,149 +72,108 @@ class CgroupVerifier(Verifier):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._lines = Lines()
-        self._seen = Sightings()
-        self._machine = Machine(bench.capacities)
+        self._seen = Sightings(bench)
+        self._machine = Machine(bench)
         self._writes = Writes(bench, self._seen)
-        self._origins = Origins(bench, self._seen)
         self._removals = Removals(bench, self._seen)
         self._qos = QOSLevels(bench, self._machine, self._writes)
-        self._pods = PodLevels(bench, self._seen, self._origins, self._rules_of)
-        self._rules: dict[int, Rules | None] = {}
+        self._pods = PodLevels(bench, self._seen, self._rules_of)
+        self._rules: dict[int | None, Rules | None] = {}
         self._told: set[str] = set()
         self._snapshot_ns: int | None = None
 
     def foresees(self) -> Mapping[type[Body], Foresee]:
-        """The machine's capacity, all writes and snapshots, and of which times the log tells."""
+        """The machine's capacity, all lists, snapshots and writes."""
         return {
             CgroupRemoved: self._seen.foresee,
-            CgroupUpdated: self._foresee_update,
-            ContainerDied: self._foresee_line,
-            ContainerStarted: self._foresee_line,
-            EvictionSignalObserved: self._foresee_signal,
+            CgroupUpdated: self._seen.foresee,
+            EvictionSignalObserved: self._machine.foresee,
             NodeObserved: self._machine.foresee,
-            PodConfigChanged: self._foresee_line,
             PodListed: self._seen.foresee,
-            QOSCgroupsUpdated: self._foresee_write,
+            QOSCgroupsUpdated: self._writes.foresee,
             QOSReserveComputed: self._writes.foresee,
         }
-
-    def _foresee_update(self, record: Record) -> None:
-        self._lines.foresee(record)
-        self._seen.foresee(record)
-
-    def _foresee_line(self, record: Record) -> None:
-        self._origins.alive(record.ts_ns)
-        self._writes.alive(record)
-
-    def _foresee_signal(self, record: Record) -> None:
-        self._foresee_line(record)
-        self._machine.foresee(record)
-
-    def _foresee_write(self, record: Record) -> None:
-        self._foresee_line(record)
-        self._writes.foresee(record)
 
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> method."""
         return {
             CgroupRemoved: self._removed,
             CgroupUpdated: self._updated,
-            NodeObserved: self._node_observed,
+            NodeObserved: self._machine.compare,
             PodListed: self._listed,
             QOSCgroupsUpdated: self._written,
         }
 
-    def _rules_of(self, process: Process) -> Rules | None:
-        if process.number not in self._rules:
-            self._rules[process.number] = rules_of(process, self.bench.variant)
-        return self._rules[process.number]
-
-    def _now(self) -> Rules | None:
-        """Those of the process that runs; None where its version's are not known."""
-        process = self.bench.process
-        if process is not None:
-            return self._rules_of(process)
-        return rules_of(None, self.bench.variant)
+    def _rules_of(self, process: Process | None) -> Rules | None:
+        """Those of a process; None where its version's are not known."""
+        number = None if process is None else process.number
+        if number not in self._rules:
+            self._rules[number] = rules_of(process, self.bench.variant)
+        return self._rules[number]
 
     # Values -------------------------------------------------------------------------------
 
     def _updated(self, record: Record, body: CgroupUpdated, state: NodeState) -> None:
         self._stays(record, state)
-        rules = self._now()
         self._told.discard(body.cgroup)
-        if rules is None:
-            self._say(record, body, lacks([self.bench.missing_profile]), None)
-        elif not rules.settings.per_qos and not body.created:
-            self._say(record, body, same(False, _NOT_PER_QOS, certain=True), None)
-        elif body.level == "qos":
-            self._writes.settle()
-            judgement, compared = self._qos.level(body, record.ts_ns, rules)
-            if judgement.verdict == "impossible":
-                self._told.add(body.cgroup)
-            self._say(record, body, judgement, compared)
-        elif body.level == "node":
-            option, missing = node_option(body, self._machine, record.ts_ns, rules)
-            compared = compare(body, [option])
-            allowed = compared is None or compared.ruling.allowed
-            # What is known may be wrong even where something else is not known.
-            if compared is None or (missing and allowed):
-                judgement = lacks(missing or ["values in the cgroup's files"])
-            else:
-                judgement = judge([compared.ruling])
-            self._say(record, body, judgement, compared)
-        else:
-            self._say(record, body, *self._pods.level(record, body, rules, state))
-
-    def _say(
-        self, record: Record, body: CgroupUpdated, judgement: Judgement, compared: Compared | None
-    ) -> None:
-        """Give a value its finding, at the line that cannot be."""
-        if judgement.verdict in ("match", "admissible") and (missing := self._lines.missing(body)):
-            judgement = lacks(missing)
+        judgement, compared = self._level(record, body, state)
+        if body.level == "qos" and judgement.verdict == "impossible":
+            self._told.add(body.cgroup)
         recorded = {"cgroup": body.cgroup} if compared is None else compared.recorded
-        decided = judgement.verdict != "unverifiable"
-        left = uncompared(body, recorded) if decided and compared is not None else ""
-        differing = () if compared is None or not decided else compared.differing
-        self.bench.find(
+        if judgement.verdict == "unverifiable" or compared is None:
+            self._find(record, judgement, body.cgroup, _RULES[body.level], recorded)
+            return
+        # At the line that cannot be.
+        self._find(
             record,
-            judgement.verdict,
-            subject=f"cgroup/{body.cgroup}",
-            place=line_of(record, body, differing),
-            why=f"{judgement.why}{left}",
-            expected=judgement.expected,
-            recorded=recorded if decided else None,
-            missing=judgement.missing,
-            rule=_RULES[body.level],
-            inputs=judgement.inputs,
-            certain=judgement.certain,
+            msgspec.structs.replace(judgement, why=judgement.why + uncompared(body, recorded)),
+            body.cgroup,
+            _RULES[body.level],
+            recorded,
+            line_of(record, body, compared.differing),
         )
+
+    def _level(self, record: Record, body: CgroupUpdated, state: NodeState) -> Judged:
+        rules = self._rules_of(self.bench.process)
+        if rules is None:
+            return lacks([self.bench.missing_profile]), None
+        if not rules.settings.per_qos and not body.created:
+            return same(False, _NOT_PER_QOS, certain=True), None
+        if body.level == "qos":
+            before = state.cgroups.cgroups.get(body.cgroup)
+            return self._qos.level(body, record.ts_ns, rules, before)
+        if body.level != "node":
+            return self._pods.level(record, body, rules, state)
+        option, missing = node_option(body, self._machine, record.ts_ns, rules)
+        compared = compare(body, [option])
+        # What is known may be wrong even where something else is not known.
+        if compared is None or (missing and compared.ruling.allowed):
+            return lacks(missing or [NO_VALUES]), compared
+        return judge([compared.ruling]), compared
 
     def _stays(self, record: Record, state: NodeState) -> None:
         """A snapshot in which a QoS class still holds what no write can have left there.
 
         Only changes are recorded; what is not among those of a snapshot held what it did before.
         """
-        if record.ts_ns == self._snapshot_ns:
+        rules = self._rules_of(self.bench.process)
+        if record.ts_ns == self._snapshot_ns or rules is None or not rules.settings.per_qos:
             return
         self._snapshot_ns = record.ts_ns
-        rules = self._now()
-        if rules is None or not rules.settings.per_qos:
-            return
         for path, cgroup in sorted(state.cgroups.cgroups.items()):
-            shown = record.ts_ns in self._seen.changed.get(path, ())
+            shown = (path, record.ts_ns) in self._seen.levels
             if cgroup.level != "qos" or shown or path in self._told:
                 continue
-            body = _as_shown(path, cgroup)
-            self._writes.settle()
-            judgement, compared = self._qos.level(body, record.ts_ns, rules)
+            judgement, compared = self._qos.level(
+                _as_shown(path, cgroup), record.ts_ns, rules, cgroup
+            )
             if judgement.verdict == "impossible" and compared is not None:
                 self._told.add(path)
                 self.bench.absent(
                     record,
                     CgroupUpdated.kind,
                     subject=f"cgroup/{path}",
-                    expected=_part(judgement.expected or {}, compared.differing),
+                    expected=nested(compared.differing),
                     why=f"the cgroup still holds what it did before: {judgement.why}",
                     rule=_QOS_RULE,
                     inputs=judgement.inputs,
@@ -221,48 +183,48 @@ class CgroupVerifier(Verifier):
 
     def _removed(self, record: Record, body: CgroupRemoved, state: NodeState) -> None:
         self._stays(record, state)
-        judgement = self._removals.removed(record, state)
-        decided = judgement.verdict != "unverifiable"
-        self.bench.find(
-            record,
-            judgement.verdict,
-            subject=f"cgroup/{body.cgroup}",
-            why=judgement.why,
-            expected={"cgroup": body.cgroup} if judgement.verdict == "match" else None,
-            recorded={"cgroup": body.cgroup} if decided else None,
-            missing=judgement.missing,
-            rule=_REMOVAL_RULE,
-            inputs=judgement.inputs,
-        )
+        judgement, fields = self._removals.removed(record, state), {"cgroup": body.cgroup}
+        if judgement.verdict == "match":
+            judgement = msgspec.structs.replace(judgement, expected=fields)
+        self._find(record, judgement, body.cgroup, _REMOVAL_RULE, fields)
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
-        rules = self._now()
+        rules = self._rules_of(self.bench.process)
         self._writes.settle()
-        judgement = (
-            lacks([self.bench.missing_profile])
-            if rules is None
-            else self._qos.written(self._writes.of(record.seq), rules)
-        )
+        judgement = lacks([self.bench.missing_profile])
+        if rules is not None:
+            judgement = self._qos.written(self._writes.of(record.seq), rules)
+        self._find(record, judgement, None, _QOS_RULE, {})
+
+    def _find(
+        self,
+        record: Record,
+        judgement: Judgement,
+        cgroup: str | None,
+        rule: str,
+        recorded: Fields,
+        place: Evidence | None = None,
+    ) -> None:
+        """Give a decision its finding; ``recorded`` is what was judged, where anything was."""
         self.bench.find(
             record,
             judgement.verdict,
-            subject="node",
+            subject="node" if cgroup is None else f"cgroup/{cgroup}",
+            place=place,
             why=judgement.why,
             expected=judgement.expected,
-            recorded={},
+            recorded=None if judgement.verdict == "unverifiable" else recorded,
             missing=judgement.missing,
-            rule=_QOS_RULE,
+            rule=rule,
             inputs=judgement.inputs,
+            certain=judgement.certain,
         )
 
     # What contradicts ---------------------------------------------------------------------
 
-    def _node_observed(self, record: Record, body: NodeObserved, state: NodeState) -> None:
-        self._machine.compare(record, body, state, self.bench)
-
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         """The resources of a pod never change, so two lists that disagree contradict."""
-        rules = self._now()
+        rules = self._rules_of(self.bench.process)
         if rules is None or body.spec is None:
             return
         listed = self.bench.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
@@ -284,27 +246,8 @@ class CgroupVerifier(Verifier):
         )
 
 
-def _part(fields: Fields, keys: Sequence[str]) -> Fields:
-    """The values of ``field`` and ``field/file`` alone."""
-    names = [key.partition("/")[::2] for key in keys]
-    return nested({f"{field}/{file}" if file else field: fields[field][file] if file
-                   else fields[field] for field, file in names})  # fmt: skip
-
-
 def _as_shown(path: str, cgroup: CgroupState) -> CgroupUpdated:
     """The record of a cgroup that is as it was."""
-    return CgroupUpdated(
-        cgroup=path,
-        level=cgroup.level,
-        qos_class=cgroup.qos_class,
-        pod_uid=cgroup.pod_uid,
-        cpu_shares=cgroup.cpu_shares,
-        cpu_quota_us=cgroup.cpu_quota_us,
-        cpu_period_us=cgroup.cpu_period_us,
-        memory_limit_bytes=cgroup.memory_limit_bytes,
-        hugetlb_limit_bytes=cgroup.hugetlb_limit_bytes,
-        unified=cgroup.unified,
-        other=cgroup.other,
-        created=False,
-        changed=(),
-    )
+    fields = {name: getattr(cgroup, name) for name in cgroup.__struct_fields__
+              if name in CgroupUpdated.__struct_fields__}  # fmt: skip
+    return CgroupUpdated(cgroup=path, **fields | {"created": False, "changed": ()})

@@ -18,7 +18,7 @@ from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.units import parse_go_duration, whole_number
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.pods import ListedPod
-from kubeledger.verify.settings import UNKNOWN, Settings
+from kubeledger.verify.settings import Settings
 from kubeledger.verify.variant import Variant
 
 __all__ = ["NO_RESERVE", "CgroupSettings", "Rules", "read_settings", "rules_of"]
@@ -45,11 +45,11 @@ class CgroupSettings(msgspec.Struct, frozen=True, kw_only=True):
         reservation: systemReserved and kubeReserved; thresholds are not taken off a cgroup.
         enforce_pods: ``pods`` is among enforceNodeAllocatable.
         per_qos: cgroupsPerQOS; taken as on when no source tells, for there are cgroups.
-        cgroupfs: cgroupDriver is cgroupfs; None when no source tells.
+        by_systemd: cgroupDriver may be systemd.
         memory_qos: gate MemoryQoS.
-        throttling_factor: memoryThrottlingFactor; None when no source tells.
+        throttling_factor: memoryThrottlingFactor.
         tiered: memoryReservationPolicy is TieredReservation.
-        pod_pids: podPidsLimit; 0 where there is none, None when no source tells.
+        pod_pids: podPidsLimit; 0 where there is none.
         pod_pids_gate, node_pids_gate: gates SupportPodPidsLimit and SupportNodePidsLimit.
         static_cpus: cpuManagerPolicy is static, so that a container may have CPUs of its own,
             and a quota beside them is not asked for (gate DisableCPUQuotaWithExclusiveCPUs).
@@ -64,7 +64,7 @@ class CgroupSettings(msgspec.Struct, frozen=True, kw_only=True):
     reservation: ReservationSettings | None
     enforce_pods: bool | None
     per_qos: bool
-    cgroupfs: bool | None
+    by_systemd: bool
     memory_qos: bool
     throttling_factor: float | None
     tiered: bool
@@ -77,32 +77,31 @@ class CgroupSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_settings(settings: Settings) -> CgroupSettings:
     """Read them as they are now."""
-    enforce = settings.get("cpuCFSQuota")
-    keys = settings.get("enforceNodeAllocatable")
-    driver = settings.get("cgroupDriver")
-    resize = _gate(settings, "InPlacePodVerticalScaling", alpha=False)
+    get = settings.get
+    enforce, keys, pids = get("cpuCFSQuota"), get("enforceNodeAllocatable"), get("podPidsLimit")
+    factor = get("memoryThrottlingFactor")
+    own_cpus = _gate(settings, "DisableCPUQuotaWithExclusiveCPUs") is not False
     return CgroupSettings(
         seq=settings.seq,
         enforce_cpu_limits=enforce if isinstance(enforce, bool) else None,
-        cpu_period_us=_period_us(settings.get("cpuCFSQuotaPeriod")),
+        cpu_period_us=_period_us(get("cpuCFSQuotaPeriod")),
         reserve_percent=_reserve(settings),
         reservation=_reservation(settings),
         enforce_pods="pods" in (keys or ()) if isinstance(keys, list | None) else None,
-        per_qos=settings.get("cgroupsPerQOS") is not False,
-        cgroupfs=driver == "cgroupfs" if isinstance(driver, str) else None,
+        per_qos=get("cgroupsPerQOS") is not False,
+        by_systemd=get("cgroupDriver") != "cgroupfs",
         memory_qos=_gate(settings, "MemoryQoS", alpha=True) is True,
-        throttling_factor=_fraction(settings.get("memoryThrottlingFactor")),
-        tiered=settings.get("memoryReservationPolicy") == TIERED_RESERVATION,
-        pod_pids=_pids(settings.get("podPidsLimit")),
-        pod_pids_gate=_gate(settings, "SupportPodPidsLimit", alpha=False),
-        node_pids_gate=_gate(settings, "SupportNodePidsLimit", alpha=False),
-        static_cpus=settings.get("cpuManagerPolicy") == "static"
-        and _gate(settings, "DisableCPUQuotaWithExclusiveCPUs", alpha=False) is not False,
-        resize=resize,
+        throttling_factor=float(factor) if isinstance(factor, int | float) else None,
+        tiered=get("memoryReservationPolicy") == TIERED_RESERVATION,
+        pod_pids=max(pids, 0) if isinstance(pids, int) else None,
+        pod_pids_gate=_gate(settings, "SupportPodPidsLimit"),
+        node_pids_gate=_gate(settings, "SupportNodePidsLimit"),
+        static_cpus=get("cpuManagerPolicy") == "static" and own_cpus,
+        resize=_gate(settings, "InPlacePodVerticalScaling"),
     )
 
 
-def _gate(settings: Settings, name: str, *, alpha: bool) -> bool | None:
+def _gate(settings: Settings, name: str, *, alpha: bool = False) -> bool | None:
     """Whether a feature gate is set; None where no source says so either way."""
     gates = settings.get("featureGates")
     if not isinstance(gates, dict | None):
@@ -113,32 +112,19 @@ def _gate(settings: Settings, name: str, *, alpha: bool) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _fraction(value: object) -> float | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(str(value)) if known else None
-
-
-def _pids(value: object) -> int | None:
-    return max(value, 0) if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _period_us(value: object) -> int | None:
-    if not isinstance(value, str):
-        return None
-    try:
-        period = parse_go_duration(value) // _NS_PER_US
-    except ValueError:
-        return None
-    return period if period > 0 else None
+    with suppress(ValueError):
+        if isinstance(value, str) and (period := parse_go_duration(value) // _NS_PER_US) > 0:
+            return period
+    return None
 
 
 def _reserve(settings: Settings) -> int | None:
     """Source: v1.20.2 pkg/kubelet/cm/helpers.go ParseQOSReserved."""
-    gate = _gate(settings, "QOSReserved", alpha=True)
-    if gate is not True:
-        return gate if gate is None else NO_RESERVE
-    reserved = settings.get("qosReserved")
-    if not isinstance(reserved, dict | None):
+    gate, reserved = _gate(settings, "QOSReserved", alpha=True), settings.get("qosReserved")
+    if gate is False:
+        return NO_RESERVE
+    if gate is None or not isinstance(reserved, dict | None):
         return None
     text = (reserved or {}).get("memory")
     if text is None:
@@ -148,20 +134,18 @@ def _reserve(settings: Settings) -> int | None:
 
 
 def _reservation(settings: Settings) -> ReservationSettings | None:
-    system = _quantities(settings.get("systemReserved"))
-    kube = _quantities(settings.get("kubeReserved"))
-    if system is None or kube is None:
-        return None
-    return ReservationSettings(system_reserved=system, kube_reserved=kube, eviction_hard={})
+    with suppress(QuantityError, TypeError, AttributeError):
+        return ReservationSettings(
+            system_reserved=_quantities(settings.get("systemReserved")),
+            kube_reserved=_quantities(settings.get("kubeReserved")),
+            eviction_hard={},
+        )
+    return None
 
 
-def _quantities(value: Any) -> dict[str, Quantity] | None:  # noqa: ANN401 # any JSON value
-    if value is UNKNOWN or not isinstance(value, Mapping | None):
-        return None
-    try:
-        return {name: Quantity.from_api(amount) for name, amount in (value or {}).items()}
-    except (QuantityError, TypeError):
-        return None
+def _quantities(value: Any) -> dict[str, Quantity]:  # noqa: ANN401 # any JSON value, or none told
+    told: Mapping[str, Any] = {} if value is None else value
+    return {name: Quantity.from_api(amount) for name, amount in told.items()}
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -173,25 +157,18 @@ class Rules(msgspec.Struct, frozen=True):
     @property
     def missing(self) -> list[str]:
         """Settings that pods and containers need and no source tells."""
-        settings = self.settings
-        return [
-            f"the setting {name}"
-            for name, value in (
-                ("cpuCFSQuota", settings.enforce_cpu_limits),
-                ("cpuCFSQuotaPeriod", settings.cpu_period_us),
-            )
-            if value is None
-        ]
+        quota, period = self.settings.enforce_cpu_limits, self.settings.cpu_period_us
+        told = {"cpuCFSQuota": quota, "cpuCFSQuotaPeriod": period}
+        return [f"the setting {name}" for name, value in told.items() if value is None]
 
     @property
     def missing_for_node(self) -> list[str]:
         """Settings that the cgroup of all pods needs and no source tells."""
-        missing = []
-        if self.settings.reservation is None:
-            missing.append("the settings systemReserved and kubeReserved")
-        if self.settings.enforce_pods is None:
-            missing.append("the setting enforceNodeAllocatable")
-        return missing
+        told = {
+            "the settings systemReserved and kubeReserved": self.settings.reservation,
+            "the setting enforceNodeAllocatable": self.settings.enforce_pods,
+        }
+        return [name for name, value in told.items() if value is None]
 
     @property
     def node_pids_written(self) -> bool:
@@ -199,8 +176,7 @@ class Rules(msgspec.Struct, frozen=True):
 
         Source: v1.19.0 pkg/kubelet/cm/cgroup_manager_linux.go toResources
         """
-        gates = (self.settings.node_pids_gate, self.settings.pod_pids_gate)
-        return self._pids_always or any(gate is not False for gate in gates)
+        return self.pod_pids_written or self.settings.node_pids_gate is not False
 
     @property
     def pod_pids_written(self) -> bool:
@@ -208,11 +184,8 @@ class Rules(msgspec.Struct, frozen=True):
 
         Source: v1.19.0 pkg/kubelet/cm/pod_container_manager_linux.go EnsureExists
         """
-        return self._pids_always or self.settings.pod_pids_gate is not False
-
-    @property
-    def _pids_always(self) -> bool:
-        return self.profile.version.minor >= _PIDS_SINCE_MINOR
+        always = self.profile.version.minor >= _PIDS_SINCE_MINOR
+        return always or self.settings.pod_pids_gate is not False
 
     def resizes(self, listed: ListedPod) -> bool:
         """Whether the resources of this pod can change while it runs; a static pod's cannot.

@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, overload
+from collections.abc import Iterable
+from operator import add
+from typing import Final
 
 import msgspec
 
-from kubeledger.cgroups.qos_config import QOSRequests, qos_requests
+from kubeledger.cgroups.qos_config import qos_requests
 from kubeledger.errors import BadInputError
 from kubeledger.kube.amounts import check_asked
 from kubeledger.kube.pod import Pod, lists_of_pods
 from kubeledger.kube.quantity import QuantityError
-from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.pods import ListedPod
 from kubeledger.verify.rules.cgroups.settings import Rules
 
-__all__ = ["Span", "Summer", "Sums"]
+__all__ = ["Amounts", "Summer", "Sums"]
 
 _MOST_SUMS: Final = 4096
-"""Of more sums than this only the least and the most are told."""
+"""More sums than this are any sum."""
 _KEPT_MAX: Final = 1024
 
-Part = tuple[str, QOSRequests]
-"""``namespace/name`` of a pod, and what it requests."""
-
-
-class Span(Sequence[int]):
-    """Whole numbers, or texts of such, of which only the ends are known."""
-
-    def __init__(self, first: int, ends: tuple[int, int]) -> None:
-        """``first`` is the likeliest."""
-        self._first, self._ends = first, ends
-
-    def __contains__(self, value: object) -> bool:
-        low, high = self._ends
-        return str(value).isdecimal() and low <= int(str(value)) <= high
-
-    def __len__(self) -> int:
-        return self._ends[1] - self._ends[0] + 1
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[int]: ...
-    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
-        return self._first
+Amounts = tuple[int, ...]
+"""Millicores of Burstable pods, bytes of Guaranteed and of Burstable pods; or some of these."""
+_NOTHING: Final = (0, 0, 0)
+_CPU: Final = slice(0, 1)
+_MEMORY: Final = slice(1, 3)
 
 
 class Sums(msgspec.Struct, frozen=True):
@@ -54,24 +35,23 @@ class Sums(msgspec.Struct, frozen=True):
 
     Attributes:
         usual: over those that were most likely.
-        possible: all, ``usual`` first; where there are too many, ``usual``, the least, the most.
-        exact: these are all.
+        cpu: all that Burstable pods can have requested, in millicores, that of ``usual`` first;
+            empty where there are too many.
+        memory: the same of bytes of Guaranteed and Burstable pods.
         pods: how many pods ``usual`` is over.
-        parts: sum -> the pods that it is over, each with what it requests (those that request
-            nothing are left out): of the usual one, and of those with one pod more or less.
-        inputs: records of the specs with requests.
+        parts: ``namespace/name`` of those that request CPU -> millicores.
         missing: what must be known for more; then the sums say nothing.
         unknown: what may be otherwise, so that a sum that is none of these may be right.
     """
 
-    usual: QOSRequests
-    possible: tuple[QOSRequests, ...]
-    exact: bool
+    usual: Amounts
+    cpu: list[int]
+    memory: list[Amounts]
     pods: int
-    parts: Mapping[QOSRequests, tuple[Part, ...]] = {}
-    inputs: tuple[int, ...] = ()
-    missing: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
+    parts: dict[str, int]
+    inputs: tuple[int, ...]
+    missing: tuple[str, ...]
+    unknown: tuple[str, ...]
 
 
 class Summer:
@@ -79,19 +59,17 @@ class Summer:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._known: dict[int, tuple[ListedPod, QOSRequests | None]] = {}
-        self._profile: KubeletProfile | None = None
+        self._known: dict[int, tuple[ListedPod, Rules, Amounts | None]] = {}
 
     def between(self, start_ns: int, end_ns: int, rules: Rules) -> Sums:
         """The sums of a write at some instant of a span."""
         active = self._bench.timeline.active(start_ns, end_ns)
-        sure: list[QOSRequests] = []
-        perhaps: list[Part] = []
-        usual: list[Part] = []
+        sure: list[Amounts] = []
+        perhaps: list[Amounts] = []
+        usual: dict[str, Amounts] = {}
         inputs: list[int] = []
         missing: list[str] = []
         unknown = [] if active.loss is None else [active.loss.phrase]
-        counted = 0
         certain = {life.full_name for life in active.must.values()}
         static = {life.full_name for life in active.may.values() if life.is_static}
         for key, life in active.may.items():
@@ -105,86 +83,55 @@ class Summer:
                 named = f"the spec of pod {life.full_name}"
                 (missing if key in active.must else unknown).append(named)
                 continue
-            over_ns = life.ended_ns
-            likely = not life.returned and (over_ns is None or over_ns > end_ns)
-            likely = likely and not (life.vague and life.full_name in certain)
-            counted += likely
-            if requests == QOSRequests(0, 0, 0):
-                continue
-            inputs.append(listed.seq)
-            part = (life.full_name, requests)
-            if key in active.must:
-                sure.append(requests)
-            else:
-                perhaps.append(part)
-            if likely:
-                usual.append(part)
-        most_likely = _total(requests for _, requests in usual)
-        possible, exact = _subsets(most_likely, _total(sure), [of for _, of in perhaps])
+            over = life.ended_ns is not None and life.ended_ns <= end_ns
+            if not (life.returned or over or (life.vague and life.full_name in certain)):
+                usual[key] = requests
+            if requests != _NOTHING:
+                inputs.append(listed.seq)
+                (sure if key in active.must else perhaps).append(requests)
+        likely, least = _total(usual.values()), _total(sure)
+        asking = {active.may[key].full_name: amounts[0] for key, amounts in usual.items()}
         return Sums(
-            most_likely,
-            possible,
-            exact,
-            counted,
-            _parts(tuple(sorted(usual, key=lambda part: part[0])), perhaps),
+            likely,
+            [milli for (milli,) in _subsets(_CPU, likely, least, perhaps)],
+            _subsets(_MEMORY, likely, least, perhaps),
+            len(usual),
+            {name: milli for name, milli in sorted(asking.items()) if milli},
             tuple(inputs),
             tuple(missing),
             tuple(unknown),
         )
 
-    def _requests(self, listed: ListedPod | None, rules: Rules) -> QOSRequests | None:
+    def _requests(self, listed: ListedPod | None, rules: Rules) -> Amounts | None:
         """What a pod requests; None where its spec is not known, or cannot be read."""
         if listed is None:
             return None
-        if self._profile is not rules.profile or len(self._known) >= _KEPT_MAX:
-            self._known.clear()
-            self._profile = rules.profile
         known = self._known.get(listed.seq)
-        if known is None or known[0] is not listed:
-            known = self._known[listed.seq] = (listed, _requests(listed, rules))
-        return known[1]
+        if known is None or known[0] is not listed or known[1] is not rules:
+            if len(self._known) >= _KEPT_MAX:
+                self._known.clear()
+            known = self._known[listed.seq] = (listed, rules, _requests(listed, rules))
+        return known[2]
 
 
-def _requests(listed: ListedPod, rules: Rules) -> QOSRequests | None:
+def _requests(listed: ListedPod, rules: Rules) -> Amounts | None:
     try:
         pods = (listed.as_(Pod),)
         check_asked(lists_of_pods(pods))
-        return qos_requests(pods, rules.profile.cgroups)
+        return msgspec.structs.astuple(qos_requests(pods, rules.profile.cgroups))
     except (msgspec.ValidationError, BadInputError, QuantityError):
         return None
 
 
-def _parts(
-    usual: tuple[Part, ...], doubtful: Sequence[Part]
-) -> Mapping[QOSRequests, tuple[Part, ...]]:
-    found = {_total(of for _, of in usual): usual}
-    for part in doubtful:
-        others = tuple(each for each in usual if each != part)
-        parts = others if len(others) < len(usual) else (*usual, part)
-        found.setdefault(_total(of for _, of in parts), parts)
-    return found
+def _total(amounts: Iterable[Amounts]) -> Amounts:
+    return tuple(sum(each) for each in zip(_NOTHING, *amounts, strict=True))
 
 
-def _subsets(
-    usual: QOSRequests, sure: QOSRequests, perhaps: Sequence[QOSRequests]
-) -> tuple[tuple[QOSRequests, ...], bool]:
-    """Each sum that some of the doubtful pods give, and whether these are all."""
-    possible = {sure}
-    for requests in perhaps:
-        possible |= {_total((other, requests)) for other in possible}
+def _subsets(of: slice, usual: Amounts, sure: Amounts, perhaps: list[Amounts]) -> list[Amounts]:
+    """Each sum with some of the doubtful pods, the usual one first; empty where too many."""
+    possible = {sure[of]}
+    for amounts in perhaps:
+        possible |= {tuple(map(add, each, amounts[of])) for each in possible}
         if len(possible) > _MOST_SUMS:
-            return (usual, sure, _total((sure, *perhaps))), False
-    return (usual, *sorted(possible - {usual}, key=_order)), True
-
-
-def _order(requests: QOSRequests) -> tuple[int, int, int]:
-    return (requests.burstable_milli_cpu, requests.guaranteed_memory, requests.burstable_memory)
-
-
-def _total(all_requests: Iterable[QOSRequests]) -> QOSRequests:
-    milli_cpu = guaranteed = burstable = 0
-    for requests in all_requests:
-        milli_cpu += requests.burstable_milli_cpu
-        guaranteed += requests.guaranteed_memory
-        burstable += requests.burstable_memory
-    return QOSRequests(milli_cpu, guaranteed, burstable)
+            return []
+    return [usual[of], *sorted(possible - {usual[of]})]
