@@ -94,20 +94,6 @@ def test_a_pod_that_nothing_places() -> None:
     assert verdict(steps, "50", 120) == "impossible"
 
 
-def test_a_snapshot_that_shows_what_a_first_sync_has_just_made() -> None:
-    """It bears the second in which its reading began; the pod is new nevertheless."""
-    shown = cgroup(POD, cpu_shares=256, other={})
-    write = QOSCgroupsUpdated()
-    then: Steps = [(20.2, added()), (20.3, write), (21, web(20)), (60.5, write)]
-    steps: Steps = [*process(0, -1), (20, shown), *then]
-    found = findings(scene(*steps), kind=QOSCgroupsUpdated.kind)
-    assert [each.verdict for each in found] == ["match", "match", "match"]
-    # What was there for longer needs no write.
-    steps = [*process(0, -1), (10, shown), *then]
-    found = findings(scene(*steps), kind=QOSCgroupsUpdated.kind)
-    assert [each.verdict for each in found] == ["match", "impossible", "match"]
-
-
 @pytest.mark.parametrize(("runs", "expected"), [(True, "match"), (False, "impossible")])
 def test_a_refused_pod_counts_while_it_is_torn_down(runs: bool, expected: str) -> None:
     """Its containers run since a process that had let it in."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated, QOSReserveComputed
-from kubeledger.lifecycle.records import PodConfigChanged, PodListed
+from kubeledger.lifecycle.records import PodListed
 from kubeledger.machine import Record
-from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
+from kubeledger.node.records import SettingsObserved
 from kubeledger.units import NS_PER_S
 from kubeledger.verify import Contradiction, Finding, Variant, run
 from kubeledger.verify.rules.cgroups.drift import drifts
@@ -121,22 +118,6 @@ def test_a_changed_value_is_found(level: str) -> None:
     for record in (*of_level[:3], *of_level[-2:]):
         for lie in lies_about(record):
             assert impossible(changed(records, record.seq, **lie)) == [record.seq], lie
-
-
-def test_a_path_of_another_class_is_found() -> None:
-    """A Burstable pod does not stand below besteffort."""
-    records = recorded("node-b")
-    record = next(
-        r
-        for r in records
-        if isinstance(r.body, CgroupUpdated) and r.body.cgroup.startswith("kubepods/burstable/pod")
-    )
-    body = record.body
-    assert isinstance(body, CgroupUpdated)
-    lie = changed(records, record.seq, cgroup=body.cgroup.replace("burstable", "besteffort"))
-    assert impossible(lie) == [record.seq]
-    found = next(f for f in ours(lie) if f.seq == record.seq)
-    assert (found.expected or {})["cgroup"] == body.cgroup
 
 
 def test_a_changed_reserve_is_found() -> None:
@@ -272,82 +253,6 @@ def test_without_pod_lists() -> None:
     assert not impossible(records)
 
 
-@pytest.mark.parametrize("node", NODES)
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "lifecycle.ContainerDied",
-        "lifecycle.ContainerStarted",
-        "lifecycle.PodAdmitted",
-        "lifecycle.PodConfigChanged",
-        "lifecycle.PodRejected",
-        "lifecycle.PodTerminated",
-        "cgroups.QOSCgroupsUpdated",
-        "cgroups.QOSReserveComputed",
-        "node.KubeletStarted",
-        "node.SettingsObserved",
-        "node.NodeObserved",
-    ],
-)
-def test_a_kind_of_records_is_missing(node: str, kind: str) -> None:
-    """A log that holds less gives doubt, and never a false verdict."""
-    assert not impossible([record for record in recorded(node) if record.kind != kind])
-
-
-@pytest.mark.parametrize("node", NODES)
-@pytest.mark.parametrize("tenth", range(1, 10, 2))
-def test_a_minute_of_the_log_is_missing(node: str, tenth: int) -> None:
-    """What may have been told in a hole is not held against anybody; other files stay."""
-    records = recorded(node)
-    logged = [r.ts_ns for r in records if _is_logged(r)]
-    begin = logged[0] + (logged[-1] - logged[0]) * tenth // 10
-    hole = range(begin, begin + PERIOD_NS)
-    holed = [r for r in records if not (_is_logged(r) and r.ts_ns in hole)]
-    assert len(holed) < len(records)
-    assert not impossible(holed)
-
-
-def _is_logged(record: Record) -> bool:
-    return any(piece.file.endswith("kubelet.log") for piece in record.evidence[:1])
-
-
-@pytest.mark.parametrize("node", NODES)
-@pytest.mark.parametrize("tenth", range(1, 10))
-def test_a_log_that_is_cut(node: str, tenth: int) -> None:
-    """It ends early, or begins late; then no flags are told, but lists were taken before."""
-    records = recorded(node)
-    middle = len(records) * tenth // 10
-    assert not impossible(records[:middle])
-    late: list[Record] = []
-    for record in records[:middle]:
-        body = record.body
-        if isinstance(body, PodListed):
-            late.append(record)
-        elif isinstance(body, KubeletStarted):
-            late = [*(r for r in late if isinstance(r.body, PodListed)), record]
-        elif isinstance(body, SettingsObserved):
-            told = {k: Setting(value=s.value, source="config") for k, s in body.settings.items()}
-            body = msgspec.structs.replace(body, settings=told)
-            late.append(msgspec.structs.replace(record, body=body))
-    assert not impossible([*late, *records[middle:]])
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 1_000_000),
-    share=st.sampled_from([0.02, 0.3, 0.7, 0.98]),
-    node=st.sampled_from(NODES),
-)
-def test_any_records_give_one_finding_each(seed: int, share: float, node: str) -> None:
-    """Whatever is left of a history, in whatever state: one finding a decision, and no error."""
-    records = recorded(node)
-    chance = random.Random(seed)
-    left = [record for record in records if chance.random() < share]
-    decided = {decision.kind for decision in CgroupVerifier.decides}
-    expected = [record.seq for record in left if record.kind in decided]
-    assert [f.seq for f in ours(left) if f.recorded is not None] == expected
-
-
 def test_specs_of_wrong_types() -> None:
     """The finding says that the spec cannot be read."""
     records = []
@@ -376,9 +281,3 @@ def test_drift_lists_single_values() -> None:
         (record.seq, "cpu_shares", 2, 99),
         (record.seq, "other/pids.max", "max", "5"),
     ]
-
-
-def test_config_lines_are_in_the_recordings() -> None:
-    """What the tests above take away was there."""
-    for node in NODES:
-        assert any(isinstance(record.body, PodConfigChanged) for record in recorded(node))

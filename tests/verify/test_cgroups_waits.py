@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-import msgspec
 import pytest
 
-from kubeledger.cgroups.records import CgroupUpdated, QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.lifecycle.records import ContainerDied, PodListed
 from kubeledger.machine import Record
 from kubeledger.preemption.records import PodPreempted
@@ -80,30 +78,6 @@ def test_a_death_that_is_told_behind_the_wait(version: str) -> None:
     )
     assert _at_s(deaths[0]) - _at_s(chosen[0]) > 60, "the scene has more than one beat of it"
     assert impossible(records) == []
-
-
-@pytest.mark.parametrize("version", scenes.VERSIONS)
-def test_a_lie_while_the_loop_waits(version: str) -> None:
-    """A value and a sum that no set of pods gives are found all the same, and nothing else."""
-    records = list(waits(version, 120))
-    level = next(
-        r for r in records
-        if isinstance(r.body, CgroupUpdated) and r.body.qos_class == "Burstable"
-        and r.body.level == "qos" and _at_s(r) > _SECOND_BEAT_S
-    )  # fmt: skip
-    body = msgspec.structs.replace(level.body, cpu_shares=3072)
-    wrong = [r if r is not level else msgspec.structs.replace(r, body=body) for r in records]
-    assert impossible(wrong) == [level.seq]
-    number = next(
-        n for n, r in enumerate(records)
-        if isinstance(r.body, QOSReserveComputed) and r.body.qos_class == "Burstable"
-        and _at_s(r) > _SECOND_BEAT_S
-    )  # fmt: skip
-    write = next(r for r in records[number:] if isinstance(r.body, QOSCgroupsUpdated))
-    logged = msgspec.structs.replace(records[number].body, requested_bytes=3 << 20)
-    wrong = [*records]
-    wrong[number] = msgspec.structs.replace(records[number], body=logged)
-    assert write.seq in impossible(wrong)
 
 
 @pytest.mark.parametrize("version", scenes.VERSIONS)

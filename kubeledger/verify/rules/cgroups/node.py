@@ -90,10 +90,9 @@ class Machine:
         A kubelet reads it when it starts, and the eviction manager at each signal, so that each
         that was ever told may be the one that was written; the last before a time comes first.
         """
-        told = [(first_ns, limit, seq) for limit, (first_ns, seq) in self._pids.items()]
-        before = sorted((each for each in told if each[0] <= ts_ns), reverse=True)
-        after = sorted(each for each in told if each[0] > ts_ns)
-        return [(limit, seq) for _, limit, seq in (*before, *after)]
+        told = [(first_ns > ts_ns, abs(first_ns - ts_ns), limit, seq)
+                for limit, (first_ns, seq) in self._pids.items()]  # fmt: skip
+        return [(limit, seq) for _, _, limit, seq in sorted(told)]
 
     def compare(self, record: Record, body: NodeObserved, state: NodeState) -> None:
         """Two sources tell the capacity: the line about the machine, and the node object."""

@@ -7,6 +7,7 @@ cgroup was there all the time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from kubeledger.cgroups.paths import CgroupPath, parse_cgroup_path
@@ -63,8 +64,10 @@ class Removals:
                 return same(False, why)
             return lacks(["the records behind the end of the ledger"])
         pod = self._bench.timeline.pods.get(where.pod_uid or "")
-        if pod is not None and (ended := self._ended(record, where, pod)):
-            return ended
+        for at_ns, sign, seq in () if pod is None else self._ends(where.container_id, pod, ts_ns):
+            if at_ns <= ts_ns + _BY_THEN_NS:
+                return same(True, f"{sign} by {format_ts(at_ns)}, and then the cgroup goes",
+                            inputs=(seq,) if seq else ())  # fmt: skip
         if where.container_id is not None:
             return self._still_there(record, body.cgroup, where)
         below = sorted(path for path in state.cgroups.cgroups if path.startswith(f"{body.cgroup}/")
@@ -79,48 +82,30 @@ class Removals:
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
         return lacks([end])
 
-    def _ended(self, record: Record, where: CgroupPath, pod: PodHistory) -> Judgement | None:
-        """Why it went: the end of the container or of the pod; None where nothing tells."""
-        name, by_ns = f"{pod.namespace}/{pod.name}", record.ts_ns + _BY_THEN_NS
-        if where.container_id is not None:
-            ended = self._container_ended(where.container_id, pod, record.ts_ns)
-            if ended is not None:
-                return ended
-        for life in [life for life in pod.lives if life.since_ns <= by_ns][-1:]:
-            if life.ended_ns is not None and life.ended_ns <= by_ns:
-                over = format_ts(life.ended_ns)
-                why = f"pod {name} was over by {over}, and its cgroups go with it"
-                return same(True, why, inputs=(life.seq,))
-            runs = any(run.died_ns is None or run.died_ns > by_ns for run in pod.ran(by_ns))
-            if life.ending_ns is not None and life.ending_ns <= by_ns and not runs:
-                why = f"the end of pod {name} had begun and nothing of it ran"
-                return same(True, why, inputs=(life.seq,))
-        return None
-
-    def _container_ended(self, own: str, pod: PodHistory, ts_ns: int) -> Judgement | None:
-        """Its end, or a later one of the same name, which comes only behind its end."""
+    def _ends(self, own: str | None, pod: PodHistory, ts_ns: int) -> Iterator[tuple[int, str, int]]:
+        """Signs that a container, or its pod, had ended: when, what, and the record or 0."""
         shown = self._seen.containers.get(pod.uid, {})
         began = {of: (listed.name, listed.seen_ns) for of, listed in shown.items()}
-        for run in pod.runs:
-            if run.container_id == own and run.died_ns and run.died_ns <= ts_ns + _LATE_NS:
-                why = (
-                    f"container {own[:12]} died at {format_ts(run.died_ns)}, and the runtime "
-                    "removes the cgroup of what no longer runs"
-                )
-                return same(True, why, inputs=(run.died_seq,))
+        for run in pod.runs if own is not None else ():
+            if run.container_id == own and run.died_ns is not None:
+                yield run.died_ns, f"container {own[:12]} died", run.died_seq
             if run.container_id and run.name and run.started_ns is not None:
                 began[run.container_id] = (run.name, run.started_ns)
-        name, began_ns = began.get(own, ("", 0))
         if own in shown and shown[own].ended:
-            return same(True, f"container {own[:12]} ({name}) had ended, and its cgroup goes")
+            yield shown[own].seen_ns, f"a list shows that container {own[:12]} ended", 0
+        name, began_ns = began.get(own or "", ("", 0))
         for other, (others, since_ns) in began.items() if name else ():
-            if others == name and began_ns < since_ns <= ts_ns + _BY_THEN_NS:
-                why = (
-                    f"container {other[:12]} came as {name} in the place of {own[:12]}, whose "
-                    "cgroup goes"
-                )
-                return same(True, why)
-        return None
+            if others == name and began_ns < since_ns:
+                yield since_ns, f"container {other[:12]} came in its place, as {name},", 0
+        who = f"pod {pod.namespace}/{pod.name}"
+        if pod.key in self._seen.over_ns:
+            yield self._seen.over_ns[pod.key], f"{who} was over", 0
+        lives = [life for life in pod.lives if life.since_ns <= ts_ns + _BY_THEN_NS]
+        for life in lives[-1:]:
+            if life.ended_ns is not None:
+                yield life.ended_ns, f"{who} was over", life.seq
+            if life.ending_ns is not None and not pod.ran(ts_ns + _BY_THEN_NS):
+                yield life.ending_ns, f"the end of {who} had begun and nothing of it ran", life.seq
 
     def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
         """Of a container of whose end nothing tells."""

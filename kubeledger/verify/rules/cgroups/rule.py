@@ -119,19 +119,12 @@ class CgroupVerifier(Verifier):
         judgement, compared = self._level(record, body, state)
         if body.level == "qos" and judgement.verdict == "impossible":
             self._told.add(body.cgroup)
-        recorded = {"cgroup": body.cgroup} if compared is None else compared.recorded
-        if judgement.verdict == "unverifiable" or compared is None:
-            self._find(record, judgement, body.cgroup, _RULES[body.level], recorded)
-            return
-        # At the line that cannot be.
-        self._find(
-            record,
-            msgspec.structs.replace(judgement, why=judgement.why + uncompared(body, recorded)),
-            body.cgroup,
-            _RULES[body.level],
-            recorded,
-            line_of(record, body, compared.differing),
-        )
+        recorded, place = {"cgroup": body.cgroup}, None
+        if compared is not None and judgement.verdict != "unverifiable":
+            recorded, place = compared.recorded, line_of(record, body, compared.differing)
+            why = judgement.why + uncompared(body, recorded)
+            judgement = msgspec.structs.replace(judgement, why=why)
+        self._find(record, judgement, f"cgroup/{body.cgroup}", _RULES[body.level], recorded, place)
 
     def _level(self, record: Record, body: CgroupUpdated, state: NodeState) -> Judged:
         rules = self._rules_of(self.bench.process)
@@ -186,21 +179,23 @@ class CgroupVerifier(Verifier):
         judgement, fields = self._removals.removed(record, state), {"cgroup": body.cgroup}
         if judgement.verdict == "match":
             judgement = msgspec.structs.replace(judgement, expected=fields)
-        self._find(record, judgement, body.cgroup, _REMOVAL_RULE, fields)
+        self._find(record, judgement, f"cgroup/{body.cgroup}", _REMOVAL_RULE, fields)
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
         rules = self._rules_of(self.bench.process)
         self._writes.settle()
-        judgement = lacks([self.bench.missing_profile])
-        if rules is not None:
-            judgement = self._qos.written(self._writes.of(record.seq), rules)
-        self._find(record, judgement, None, _QOS_RULE, {})
+        judgement = (
+            lacks([self.bench.missing_profile])
+            if rules is None
+            else self._qos.written(self._writes.of(record.seq), rules)
+        )
+        self._find(record, judgement, "node", _QOS_RULE, {})
 
     def _find(
         self,
         record: Record,
         judgement: Judgement,
-        cgroup: str | None,
+        subject: str,
         rule: str,
         recorded: Fields,
         place: Evidence | None = None,
@@ -209,7 +204,7 @@ class CgroupVerifier(Verifier):
         self.bench.find(
             record,
             judgement.verdict,
-            subject="node" if cgroup is None else f"cgroup/{cgroup}",
+            subject=subject,
             place=place,
             why=judgement.why,
             expected=judgement.expected,

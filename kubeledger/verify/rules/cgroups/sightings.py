@@ -18,6 +18,7 @@ import msgspec
 from kubeledger.cgroups.records import CgroupRemoved, CgroupUpdated
 from kubeledger.kube.keys import pod_key
 from kubeledger.lifecycle.records import PodListed
+from kubeledger.lifecycle.state import TERMINAL_PHASES
 from kubeledger.machine import Record
 from kubeledger.units import NS_PER_S, parse_ts
 from kubeledger.verify.bench import Bench
@@ -57,6 +58,7 @@ class Sightings:
 
     Attributes:
         containers: UID of a pod -> ID -> instance.
+        over_ns: pod -> when a list shows first that it has ended, or is gone.
         made_ns: UID of a pod -> when a snapshot shows its cgroup first.
         shown: path of a cgroup -> (time, record) of the last snapshot that tells of it.
         levels: (path of a QoS class, time of a snapshot that tells of it).
@@ -68,6 +70,7 @@ class Sightings:
         self._timeline = bench.timeline
         self._synced_ns: dict[str, int] = {}
         self.containers: dict[str | None, dict[str, ListedContainer]] = {}
+        self.over_ns: dict[str, int] = {}
         self.made_ns: dict[str, int] = {}
         self.shown: dict[str, tuple[int, int]] = {}
         self.levels: set[tuple[str, int]] = set()
@@ -97,6 +100,8 @@ class Sightings:
                 for entry in (each for name in _STATUSES for each in status.get(name) or ()):
                     times += self._listed(record, body, entry) if isinstance(entry, dict) else ()
                 if key := pod_key(body.pod_uid, body.namespace, body.pod):
+                    if body.gone or status.get("phase") in TERMINAL_PHASES:
+                        self.over_ns[key] = min(self.over_ns.get(key, record.ts_ns), record.ts_ns)
                     self._synced_ns[key] = min(self._synced_ns.get(key, record.ts_ns), *times)
 
     def _instance(self, uid: str | None, of: str, name: str, record: Record) -> ListedContainer:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final
 
 import msgspec
@@ -29,10 +29,8 @@ __all__ = ["PERIOD_NS", "READ_NS", "Write", "Writes"]
 PERIOD_NS: Final = 60 * NS_PER_S
 READ_NS: Final = 5 * NS_PER_S
 """A snapshot is named after the second in which its reading began; it is over by this time."""
-_EARLY_NS: Final = 20_000_000
-_LATE_NS: Final = NS_PER_S
-_STRAIGHT_NS: Final = 50_000_000
-"""A beat that is later than this may be a slow one, or one that was moved."""
+_OFF_NS: Final = NS_PER_S
+"""A beat may be so late, and the next on time again."""
 _SAME_NS: Final = 1000
 _LOGGED_NS: Final = NS_PER_S
 """A write is logged so soon after what it reckons with."""
@@ -165,30 +163,22 @@ class Writes:
 
     def _explain_beats(self, process: Process, writes: Sequence[Write]) -> None:
         """Find the writes whole minutes apart; a clock that is set begins another run of them."""
+        why = "it is a beat of the minute timer, as are others whole minutes from it"
         first = process.from_start and writes[0].ts_ns <= process.started_ns + PERIOD_NS
-        moved = ""
         while writes:
             times = [write.ts_ns for write in writes]
             beats = max((_beats(times, n) for n in range(min(len(times), _TRIED))), key=len)
             if len(beats) < 2 and not first:
                 return
-            at, last_ns = {write.ts_ns: write for write in reversed(writes)}, None
-            for ts_ns in beats:
-                if last_ns is not None:
-                    minutes = round((ts_ns - last_ns) / PERIOD_NS)
-                    why = (
-                        f"the timer of this process was due {minutes * 60} s after its last "
-                        f"beat, and it came after {(ts_ns - last_ns) / NS_PER_S:.3f} s"
-                    )
-                elif first and at[ts_ns] is writes[0]:
-                    why = "it is the first one, at the start of the QoS container manager"
-                else:
-                    why = f"it and the writes whole minutes from it are beats of the timer{moved}"
-                at[ts_ns].due(why)
-                last_ns = ts_ns
+            at = {write.ts_ns: write for write in reversed(writes)}
+            at[beats[0]].due(why)
+            for last_ns, ts_ns in pairwise(beats):
+                at[ts_ns].due(
+                    f"the timer beats once a minute, and its beat before was "
+                    f"{(ts_ns - last_ns) / NS_PER_S:.3f} s earlier"
+                )
             self._runs.append(beats)
-            writes = writes[bisect_right(times, beats[-1]) :]
-            first, moved = False, ", whose beat the node's clock moved"
+            writes, first = writes[bisect_right(times, beats[-1]) :], False
 
     # Pods ---------------------------------------------------------------------------------
 
@@ -218,18 +208,14 @@ class Writes:
 
     def _first_sync(self, life: PodLife) -> tuple[int, int] | None:
         """When the pod's own write can have been; None where its cgroup was there before."""
-        made_ns, since_ns = self._seen.made_ns.get(life.uid or ""), life.since_ns
-        if made_ns is not None and since_ns - made_ns > READ_NS and not life.vague:
-            return None
-        pod = self._bench.timeline.pods[life.key]
-        if life.admitted is False and not pod.runs:
-            return None  # refused, so that nothing is made
-        told_ns = since_ns if life.add_seq is not None else max(since_ns, life.seen_ns)
+        pod, since_ns = self._bench.timeline.pods[life.key], life.since_ns
         ran = [run.started_ns for run in pod.runs if run.started_ns is not None]
-        ends = [min((t for t in ran if t >= since_ns), default=told_ns + _RETRIES_NS)]
-        ends += [made_ns + READ_NS] if made_ns is not None and made_ns >= since_ns else []
-        ends += [life.ended_ns] if life.ended_ns is not None else []
-        return since_ns, min(ends)
+        refused = life.admitted is False and not pod.runs
+        if refused or (min(ran, default=since_ns) < since_ns and not life.vague):
+            return None
+        told_ns = since_ns if life.add_seq is not None else max(since_ns, life.seen_ns)
+        until_ns = min((t for t in ran if t >= since_ns), default=told_ns + _RETRIES_NS)
+        return since_ns, until_ns if life.ended_ns is None else min(until_ns, life.ended_ns)
 
     def _killed(self, life: PodLife) -> tuple[int, int] | None:
         """When the pod can have been taken down; None where nothing tells that it was."""
@@ -239,29 +225,23 @@ class Writes:
             start_ns = life.deleted_ns or life.removed_ns
         if start_ns is None:
             return None
-        runs = [run for run in pod.runs if (run.died_ns or start_ns) >= life.since_ns]
-        signs = [start_ns, life.deleted_ns, life.removed_ns, life.terminated_ns, life.doomed_ns]
-        signs += [life.ended_ns, *(t for run in runs for t in (run.killed_ns, run.died_ns))]
-        late_ns = _GRACE_NS if any(run.died_ns is None for run in runs) else _KILLED_NS
+        signs = [start_ns, life.removed_ns, life.terminated_ns, life.ended_ns]
+        signs += [run.died_ns for run in pod.runs]
+        up = any(run.died_ns is None for run in pod.runs)
+        late_ns = _GRACE_NS if up else _KILLED_NS
         return start_ns, max(ts_ns for ts_ns in signs if ts_ns is not None) + late_ns
 
 
 def _beats(times: Sequence[int], index: int) -> list[int]:
     """The longest run of writes whole minutes apart that begins with one of them."""
-    beats, bases = [times[index]], [times[index]]
-    while True:
-        found: list[tuple[int, int, int, int]] = []
-        for base in bases:
-            for minutes in range(1, (times[-1] - base + PERIOD_NS) // PERIOD_NS + 1):
-                due = base + minutes * PERIOD_NS
-                first = max(bisect_left(times, due - _EARLY_NS), bisect_right(times, beats[-1]))
-                near = times[first : bisect_right(times, due + minutes * _LATE_NS)]
-                if near:
-                    nearest = min(near, key=lambda t: abs(t - due))
-                    found.append((minutes, abs(nearest - due), nearest, due))
-                    break
-        if not found:
-            return beats
-        _, late, ts_ns, due = min(found)
-        beats.append(ts_ns)
-        bases = [due, ts_ns] if late > _STRAIGHT_NS else [ts_ns]
+    beats, found = [], [times[index]]
+    while found:
+        beats.append(found[0])
+        for minutes in range(1, (times[-1] - beats[-1]) // PERIOD_NS + 2):
+            due = beats[-1] + minutes * PERIOD_NS
+            first = bisect_left(times, due - _OFF_NS)
+            found = list(times[first : bisect_right(times, due + minutes * _OFF_NS)])
+            found.sort(key=lambda ts_ns: abs(ts_ns - due))
+            if found:
+                break
+    return beats
