@@ -64,7 +64,9 @@ class Removals:
                 return same(False, why)
             return lacks(["the records behind the end of the ledger"])
         pod = self._bench.timeline.pods.get(where.pod_uid or "")
-        for at_ns, sign, seq in () if pod is None else self._ends(where.container_id, pod, ts_ns):
+        for at_ns, sign, seq in (
+            () if pod is None else self._ends(where.container_id or "", pod, ts_ns)
+        ):
             if at_ns <= ts_ns + _BY_THEN_NS:
                 return same(True, f"{sign} by {format_ts(at_ns)}, and then the cgroup goes",
                             inputs=(seq,) if seq else ())  # fmt: skip
@@ -82,18 +84,18 @@ class Removals:
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
         return lacks([end])
 
-    def _ends(self, own: str | None, pod: PodHistory, ts_ns: int) -> Iterator[tuple[int, str, int]]:
+    def _ends(self, own: str, pod: PodHistory, ts_ns: int) -> Iterator[tuple[int, str, int]]:
         """Signs that a container, or its pod, had ended: when, what, and the record or 0."""
         shown = self._seen.containers.get(pod.uid, {})
         began = {of: (listed.name, listed.seen_ns) for of, listed in shown.items()}
-        for run in pod.runs if own is not None else ():
+        for run in pod.runs if own else ():
             if run.container_id == own and run.died_ns is not None:
                 yield run.died_ns, f"container {own[:12]} died", run.died_seq
             if run.container_id and run.name and run.started_ns is not None:
                 began[run.container_id] = (run.name, run.started_ns)
         if own in shown and shown[own].ended:
             yield shown[own].seen_ns, f"a list shows that container {own[:12]} ended", 0
-        name, began_ns = began.get(own or "", ("", 0))
+        name, began_ns = began.get(own, ("", 0))
         for other, (others, since_ns) in began.items() if name else ():
             if others == name and began_ns < since_ns:
                 yield since_ns, f"container {other[:12]} came in its place, as {name},", 0
