@@ -44,7 +44,7 @@ _ID: Final = "c://probed"
 _STREAK_MAX: Final = 32
 _COUNTED_MAX: Final = 4
 """So many missing ticks are told apart by what they returned."""
-_WORLDS_MAX: Final = 1024
+_KNOWN_MAX: Final = 4096
 
 
 class ProbeSpec(NamedTuple):
@@ -149,6 +149,7 @@ class Machine:
         if probe_type == "liveness":
             self.told = frozenset({FAILURE})
         self._steps: dict[tuple[State, Result], State | None] = {}
+        self._known: dict[tuple[State, Result], State | None] = {}
         self._any: tuple[State, ...] = ()
         self._hidden: dict[tuple[State, Span], tuple[State, ...]] = {}
         spec = objects.Probe(success_threshold=successes, failure_threshold=failures)
@@ -187,6 +188,16 @@ class Machine:
 
     def step(self, state: State, result: Result) -> State | None:
         """Take a tick; None when a worker on hold would not have probed."""
+        if state.run > self.cap:
+            return self._after(state, result)
+        tick = state, result
+        if tick not in self._known:
+            if len(self._known) > _KNOWN_MAX:
+                self._known.clear()
+            self._known[tick] = self._after(state, result)
+        return self._known[tick]
+
+    def _after(self, state: State, result: Result) -> State | None:
         over = max(state.run - self.cap, 0)
         plain = State(state.last, state.run - over, False, state.cached, state.on_hold)
         if (plain, result) not in self._steps:
@@ -226,7 +237,7 @@ class Machine:
         """Every state behind one or more ticks that no record tells of."""
         found = self._hidden.get((state, span))
         if found is None:
-            if len(self._hidden) > 4096:
+            if len(self._hidden) > _KNOWN_MAX:
                 self._hidden.clear()
             found = self._hidden[state, span] = self._behind(state, span)
         return found
@@ -264,9 +275,7 @@ class Machine:
 
     def capped(self, state: State) -> State:
         """Runs beyond both thresholds are alike: worlds must not grow with the log."""
-        longer = state.run > self.cap
-        run = min(state.run, self.cap)
-        return state._replace(run=run, at_least=state.at_least or longer)
+        return state if state.run <= self.cap else state._replace(run=self.cap, at_least=True)
 
     @staticmethod
     def _hide(state: State, result: Result, span: Span) -> tuple[int, int] | None:
