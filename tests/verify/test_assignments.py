@@ -229,21 +229,6 @@ def test_a_release_by_a_living_pod(version: str, verdict: str) -> None:
     assert verdicts(scene(*steps))[-1] == verdict
 
 
-def test_a_log_that_begins_late() -> None:
-    """Nothing is known until a state file is read, and nothing is called impossible."""
-    late = [(0.0, KUBELET), *LISTS, *TRUE[6:]]
-    found = verdicts(scene(*late))
-    assert "impossible" not in found
-    assert found[:3] == ["unverifiable"] * 3
-
-
-@pytest.mark.parametrize("drop", range(len(TRUE)))
-def test_lost_records_are_no_lies_of_others(drop: int) -> None:
-    """Whatever is not there: what the remaining lines tell of the shared pool explains them."""
-    kept = [record for record in scene(*TRUE) if record.seq != drop + 1]
-    assert "impossible" not in verdicts(kept)
-
-
 def test_state_file_against_lines() -> None:
     """Both sides are shown, and none where something changed just then."""
     denied = scene(*TRUE[:9], (20, cpu_file("0-1,6-7", a="2-3", b="5-6")))

@@ -6,18 +6,16 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
-import msgspec
 import pytest
 
 from kubeledger.devicemanager.records import (
     AllocationFailed,
     AllocationRequested,
-    CheckpointRead,
     DevicesAllocated,
     DevicesReported,
 )
 from kubeledger.machine import Record
-from kubeledger.topologymanager.records import AffinityDecided, Hint, HintsGenerated
+from kubeledger.topologymanager.records import AffinityDecided, Hint
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.devices.rule import DeviceRule
 from tests.verify.device_world import device_outcomes
@@ -104,17 +102,6 @@ def of_pod(node: str, kind: type[Any], pod: str, container: str) -> Record:
     )
 
 
-def test_a_lie_about_hints() -> None:
-    """Where no checkpoint before tells of the devices, the merge is not that of the hints."""
-    hints = of_pod("node-a", HintsGenerated, "gpu-a", "warmup")
-    wrong = {"example.com/gpu": (Hint(numa_nodes=(0,), preferred=False),)}
-    findings, contradictions = found(changed(relevant("node-a"), hints.seq, hints=wrong))
-    merged = of_pod("node-a", AffinityDecided, "gpu-a", "warmup")
-    odd = {s for s, f in findings.items() if f.verdict in ("impossible", "unverifiable")}
-    assert odd == {merged.seq}
-    assert not contradictions
-
-
 def test_a_lie_about_a_merge_stays_alone() -> None:
     """Grants may go by the recorded hint or by the one that had to be: none is in doubt."""
     for node, pod in (("node-a", "gpu-a"), ("node-b", "gpu-a-node-b")):
@@ -131,30 +118,6 @@ def test_a_lie_about_a_request() -> None:
     asked = of_pod("node-a", AllocationRequested, "gpu-b", "train")
     grant = of_pod("node-a", DevicesAllocated, "gpu-b", "train")
     assert impossible(changed(relevant("node-a"), asked.seq, needed=2)) == {grant.seq}
-
-
-def test_a_lie_about_a_checkpoint_entry() -> None:
-    """It differs from the log; both sides are shown."""
-    grant = of_pod("node-a", DevicesAllocated, "gpu-b", "train")
-    read = next(
-        r
-        for r in of_kind("node-a", CheckpointRead)
-        if any(e.pod_uid == grant.body.pod_uid for e in r.body.entries)  # type: ignore[attr-defined] # of that kind
-    )
-    records = list(relevant("node-a"))
-    for later in of_kind("node-a", CheckpointRead):
-        assert isinstance(later.body, CheckpointRead)
-        entries = tuple(
-            msgspec.structs.replace(entry, numa={"1": ("gpu-3",)})
-            if entry.pod_uid == grant.body.pod_uid  # type: ignore[attr-defined] # of that kind
-            else entry
-            for entry in later.body.entries
-        )
-        records = changed(records, later.seq, entries=entries)
-    findings, contradictions = found(records)
-    assert findings[grant.seq].verdict == "impossible"
-    assert findings[grant.seq].expected == {"device_ids": ["gpu-3"]}
-    assert [side.seq for side in contradictions[0].sides] == [grant.seq, read.seq]
 
 
 def test_a_lie_about_healthy_devices() -> None:
