@@ -204,6 +204,14 @@ def test_a_lie_about_an_eviction_is_impossible(lie: dict[str, Any], told: str) -
     assert told in one.why
 
 
+def test_nobody_goes_only_where_all_are_critical() -> None:
+    """A pod that is not critical, and was ranked, had to be evicted."""
+    for ranked, verdict in ((("vital",), "match"), (("vital", "big"), "impossible")):
+        told = reclaim(*ranked, outcome="nothing")
+        records = story((50, memory(900)), (50.1, told), (60, memory(4000)))
+        assert found(records, ReclaimAttempted).verdict == verdict
+
+
 def test_lost_lines_may_have_told_another_kind_of_threshold() -> None:
     """The kind follows from the rounds before; what no threshold has at all is a lie still."""
     lost = LogThinned(
