@@ -17,7 +17,7 @@ CAUGHT: dict[str, int] = {
     "devicemanager.DevicesAllocated": 96,
     "images.GarbageCollected": 96,
     "images.GarbageCollectionStarted": 100,
-    "images.ImageDeleted": 80,
+    "images.ImageDeleted": 90,
     "lifecycle.ContainerKilled": 69,
     "lifecycle.ContainerRestarted": 97,
     "lifecycle.PodRejected": 87,
