@@ -43,10 +43,9 @@ class ContainerRun(msgspec.Struct):
     died_seq: int = 0
     exit_code: int | None = None
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether more than a kill tells of it."""
-        return bool(self.started_seq or self.died_seq)
+    def is_shown(self, seq: int) -> bool:
+        """Whether a record before that one, and not only of a kill, tells of it."""
+        return any(0 < told < seq for told in (self.started_seq, self.died_seq))
 
     def is_told_by(self, seq: int) -> bool:
         """Whether a record before that one tells of it."""

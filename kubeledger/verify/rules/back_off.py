@@ -84,6 +84,7 @@ class BackOff:
         self.early: tuple[Ruling, ...] = ()
         self._starts: list[int] | None = [] if is_new else None
         self.belief: Belief[Entry] = Belief([World(_NONE)])
+        self._doubted: tuple[int, Entry] | None = None
         self.is_unknown = not is_new
 
     @property
@@ -107,13 +108,13 @@ class BackOff:
 
     def lose(self) -> None:
         """Starts may be missing: any entry is possible."""
-        self.is_unknown, self._starts = True, None
+        self.is_unknown, self._starts, self._doubted = True, None, None
 
     def reset(self) -> None:
         """There is no entry."""
         self.belief = Belief([World(_NONE)])
         self.is_unknown = self.may_count_unseen = False
-        self._starts = []
+        self._starts, self._doubted = [], None
 
     def is_none(self) -> bool:
         """Whether there surely is none."""
@@ -163,6 +164,9 @@ class BackOff:
                 self.belief.step(lambda entry: (_raised(known, entry, now_ns),))
                 if self._starts is not None:
                     self._starts.append(now_ns)
+            if self._doubted is not None:
+                seq, entry = self._doubted
+                self._doubted = seq, _raised(known, entry, now_ns)
         self.may_count_unseen = self.failed_start = self.held_back = False
 
     def too_early(self, start_ns: int, ended_ns: int | None) -> tuple[Ruling, ...]:
@@ -190,12 +194,16 @@ class BackOff:
         return rulings
 
     def holds_back(
-        self, value_ns: int, policy: BackOffPolicy, passed_ns: int
+        self, value_ns: int, seq: int, policy: BackOffPolicy, passed_ns: int
     ) -> tuple[Ruling, ...]:
         """What each world says of a start that is held back for so long; the belief narrows.
 
+        A value that no world allows may have been wrong, or starts are missing, which can only
+        have raised it: a later one that follows from it is open.
+
         Args:
             value_ns: the back-off that the record tells.
+            seq: the record.
             policy: first and greatest back-off.
             passed_ns: so long ago, at most, the newest instance that was shown ended.
         """
@@ -215,18 +223,27 @@ class BackOff:
             )
             for world in worlds
         )
+        told = Entry(value_ns, worlds[0].state.raised_ns)
         if value_ns not in values:
-            if not any(value_ns in _reached(policy, world.state, passed_ns) for world in worlds):
+            if any(value_ns in _reached(policy, world.state, passed_ns) for world in worlds):
+                assumes = self.unseen
+            elif self._doubted is not None and self._doubted[1].value_ns == value_ns:
+                assumes = f"the starts before record {self._doubted[0]} that no record tells of"
+            else:
+                may_be = value_ns in series(policy) and value_ns > values[-1]
+                self._doubted = (seq, told) if may_be else None
                 return rulings
-            rulings = (*rulings, Ruling(allowed=True, why="", assumes=(self.unseen,)))
+            rulings = (*rulings, Ruling(allowed=True, why="", assumes=(assumes,)))
             self._starts = None
-        self.belief = Belief([World(Entry(value_ns, worlds[0].state.raised_ns))])
+        self._doubted = None
+        self.belief = Belief([World(told)])
         return rulings
 
     def tell(self, value_ns: int, raised_ns: int | None) -> None:
         """A record says what the entry is, and nothing how it came to be."""
         self.belief = Belief([World(Entry(value_ns, raised_ns))])
-        self.is_unknown, self.may_count_unseen, self._starts = False, True, None
+        self.lose()
+        self.is_unknown, self.may_count_unseen = False, True
 
     def _history(self) -> str:
         """How the entry came to be, up to "its back-off was"."""

@@ -187,7 +187,7 @@ class KillVerifier(RuleVerifier):
         """The judgement of a kill of another container than what led to it, or than ran."""
         pod = self._pod(record, body)
         runs = [] if pod is None else pod.runs_of(body.container)
-        shown = any(r.container_id == body.container_id and r.is_shown for r in runs)
+        shown = any(r.container_id == body.container_id and r.is_shown(record.seq) for r in runs)
         if self.bench.instances.knows(body.container_id, subject_of(body)) or (
             shown and body.container_id is not None and body.pod_uid is not None
         ):

@@ -202,7 +202,7 @@ class RestartVerifier(Starts):
             back_off.may_have_risen(policy, back_off.failures)
         ended_ns = None if ended is None else ended.ended_from_ns
         passed_ns = record.ts_ns - (ended_ns or record.ts_ns)
-        said = judge(back_off.holds_back(value_ns, policy, passed_ns))
+        said = judge(back_off.holds_back(value_ns, record.seq, policy, passed_ns))
         if said.verdict == "match" and died_ns is not None and since_ns >= NS_PER_S // 10:
             if since_ns >= value_ns:
                 why = f"container {body.container} had ended by {format_ts(died_ns)}, "
