@@ -167,7 +167,7 @@ def _capacity(
 def _most_pods(settings: Settings, cpus: Quantity | None) -> int | None:
     """Source: v1.36.2 pkg/kubelet/nodestatus/setters.go MachineInfo."""
     most, per_core = settings.get("maxPods"), settings.get("podsPerCore")
-    if not isinstance(most, int) or isinstance(most, bool):
+    if not isinstance(most, int) or isinstance(most, bool) or "maxPods" in settings.disputed:
         return None
     if not isinstance(per_core, int) or per_core <= 0 or cpus is None:
         return most

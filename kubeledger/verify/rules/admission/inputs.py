@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from kubeledger.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
 from kubeledger.kube.podqos import pod_qos
 from kubeledger.kube.quantity import Quantity, QuantityError
@@ -32,6 +34,7 @@ from kubeledger.verify.rules.admission.nodes import Marks, Nodes, hostname
 from kubeledger.verify.rules.admission.podspecs import PodObject, PodObjects
 from kubeledger.verify.rules.admission.pressure import CONDITIONS, Pressure
 from kubeledger.verify.rules.admission.told import Told
+from kubeledger.verify.settings import UNKNOWN
 
 __all__ = ["AdmissionInputs"]
 
@@ -115,11 +118,19 @@ class AdmissionInputs:
         found = self._objects.at(add.ts_ns, add.life, node)
         if found is None:
             return ("the pod's spec",)
+        gates = bench.settings.get("featureGates")
+        sidecars = any(each.restart_policy for each in found.pod.spec.init_containers or ())
+        if sidecars and profile.admission.sidecars_forbidden and gates is UNKNOWN:
+            return ("the setting featureGates",)
         since_ns, until_ns = bench.timeline.admission_span(add.life, by_ns)
         allocatable = allocatable_at(self.nodes, until_ns, bench.settings, profile, state)
         if allocatable.missing and ("pods" not in allocatable.amounts or found.asked):
             return allocatable.missing
         others, unread, complete = self._counted(add, by_ns, node)
+        most = allocatable.amounts["pods"].value()
+        if sum(not other.doubtful for other in others) > most and not bench.variant.settings:
+            # No kubelet has let in so many: what told of their ends, or of the settings, is lost.
+            others = tuple(msgspec.structs.replace(other, doubtful=True) for other in others)
         unsized: tuple[str, ...] = ()
         if not allocatable.whole:
             unsized = tuple(sorted(found.asked - allocatable.amounts.keys() - {*found.extended}))
