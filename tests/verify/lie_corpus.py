@@ -62,7 +62,6 @@ DAILY = (
         GC_START,
         "node",
         "the high threshold is 5 %",
-        disputed=True,
     ),
     Lie(
         "threshold in the configuration",
@@ -316,7 +315,7 @@ NIGHTLY = (
         (Edit(LOG, "for devices [gpu-0] for", "example.com/gpu", "vendor.io/nic"),),
         GRANTED,
         "container/default/gpu-a/warmup",
-        "asked for example.com/gpu, and nobody else",
+        "asked just then",
     ),
     Lie(
         "resource of a call",
@@ -324,7 +323,7 @@ NIGHTLY = (
         (Edit(LOG, 'devices=["gpu-2"]', "example.com/gpu", "vendor.io/nic"),),
         GRANTED,
         "container/default/gpu-a-node-b/train",
-        "asked for example.com/gpu, and nobody else",
+        "asked just then",
     ),
     Lie(
         "device of an init container",
@@ -412,7 +411,7 @@ NIGHTLY = (
         ),
         PREEMPTED,
         "pod/default/filler-b-node-b",
-        "where it was 'filler-a-node-b'",
+        "where it was victim_pod 'filler-a-node-b'",
         disputed=True,
     ),
     Lie(

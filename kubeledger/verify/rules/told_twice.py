@@ -5,6 +5,7 @@ fact                       one source                      the others
 =========================  ==============================  ======================================
 refusal of a pod           the decision                    its lines: predicate, status, event
 victim of a preemption     the decision                    its lines: event, status, end; lists
+probe that led to a kill   the decision                    the event of the kill
 output of a failed probe   the prober's line               the event beside it
 name of a pod, by UID      lists                           lines that hand it over
 pods that came             lines that hand them over       all that is told of pods
@@ -27,6 +28,7 @@ from kubeledger.images.records import EvictionSignalObserved
 from kubeledger.kube.keys import name_key, pod_key
 from kubeledger.lifecycle.records import (
     ContainerDied,
+    ContainerKilled,
     PodConfigChanged,
     PodListed,
     PodRejected,
@@ -53,6 +55,7 @@ _WHY: Final = {
     "refusal": "the log tells different things about one refusal",
     "victim": "the log tells different names of one victim of a preemption",
     "end of a victim": "what is told of a victim of a preemption is not what each of them is told",
+    "kill": "a kill and its event tell of different probes that failed",
     "output": "the prober's line and the kubelet's event tell different outputs of one probe",
     "name": "a line hands the kubelet a pod under another name than that which lists show",
     "memory": "one eviction signal tells another capacity than those before and behind it",
@@ -75,6 +78,9 @@ _ENDS: Final = (
 )
 """Words of a line, and how it tells of a pod's end."""
 _STATUS_PREFIX: Final = re.compile(r"^Pod (was rejected: )?")
+_KILLS: Final = (
+    ("Event occurred", re.compile(r' message="Container \S+ failed (?P<probe>\w+) probe')),
+)
 _NAMES: Final = (
     ("Event occurred", re.compile(r' object="(?P<namespace>[^/" ]+)/(?P<name>[^/" ]+)"')),
     ("evicted successfully", re.compile(r' pod="(?P<namespace>[^/" ]+)/(?P<name>[^/" ]+)"')),
@@ -114,6 +120,7 @@ class ToldTwice(Verifier):
         """Every record that tells of one of the facts."""
         return {
             ContainerDied: self._container_died,
+            ContainerKilled: self._container_killed,
             EvictionSignalObserved: self._signal_observed,
             KubeletStarted: self._kubelet_started,
             PodConfigChanged: self._config_changed,
@@ -195,6 +202,13 @@ class ToldTwice(Verifier):
             value = (body.container_id, str(body.exit_code))
             says = f"container {body.container_id} ended with {body.exit_code}"
             self._facts.tell(_row("exit code", subject, value, record, says))
+
+    def _container_killed(self, record: Record, body: ContainerKilled, _: NodeState) -> None:
+        probe, _sep, of_probe = (body.reason or "").partition("_")
+        if of_probe == "probe":
+            subject = subject_of(body)
+            told = _row("kill", subject, (probe,), record, f"the {probe} probe failed")
+            self._compare(told, *_lines("kill", subject, record, _KILLS, _probe_of))
 
     def _compare_exit(self, record: Record, body: PodListed, entry: dict[str, Any]) -> None:
         subject = f"container/{body.namespace}/{body.pod}/{entry.get('name')}"
@@ -320,6 +334,10 @@ def _end_of(parts: Mapping[str, str]) -> Told:
     """Reason and message of a pod's end; some versions put words before it in the status."""
     message = _ESCAPED.sub(lambda one: _ESCAPES.get(one[1], one[1]), parts["message"])
     return parts.get("reason"), _STATUS_PREFIX.sub("", message).rstrip()
+
+
+def _probe_of(parts: Mapping[str, str]) -> Told:
+    return (parts["probe"],)
 
 
 def _name_of(parts: Mapping[str, str]) -> Told:
