@@ -14,7 +14,7 @@ the kubelet may have been, as far as the records tell. Two kinds of not knowing 
 every world allows it  ``match`` if it is what each would choose, else ``admissible``
 no world allows it     ``impossible``
 some do                ``unverifiable``; missing is what is assumed in only one of the two groups
-no world, belief cut   ``unverifiable``: the worlds that were left out may allow it
+none, some left out    ``unverifiable``: worlds that were left out may allow it
 =====================  =========================================================================
 
 To write a rule, subclass :class:`RuleVerifier`, name the kubelet's function in ``rule``, and
@@ -31,7 +31,9 @@ To write a rule, subclass :class:`RuleVerifier`, name the kubelet's function in 
    comes first, what was said).
 
 Widen where evidence may be missing, never where it is inconvenient: a line that may be lost is
-a world in which it was there. Settings, profile, specs and losses of lines come from the bench.
+a world in which it was there; no world ends for want of a line that may be lost. Settings,
+profile, specs and losses of lines come from the bench, which makes ``unverifiable`` of
+``impossible`` where the log is known to have lost lines, unless the ruling is ``certain``.
 """
 
 from __future__ import annotations
@@ -240,7 +242,8 @@ class Belief(Generic[S]):
 
     Attributes:
         worlds: (n,) likeliest first, 1 <= n <= ``most``.
-        cut: worlds had to be left out, so nothing is impossible any more.
+        cut: worlds had to be left out, so nothing is impossible any more. The rule has to tell
+            :func:`judge` so.
     """
 
     def __init__(self, worlds: Iterable[World[S]], *, most: int = 64) -> None:

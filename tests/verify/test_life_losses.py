@@ -64,6 +64,15 @@ def test_a_change_without_a_tick() -> None:
     assert verdicts(*steps, (35, told), (60, LIVE)) == ["unverifiable"]
 
 
+@pytest.mark.parametrize("threshold", [100, 1100])
+def test_a_long_run_before_the_log(threshold: int) -> None:
+    """Of a long run any part may stand before the log, also where not all states are kept."""
+    probe = PROBE | {"failureThreshold": threshold, "successThreshold": 1}
+    told = changed_to("failure", "unknown", "startup", run=None, threshold=threshold)
+    steps: list[Step] = [(at, tick("failure", "startup")) for at in (5, 15, 25)]
+    assert verdicts(*steps, (25.1, told), (60, listed({"startupProbe": probe}))) == ["unverifiable"]
+
+
 @pytest.mark.parametrize(
     ("counts", "verdict"),
     [

@@ -65,6 +65,7 @@ class _Waiting(NamedTuple):
     worker: Worker
     record: Record
     cases: list[Case]
+    cut: str | None
 
 
 class ChangeJudge(RuleVerifier, CachedResults):
@@ -103,6 +104,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
             told = worker.machine is not None and result in worker.machine.told
             if told and self.bench.coverage.at(tick.ts_ns) is None:
                 belief.keep(lambda state: state.was is None)
+            return
+        if belief.cut:
             return
         known = worker.key in self._workers.thresholds_known and not worker.disputed
         if known and (result == FAILURE or self._workers.successes_logged):
@@ -198,11 +201,12 @@ class ChangeJudge(RuleVerifier, CachedResults):
             cases += [case for case in cases_of(worker.loose) if case.ruling.allowed]
         worker.pending = False
         allowed = [case for case in cases if case.ruling.allowed]
+        cut = _cut(worker)
         if allowed and len(allowed) < len(cases) and worker.is_counted:
             due_ns = record.ts_ns + _COUNTED_WITHIN_NS
-            self._waiting.append(_Waiting(due_ns, worker, record, cases))
+            self._waiting.append(_Waiting(due_ns, worker, record, cases, cut))
         else:
-            self._conclude(record, worker, cases)
+            self._conclude(record, cases, cut)
         if allowed:
             worker.become([(case.state, case.ruling.assumes) for case in allowed])
         elif not all(case.state.was is not None for case in cases):
@@ -231,9 +235,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     # -- findings ----------------------------------------------------------------------------------
 
-    def _conclude(self, record: Record, worker: Worker, cases: list[Case]) -> None:
+    def _conclude(self, record: Record, cases: list[Case], cut: str | None) -> None:
         assert isinstance(record.body, ProbeTransitioned)
-        cut = "which of the pod's lists shows its probes as they are" if worker.disputed else None
         self._give(record, record.body, judge([case.ruling for case in cases], cut=cut))
 
     def _give(self, record: Record, body: ProbeTransitioned, judgement: Judgement) -> None:
@@ -251,7 +254,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
                 kept.append(waiting)
                 continue
             left = [case for case in waiting.cases if _may_hide(case.state, missing)]
-            self._conclude(waiting.record, worker, left or waiting.cases)
+            self._conclude(waiting.record, left or waiting.cases, waiting.cut)
         self._waiting = kept
 
     def _decide(self, now_ns: int | None) -> None:
@@ -259,7 +262,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         kept: deque[_Waiting] = deque()
         for waiting in self._waiting:
             if now_ns is None or waiting.due_ns < now_ns:
-                self._conclude(waiting.record, waiting.worker, waiting.cases)
+                self._conclude(waiting.record, waiting.cases, waiting.cut)
             else:
                 kept.append(waiting)
         self._waiting = kept
@@ -295,6 +298,15 @@ class ChangeJudge(RuleVerifier, CachedResults):
     def hole(self, start_ns: int, end_ns: int) -> bool:
         """See :meth:`CachedResults.hole`."""
         return not self._counts.told_later and self._workers.are_overdue(start_ns, end_ns)
+
+
+def _cut(worker: Worker) -> str | None:
+    """What is not known of states that are not judged; None where all are."""
+    if worker.disputed:
+        return "which of the pod's lists shows its probes as they are"
+    if worker.is_cut:
+        return f"the {worker.probe_type} ticks before, of which too many may be missing"
+    return None
 
 
 def _may_hide(state: State, missing: frozenset[tuple[int, int]]) -> bool:

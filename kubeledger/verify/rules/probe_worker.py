@@ -232,6 +232,11 @@ class Worker:
         """Whether it waits for a new container, surely."""
         return self.belief is not None and all(w.state.on_hold for w in self.belief.worlds)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it may be in further states, too many to keep."""
+        return any(belief.cut for belief in self.beliefs())
+
     def is_near(self, ts_ns: int) -> bool:
         """Whether its newest tick is so near that none is missing since."""
         return self.spec is not None and ts_ns - self.newest_ns <= self.spec.break_ns
