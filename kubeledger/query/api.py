@@ -170,35 +170,31 @@ class Queryable:
     def _ready(self, names: frozenset[str]) -> duckdb.DuckDBPyConnection:
         """A connection with all that the named tables and views read."""
         views = self._tables.views
-        database = self._with_tables(needs_of(names, views))
+        self._needs = self._needs.union(needs_of(names, views))
         # A query of the catalogue, or of a name that is none, is to see all that there is.
-        is_plain = names and names <= views.keys()
-        with self._opening:
-            create_views(database, views, names if is_plain else views, self._made)
-        return database
-
-    def _with_tables(self, needs: Needs) -> duckdb.DuckDBPyConnection:
-        self._needs = self._needs.union(needs)
+        asked = names if names and names <= views.keys() else views
         for _ in range(_LOOKS):
             loaded = self._loaded if self._is_fixed else None
             wanted = (self._needs, loaded[1] if loaded else self._tables.state())
-            if self._database is not None and self._loaded == wanted:
-                return self._database
-            # A locked connection loads nothing more, so a wider question makes a new one.
-            spill = Path(self._spill)
             try:
-                self._database = load(
-                    self._tables, self._needs, memory_limit=self._memory_limit, spill=spill
-                )
+                if self._database is None or self._loaded != wanted:
+                    # A locked connection loads nothing more, so a wider question makes a new one.
+                    self._database, self._loaded, self._made = self._load(), wanted, set()
+                with self._opening:
+                    create_views(self._database, views, asked, self._made)
             except duckdb.OutOfMemoryException as error:
                 raise _refusal(error) from error
             except duckdb.Error as error:
                 if not _GONE.search(str(error)) or self._tables.state() == wanted[1]:
                     raise self._refusal(error) from error
+                self._loaded = None
             else:
-                self._loaded, self._made = wanted, set()
                 return self._database
         raise _changing()
+
+    def _load(self) -> duckdb.DuckDBPyConnection:
+        spill = Path(self._spill)
+        return load(self._tables, self._needs, memory_limit=self._memory_limit, spill=spill)
 
 
 def connect(
