@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kubeledger.machine import Record
 from kubeledger.verify.evidence.signs import Sign
 
 __all__ = ["ContainerRun", "PodHistory", "PodLife"]
@@ -43,17 +44,29 @@ class ContainerRun(msgspec.Struct):
     died_seq: int = 0
     exit_code: int | None = None
 
-    def is_shown(self, seq: int) -> bool:
-        """Whether a record before that one, and not only of a kill, tells of it."""
-        return any(0 < told < seq for told in (self.started_seq, self.died_seq))
+    def is_started(self, by: Record) -> bool:
+        """Whether what comes before that record in the order of replay tells its start."""
+        return _is_told(self.started_ns, self.started_seq, by)
 
-    def is_told_by(self, seq: int) -> bool:
-        """Whether a record before that one tells of it."""
-        return any(0 < told < seq for told in (self.started_seq, self.killed_seq, self.died_seq))
+    def is_dead(self, by: Record) -> bool:
+        """Whether that tells that it died."""
+        return _is_told(self.died_ns, self.died_seq, by)
 
-    def has_ended(self, seq: int) -> bool:
-        """Whether a record before that one tells that it was killed, or died."""
-        return any(0 < told < seq for told in (self.killed_seq, self.died_seq))
+    def has_ended(self, by: Record) -> bool:
+        """Whether that tells that it was killed, or died."""
+        return self.is_dead(by) or _is_told(self.killed_ns, self.killed_seq, by)
+
+    def is_shown(self, by: Record) -> bool:
+        """Whether that, and not only a kill, tells of it."""
+        return self.is_started(by) or self.is_dead(by)
+
+    def is_told_by(self, by: Record) -> bool:
+        """Whether that tells of it."""
+        return self.is_started(by) or self.has_ended(by)
+
+
+def _is_told(ts_ns: int | None, seq: int, by: Record) -> bool:
+    return ts_ns is not None and seq > 0 and (ts_ns, seq) < (by.ts_ns, by.seq)
 
 
 class PodLife(msgspec.Struct, kw_only=True):

@@ -93,6 +93,10 @@ class Sign(msgspec.Struct, frozen=True):
     shown: Shown | None = None
     other: Who | None = None
 
+    def is_before(self, other: Sign | Record) -> bool:
+        """Whether it comes first in the order of replay: pieces of a log are numbered in any."""
+        return (self.ts_ns, self.seq) < (other.ts_ns, other.seq)
+
 
 Who = tuple[str | None, str, str]
 """UID, namespace and name of a pod."""

@@ -300,7 +300,7 @@ def _comes_before(other: PodLife, life: PodLife, pods: Mapping[str, PodHistory])
     if other.add_seq is None or life.add_seq is None:
         return True
     if (other.added_ns, other.add_line) != (life.added_ns, life.add_line):
-        return other.add_seq < life.add_seq
+        return (other.added_ns or 0, other.add_seq) < (life.added_ns or 0, life.add_seq)
     if other.aligned_seq is not None and life.aligned_seq is not None:
         return other.aligned_seq < life.aligned_seq
     made, own = pods[other.key].created_ns, pods[life.key].created_ns

@@ -243,7 +243,8 @@ class AssignmentRule(RuleVerifier, ABC, Generic[V]):
         """Changes that lines tell between the time of a file and the last one it can be of."""
         for holder, changes in self._changes.items():
             for change in changes:
-                if 0 <= change.ts_ns - read.ts_ns < _FILE_NS and change.seq > read.seq:
+                is_later = (change.ts_ns, change.seq) > (read.ts_ns, read.seq)
+                if is_later and change.ts_ns - read.ts_ns < _FILE_NS:
                     yield holder, change
 
     def _compare(self, ts_ns: int | None) -> None:

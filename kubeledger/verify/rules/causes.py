@@ -18,7 +18,7 @@ __all__ = ["Causes", "corrected"]
 
 B = TypeVar("B", bound=msgspec.Struct)
 
-_CAUSES_MAX: Final = 512
+_CAUSES_MAX: Final = 256
 _NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id")
 _VICTIM: Final = {"namespace": "victim_namespace", "pod": "victim_pod", "pod_uid": "victim_uid"}
 

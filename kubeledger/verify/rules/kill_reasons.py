@@ -95,8 +95,8 @@ def _others_ended(pod: PodHistory | None, spec: PodSpec, sidecar: str, record: R
     if pod is None or sidecar not in spec.sidecars:
         return False
     for container in spec.spec.containers:
-        runs = [r for r in pod.runs_of(container.name) if r.is_told_by(record.seq)]
-        if not runs or not runs[-1].has_ended(record.seq):
+        runs = [r for r in pod.runs_of(container.name) if r.is_told_by(record)]
+        if not runs or not runs[-1].has_ended(record):
             return False
     return True
 

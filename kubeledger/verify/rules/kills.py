@@ -105,7 +105,8 @@ class KillVerifier(RuleVerifier):
             return None
         assert isinstance(failure.body, ProbeTransitioned)
         again = any(
-            failure.seq < run.started_seq < record.seq
+            run.is_started(record)
+            and not run.is_started(failure)
             and run.container_id != failure.body.container_id
             for run in pod.runs_of(container)
         )
@@ -187,7 +188,7 @@ class KillVerifier(RuleVerifier):
         """The judgement of a kill of another container than what led to it, or than ran."""
         pod = self._pod(record, body)
         runs = [] if pod is None else pod.runs_of(body.container)
-        shown = any(r.container_id == body.container_id and r.is_shown(record.seq) for r in runs)
+        shown = any(r.container_id == body.container_id and r.is_shown(record) for r in runs)
         if self.bench.instances.knows(body.container_id, subject_of(body)) or (
             shown and body.container_id is not None and body.pod_uid is not None
         ):
@@ -197,8 +198,8 @@ class KillVerifier(RuleVerifier):
         wrong = self._names.judge(record, body)
         if wrong is not None or body.container_id is None or shown:
             return wrong
-        before = [run for run in runs if 0 < run.started_seq < record.seq]
-        if not before or before[-1].has_ended(record.seq) or before[-1].container_id is None:
+        before = [run for run in runs if run.is_started(record)]
+        if not before or before[-1].has_ended(record) or before[-1].container_id is None:
             return None  # another one may have been made and killed before it was shown
         ran = before[-1]
         why = f"the container that ran was {ran.container_id}"
@@ -256,7 +257,7 @@ class KillVerifier(RuleVerifier):
     ) -> Sequence[Judgement]:
         """What is known to have ended is not killed."""
         run = None if pod is None else pod.run(body.container_id)
-        if run is None or run.died_ns is None or not 0 < run.died_seq < record.seq:
+        if run is None or run.died_ns is None or not run.is_dead(record):
             return []
         if record.ts_ns - run.died_ns < _ENDED_BEFORE_NS:
             return []

@@ -110,7 +110,7 @@ class RestartVerifier(Starts):
         """Whether the pod got another sandbox after that."""
         pod = self.bench.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         return pod is not None and any(
-            run.sandbox and ts_ns < (run.started_ns or 0) and run.started_seq < record.seq
+            run.sandbox and ts_ns < (run.started_ns or 0) and run.is_started(record)
             for run in pod.runs
         )
 

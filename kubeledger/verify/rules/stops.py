@@ -38,7 +38,7 @@ class Stops:
         process = bench.timeline.process(record.ts_ns)
         began_ns = 0 if process is None else process.started_ns
         calls = [] if pod is None else pod.calls
-        told = [sign for sign in calls if sign.seq < record.seq]
+        told = [sign for sign in calls if sign.is_before(record)]
         came = next((n for n in reversed(range(len(told))) if told[n].what == "add"), None)
         stay = told[came or 0 :]
         self.added = came is not None and stay[0].ts_ns >= began_ns
@@ -46,8 +46,9 @@ class Stops:
         self.evicted = _first(stay, "evicted")
         self.deleted = _first(stay, "delete", "remove")
         self.updated = _first(stay, "update")
-        evicted = [sign.seq for sign in calls if sign.what == "evicted"]
-        self.evictions = [seq for seq in evicted if seq < record.seq] or evicted
+        evicted = [sign for sign in calls if sign.what == "evicted"]
+        before = [sign for sign in evicted if sign.is_before(record)]
+        self.evictions = [sign.seq for sign in before or evicted]
         self.preempting = next((sign.seq for sign in calls if sign.word == "Preempting"), None)
         endings = [s for s in told if s.what == "terminating" and s.ts_ns >= began_ns]
         self.ending = endings[-1] if endings else None
@@ -72,10 +73,10 @@ def _first(signs: list[Sign], *what: str) -> int | None:
 def _manifest(
     bench: Bench, pod: PodHistory | None, told: list[Sign]
 ) -> Literal["", "removed", "changed"]:
-    removed = [sign.seq for sign in told if sign.what == "remove" and sign.word in _STATIC]
+    removed = [sign for sign in told if sign.what == "remove" and sign.word in _STATIC]
     if pod is None or not removed:
         return ""
     alike = bench.timeline.named(pod.namespace, pod.name)
     adds = (sign for each in alike for sign in each.calls if sign.what == "add")
-    replaced = any(sign.seq > removed[-1] and sign.word in _STATIC for sign in adds)
+    replaced = any(removed[-1].is_before(sign) and sign.word in _STATIC for sign in adds)
     return "changed" if replaced else "removed"
