@@ -172,8 +172,10 @@ class _NodeAuditor:
     def _base(self) -> None:
         """What was dropped: do base, the drop's record, and what was kept tell the same?"""
         file = self.directory.parent / BASE
-        written, told, base = load_base(file.parent), self.walk.told, self.begin.base
-        if written is None and (file.exists() or base is not None):
+        told, base = self.walk.told, self.begin.base
+        was_there = file.exists() or base is not None  # before it is read: it may come meanwhile
+        written = load_base(file.parent)
+        if written is None and was_there:
             self._find(str(file), None, None, "the base is damaged or lost; a record tells of it")
         if told is not None and told.dropped.last_seq > self.begin.seq:
             # A crash right behind the record leaves this, with a base; the next writer goes on.

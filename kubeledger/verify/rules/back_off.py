@@ -229,6 +229,8 @@ class BackOff:
                 assumes = self.unseen
             elif self._doubted is not None and self._doubted[1].value_ns == value_ns:
                 assumes = f"the starts before record {self._doubted[0]} that no record tells of"
+            elif self.belief.cut:
+                assumes = self._which
             else:
                 may_be = value_ns in series(policy) and value_ns > values[-1]
                 self._doubted = (seq, told) if may_be else None

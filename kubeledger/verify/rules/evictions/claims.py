@@ -88,7 +88,8 @@ def judge_met(
             if is_recent:
                 _learn_since(belief, claim.since_ts_ns)
                 rulings = _rulings(threshold, belief, read[threshold], claim.since_ts_ns)
-            found.append((judge(list(rulings)), threshold))
+            cut = "since when the threshold was met" if is_recent and belief.cut else None
+            found.append((judge(list(rulings), cut=cut), threshold))
     if found:
         # Under a variant all that it would have done follows from one.
         return [best_of(found)] if rounds.loose else found
