@@ -125,7 +125,8 @@ class Bench:
             if process is not None and process.has_begun(record):
                 self._use(process)
         body = record.body
-        if isinstance(body, SettingsObserved):
+        whose = self.timeline.processes
+        if isinstance(body, SettingsObserved) and record.seq not in whose.of_none:
             for conflict in body.conflicts:
                 name, _, said = conflict.partition(": ")
                 sides = [(record.seq, side) for side in (said or conflict).split(", ", 1)]

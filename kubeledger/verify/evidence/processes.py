@@ -83,7 +83,12 @@ class _Account(msgspec.Struct, frozen=True):
 
 
 class Processes:
-    """All kubelet processes of one node, from the first reading."""
+    """All kubelet processes of one node, from the first reading.
+
+    Attributes:
+        all: in order of their starts.
+        of_none: records of settings of which it is not known whose they are.
+    """
 
     KINDS: tuple[type[Body], ...] = (KubeletExited, KubeletStarted, SettingsObserved)
     """Kinds of the records that this needs."""
@@ -95,6 +100,7 @@ class Processes:
         self._noted: list[tuple[int, int, KubeletStarted]] = []
         self._accounts: list[_Account] = []
         self._exits: list[int] = []
+        self.of_none: set[int] = set()
 
     def note(self, record: Record) -> None:
         """Take in a record; one of another kind changes nothing."""
@@ -156,6 +162,7 @@ class Processes:
         for account in self._accounts:
             process = self._told_by(account, coverage)
             if process is None:
+                self.of_none.add(account.seq)
                 continue
             known = own.get(process.number)
             if known is not None and process is self.all[-1] and coverage.is_past(account.ts_ns):
@@ -194,7 +201,8 @@ class Processes:
             return None
         if taken_ns is None:
             return process
-        if taken_ns < process.started_ns and not process.from_start:
+        early_ns = _RIGHT_BEFORE_NS if process.from_start else 0
+        if taken_ns + early_ns < process.started_ns:
             return None  # the log does not tell which process ran then
         hole = coverage.hole(taken_ns, taken_ns)
         if hole is not None and process.ended_ns is not None and process.ended_ns <= hole[1]:
@@ -203,7 +211,9 @@ class Processes:
 
     def _alike(self, process: Process) -> tuple[Mapping[str, Any], int | None]:
         """What all accounts tell alike, for a process that gives none itself."""
-        if len(self._accounts) < _ALIKE_MIN:
+        # What several records tell from the same snapshot is told once.
+        apart = {a.seq if a.taken_ns is None else -a.taken_ns: a for a in self._accounts}
+        if len(apart) < _ALIKE_MIN:
             return _NOTHING, None
         first, *others = self._accounts
         alike = {

@@ -241,9 +241,10 @@ class Workers:
         assert worker.spec is not None
         instance = self.instance(worker)
         container_id = told_id or (None if instance is None else instance.container_id)
+        replaced = instance is not None and (instance.before_ns or 0) > worker.newest_ns
+        unnamed = None in (container_id, worker.container_id) and not replaced
         same = worker.newest is not None and (
-            container_id == worker.container_id
-            or (None in (container_id, worker.container_id) and not worker.is_on_hold)
+            container_id == worker.container_id or (unnamed and not worker.is_on_hold)
         )
         if same and worker.is_on_hold and self._may_have_followed(worker, instance, ts_ns):
             same = False

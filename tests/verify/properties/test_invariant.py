@@ -27,7 +27,6 @@ _BEFORE = "settings of a snapshot before the log begins count for the process it
 WRONG: tuple[tuple[str, str, str], ...] = (
     ("random/2011:pod:2", "cgroups.QOSCgroupsUpdated", _SILENT),
     ("scenario/updates/2022:head:2", "lifecycle.ContainerRestarted", "its spec changed before"),
-    ("random/2043:head:2", "prober.ProbeTransitioned", "the container before is not named"),
 )
 """(case, kind, why): cases that no rule is right about yet. What mends one takes its row out, and
 then the way to lose evidence may not make any decision of that kind impossible."""
@@ -93,7 +92,6 @@ def test_what_is_wrong_yet(case: str, kind: str) -> None:
 
 _FILES_WRONG = {
     ("node-e-oom", "other-settings"): _BEFORE,
-    ("node-b", "other-settings"): _BEFORE,
 }
 _RESTART = "an instance that failed to start is between two that lists show"
 
