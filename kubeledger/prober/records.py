@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import ClassVar, Final, Literal
 
 from kubeledger.machine import Decision, Observation
 
 __all__ = [
+    "PROBE_OF_KILL",
     "ProbeCountersRead",
     "ProbeExecuted",
     "ProbeResult",
@@ -19,6 +21,12 @@ __all__ = [
 ProbeType = Literal["liveness", "readiness", "startup"]
 TickResult = Literal["success", "failure", "warning", "unknown", "error"]
 ProbeResult = Literal["success", "failure", "unknown"]
+
+PROBE_OF_KILL: Final[Mapping[str | None, ProbeType]] = {
+    "liveness_probe": "liveness",
+    "startup_probe": "startup",
+}
+"""Reason of a kill -> the probe that failed."""
 
 
 class ProbeExecuted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -24,6 +24,7 @@ from kubeledger.lifecycle.records import (
 from kubeledger.machine import Record
 from kubeledger.node.records import ClockStepped, KubeletStarted, SettingsObserved
 from kubeledger.prober.records import (
+    PROBE_OF_KILL,
     ProbeExecuted,
     ProbeTicksFolded,
     ProbeTransitioned,
@@ -37,9 +38,6 @@ from kubeledger.whatif.probed import ProbedTwin
 
 __all__ = ["Probes"]
 
-_KILLING: dict[str | None, ProbeType] = {
-    "liveness_probe": "liveness", "startup_probe": "startup",
-}  # fmt: skip
 _FIELDS = {
     "failureThreshold": "failure_threshold",
     "initialDelaySeconds": "initial_delay_seconds",
@@ -349,7 +347,7 @@ class Probes:
             self.since[record.seq] = life.doubt
 
     def _killed(self, record: Record, body: ContainerKilled, life: _Life) -> None:
-        probe_type = _KILLING.get(body.reason)
+        probe_type = PROBE_OF_KILL.get(body.reason)
         twin = None if probe_type is None else life.twins.get(probe_type)
         if twin is None:
             return

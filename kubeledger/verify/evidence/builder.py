@@ -170,7 +170,7 @@ class LifeBuilder:
     def admitted(self, sign: Sign, process: Process | None) -> None:
         """Let in; what had ended in a former process counts again, if only until it is synced."""
         life = self._current(sign, process)
-        life.decided_ns, life.decided_seq, life.admitted = sign.ts_ns, sign.seq, True
+        life.decided_ns, life.admitted = sign.ts_ns, True
         self._is_there(life, sign)
         if life.returned:
             life.returned, life.ended_ns = False, None
@@ -182,7 +182,7 @@ class LifeBuilder:
         One of which containers run from before counts as long as it is being torn down.
         """
         life = self._current(sign, process)
-        life.decided_ns, life.decided_seq, life.admitted = sign.ts_ns, sign.seq, False
+        life.decided_ns, life.admitted = sign.ts_ns, False
         life.ending_ns = life.since_ns
         if not self._running:
             self._over(life, sign.ts_ns)

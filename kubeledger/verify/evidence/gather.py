@@ -27,8 +27,6 @@ _RUNS_MAX: Final = 256
 """So many runs of a pod's containers are remembered, the last ones."""
 _LAG_NS: Final = 10 * NS_PER_S
 """A list may show the status of so much earlier."""
-_WARMING_NS: Final = 62 * NS_PER_S
-"""So long after the first list and config line what a log that began late did not tell is past."""
 
 _CALLS: Final = frozenset(
     {"add", "update", "delete", "remove", "evicted", "preempted", "terminating", "ending_event"}

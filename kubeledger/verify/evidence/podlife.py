@@ -109,7 +109,6 @@ class PodLife(msgspec.Struct, kw_only=True):
     ended_ns: int | None = None
     seen_ns: int = 0
     decided_ns: int | None = None
-    decided_seq: int | None = None
     admitted: bool | None = None
     deleted_ns: int | None = None
     removed_ns: int | None = None

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from kubeledger.machine import Body, Record
-from kubeledger.node.records import KubeletExited, KubeletStarted, Setting, SettingsObserved
+from kubeledger.node.records import KubeletStarted, Setting, SettingsObserved
 from kubeledger.node.snapshot_time import time_in_name
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
@@ -90,7 +90,7 @@ class Processes:
         of_none: records of settings of which it is not known whose they are.
     """
 
-    KINDS: tuple[type[Body], ...] = (KubeletExited, KubeletStarted, SettingsObserved)
+    KINDS: tuple[type[Body], ...] = (KubeletStarted, SettingsObserved)
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
@@ -99,7 +99,6 @@ class Processes:
         self._starts: list[int] = []
         self._noted: list[tuple[int, int, KubeletStarted]] = []
         self._accounts: list[_Account] = []
-        self._exits: list[int] = []
         self.of_none: set[int] = set()
 
     def note(self, record: Record) -> None:
@@ -110,8 +109,6 @@ class Processes:
             case SettingsObserved() as body:
                 taken_ns = _taken_ns(record)
                 self._accounts.append(_Account(record.ts_ns, record.seq, body, taken_ns))
-            case KubeletExited():
-                self._exits.append(record.ts_ns)
 
     def settle(self, coverage: Coverage) -> None:
         """The first reading is over; ``coverage`` is settled."""
@@ -130,7 +127,6 @@ class Processes:
             # No line tells of the process that these are of.
             self.all.append(Process(0, None, None, 0, self._accounts[0].ts_ns, from_start=False))
         self._starts = [process.started_ns for process in self.all]
-        self._exits.sort()
         self._give_settings(coverage)
 
     def at(self, ts_ns: int) -> Process | None:
@@ -146,14 +142,6 @@ class Processes:
         """When the process behind another one starts, the first behind None; None without one."""
         number = 0 if process is None else process.number + 1
         return self._starts[number] if number < len(self._starts) else None
-
-    def exited_by(self, process: Process) -> int | None:
-        """When a record says that it ended; None when none does."""
-        index = bisect_right(self._exits, process.started_ns)
-        found = self._exits[index] if index < len(self._exits) else None
-        if found is None or (process.ended_ns is not None and found > process.ended_ns):
-            return None
-        return found
 
     # Settings ----------------------------------------------------------------------------
 

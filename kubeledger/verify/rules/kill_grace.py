@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from kubeledger.lifecycle.graceperiod import (
     overridden_grace_s,
 )
 from kubeledger.lifecycle.records import ContainerKilled
-from kubeledger.prober.records import ProbeType
+from kubeledger.prober.records import PROBE_OF_KILL
 from kubeledger.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.profile.lifecycle import LifecycleFacts
 from kubeledger.profile.resolve import KubeletProfile
@@ -24,13 +23,8 @@ from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.container_specs import PodSpec
 from kubeledger.verify.rules.stops import Stops
 
-__all__ = ["PROBE_OF", "judge_grace", "kill_words"]
+__all__ = ["judge_grace", "kill_words"]
 
-PROBE_OF: Final[Mapping[str | None, ProbeType]] = {
-    "liveness_probe": "liveness",
-    "startup_probe": "startup",
-}
-"""Reason of a kill -> the probe that failed."""
 _OF_POD: Final = frozenset(
     {"preempted", "evicted", "pod_deleted", "pod_ended", "deadline_exceeded", "node_shutdown"}
 )
@@ -127,7 +121,7 @@ def _by_spec(
     bench: Bench, facts: LifecycleFacts, spec: PodSpec, body: ContainerKilled
 ) -> tuple[int, str]:
     """By the pod's grace period, or the one of the probe that failed."""
-    entry, probe_type = spec.container(body.container or ""), PROBE_OF.get(body.reason)
+    entry, probe_type = spec.container(body.container or ""), PROBE_OF_KILL.get(body.reason)
     probe = None if entry is None or probe_type is None else entry.probe(probe_type)
     own = None if probe is None else probe.termination_grace_period_seconds
     says = f"terminationGracePeriodSeconds {spec.grace_s}, and at least {MINIMUM_GRACE_S}"

@@ -8,13 +8,13 @@ from typing import Final
 from kubeledger.lifecycle.records import ContainerKilled
 from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
+from kubeledger.prober.records import PROBE_OF_KILL
 from kubeledger.units import format_ts
 from kubeledger.verify.belief import Judgement, lacks, open_to, same
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.evidence.podlife import PodHistory
 from kubeledger.verify.rules.container_specs import PodSpec
 from kubeledger.verify.rules.containers import key_for
-from kubeledger.verify.rules.kill_grace import PROBE_OF
 from kubeledger.verify.rules.stops import Stops
 
 __all__ = ["REASONS", "judge_probe", "judge_stop"]
@@ -29,7 +29,7 @@ _ENDINGS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
 """Reason of a kill -> reasons for which a pod's worker stops it, and what that means."""
 _SANDBOX: Final = "sandbox_changed"
 REASONS: Final = frozenset(
-    {*PROBE_OF, *_ENDINGS, "preempted", "evicted", "spec_changed", "post_start_hook"}
+    {*PROBE_OF_KILL, *_ENDINGS, "preempted", "evicted", "spec_changed", "post_start_hook"}
 )
 """Reasons of which the kubelet's words are known."""
 
@@ -113,7 +113,7 @@ def judge_probe(
 
     ``failure``: the change of its cached result, where one is told of this container.
     """
-    name, probe_type = body.container or "", PROBE_OF[body.reason]
+    name, probe_type = body.container or "", PROBE_OF_KILL[body.reason]
     probe = f"the {probe_type} probe of container {name}"
     if failure is not None:
         return same(True, f"{probe} failed at {format_ts(failure.ts_ns)}", inputs=[failure.seq])

@@ -16,7 +16,7 @@ from kubeledger.lifecycle.records import (
 from kubeledger.machine import Body, Record
 from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
-from kubeledger.prober.records import ProbeTransitioned, ProbeType
+from kubeledger.prober.records import PROBE_OF_KILL, ProbeTransitioned, ProbeType
 from kubeledger.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import (
     WORST_FIRST,
@@ -31,7 +31,7 @@ from kubeledger.verify.evidence.podlife import PodHistory
 from kubeledger.verify.rules.causes import Causes
 from kubeledger.verify.rules.container_specs import PodSpec, specs_of
 from kubeledger.verify.rules.containers import OfContainer, subject_of
-from kubeledger.verify.rules.kill_grace import PROBE_OF, judge_grace, kill_words
+from kubeledger.verify.rules.kill_grace import judge_grace, kill_words
 from kubeledger.verify.rules.kill_reasons import REASONS, judge_probe, judge_stop
 from kubeledger.verify.rules.stops import Stops
 from kubeledger.verify.verifier import Foresee, See
@@ -168,7 +168,7 @@ class KillVerifier(RuleVerifier):
     def _finish(self, record: Record, body: ContainerKilled, judgement: Judgement) -> None:
         expected = judgement.expected or None
         recorded = {name: getattr(body, name) for name in expected or {}}
-        rule = _SYNC_RULE if body.reason in PROBE_OF else self.rule
+        rule = _SYNC_RULE if body.reason in PROBE_OF_KILL else self.rule
         self.conclude(record, subject_of(body), judgement, recorded=recorded or None, rule=rule)
 
     def _missing(self, body: ContainerKilled, specs: tuple[PodSpec, ...] | str) -> str | None:
@@ -216,7 +216,9 @@ class KillVerifier(RuleVerifier):
             return same(False, f"the pod's spec has no container {name}", certain=True)
         pod = self._pod(record, body)
         stops = Stops(self.bench, pod, record)
-        failed = {why: self._failure(record, pod, name, PROBE_OF[why]) for why in PROBE_OF}
+        failed = {
+            why: self._failure(record, pod, name, PROBE_OF_KILL[why]) for why in PROBE_OF_KILL
+        }
         other = next((why for why, failure in failed.items() if failure), None) or stops.other()
         words = kill_words(profile, spec, name, reason) if reason in REASONS else body.message
         if body.message not in (None, words):
@@ -225,7 +227,7 @@ class KillVerifier(RuleVerifier):
             if other is not None and kill_words(profile, spec, name, other) == body.message:
                 fields = {"reason": other}
             return same(False, why, expected=fields, inputs=[spec.seq], certain=True)
-        if reason in PROBE_OF:
+        if reason in PROBE_OF_KILL:
             cause = judge_probe(self.bench, record, body, state, failed[reason], spec)
         else:
             cause = judge_stop(self.bench, record, body, state, pod, stops, spec)

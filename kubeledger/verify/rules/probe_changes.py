@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kubeledger.machine import Record
@@ -34,17 +33,12 @@ from kubeledger.verify.rules.probe_witnesses import ProbeWitnesses
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
 
-__all__ = ["ChangeJudge"]
+__all__ = ["TOLD_WITHIN_NS", "ChangeJudge"]
 
-_KILLING: Final[Mapping[str | None, ProbeType]] = {
-    "liveness_probe": "liveness",
-    "startup_probe": "startup",
-}
-_TOLD_WITHIN_NS: Final = 20 * NS_PER_S
+TOLD_WITHIN_NS: Final = 20 * NS_PER_S
 """The sync loop may be busy before it tells of a change."""
 _COUNTED_WITHIN_NS: Final = 60 * NS_PER_S
 _NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
-_TICKS_KEPT: Final = 512
 
 
 class _Owed(NamedTuple):
@@ -112,7 +106,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
             expected, seqs = expected_of(worker, first), (spec.seq, *worker.streak)
             why = reached(worker, first, tick.ts_ns)
             wait_ns = (spec.threshold(expected["to_result"]) + 2) * spec.period_ns
-            due_ns = tick.ts_ns + max(_TOLD_WITHIN_NS, wait_ns)
+            due_ns = tick.ts_ns + max(TOLD_WITHIN_NS, wait_ns)
             self._owed.append(_Owed(due_ns, worker, tick, expected, why, seqs))
 
     def _miss(self, owed: _Owed) -> None:
@@ -178,7 +172,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         own = tick is not None and (
             record.cause == tick.seq
             or (worker.pending and record.cause is None
-                and 0 <= record.ts_ns - tick.ts_ns <= _TOLD_WITHIN_NS
+                and 0 <= record.ts_ns - tick.ts_ns <= TOLD_WITHIN_NS
                 and any(w.state.was is not None and w.state.cached == STORES[body.to_result]
                         for belief in worker.beliefs() for w in belief.worlds))
         )  # fmt: skip

@@ -41,7 +41,6 @@ _ATTEMPTS: Final[dict[Result, tuple[TickResult, ...]]] = {
     SUCCESS: ("success",), FAILURE: ("failure",),
 }  # fmt: skip
 _ID: Final = "c://probed"
-_STREAK_MAX: Final = 32
 _COUNTED_MAX: Final = 4
 """So many missing ticks are told apart by what they returned."""
 _KNOWN_MAX: Final = 4096

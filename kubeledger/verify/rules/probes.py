@@ -29,30 +29,21 @@ from kubeledger.node.state import NodeState
 from kubeledger.preemption.records import PodPreempted
 from kubeledger.prober.attempts import COUNTS_AS
 from kubeledger.prober.records import (
+    PROBE_OF_KILL,
     ProbeCountersRead,
     ProbeExecuted,
     ProbeTicksFolded,
     ProbeTransitioned,
-    ProbeType,
 )
 from kubeledger.prober.results import FAILURE
-from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
 from kubeledger.verify.rules.containers import key_for
-from kubeledger.verify.rules.probe_changes import ChangeJudge
+from kubeledger.verify.rules.probe_changes import TOLD_WITHIN_NS, ChangeJudge
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.verifier import Foresee, See
 
 __all__ = ["ProbeVerifier"]
 
-_KILLING: Final[Mapping[str | None, ProbeType]] = {
-    "liveness_probe": "liveness",
-    "startup_probe": "startup",
-}
-_TOLD_WITHIN_NS: Final = 20 * NS_PER_S
-"""The sync loop may be busy before it tells of a change."""
-_COUNTED_WITHIN_NS: Final = 60 * NS_PER_S
-_NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
 _TICKS_KEPT: Final = 512
 
 
@@ -164,7 +155,7 @@ class ProbeVerifier(ChangeJudge):
         self._workers.ended(record, body, key)
         if not isinstance(body, ContainerKilled) or body.container is None:
             return
-        probe_type = _KILLING.get(body.reason)
+        probe_type = PROBE_OF_KILL.get(body.reason)
         worker = probe_type and self._workers.known(key, body.container, probe_type)
         if worker and worker.container_id in (None, body.container_id):
             self._kill = worker, record.seq
@@ -200,7 +191,7 @@ class ProbeVerifier(ChangeJudge):
         if result is not None:
             self._counts.tick(worker, record.ts_ns, result)
         if worker.pending:
-            self._awaited.append((record.ts_ns + _TOLD_WITHIN_NS, worker, record))
+            self._awaited.append((record.ts_ns + TOLD_WITHIN_NS, worker, record))
 
     def _folded(self, record: Record, body: ProbeTicksFolded, state: NodeState) -> None:
         if self.bench.profile is None:
