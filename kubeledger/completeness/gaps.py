@@ -22,7 +22,7 @@ from kubeledger.ledger.records import ImportStarted
 from kubeledger.machine import Evidence, Record
 from kubeledger.node.records import ClockStepped, KubeletStarted, LogThinned
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.pods import PodRegister
+from kubeledger.verify.evidence.pods import PodRegister
 
 __all__ = [
     "BeatCount",

@@ -17,7 +17,7 @@ from kubeledger.lifecycle.records import (
 from kubeledger.machine import Record
 from kubeledger.prober.records import ProbeExecuted, ProbeTicksFolded
 from kubeledger.units import NS_PER_S
-from kubeledger.verify.pods import PodRegister
+from kubeledger.verify.evidence.pods import PodRegister
 
 __all__ = ["ProbeBeats"]
 

@@ -15,7 +15,7 @@ from kubeledger.completeness.span import ALWAYS, Span
 from kubeledger.completeness.verbosity import VerbosityPart, VerbosityReport
 from kubeledger.lifecycle.records import PodListed
 from kubeledger.replay.histories import History
-from kubeledger.verify.pods import PodRegister
+from kubeledger.verify.evidence.pods import PodRegister
 
 __all__ = ["Completeness", "completeness", "log_gaps"]
 

@@ -19,10 +19,10 @@ from kubeledger.verify.capacities import Capacities
 from kubeledger.verify.docket import Docket
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.instances import ListedInstances
+from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
-from kubeledger.verify.pods import PodRegister
 from kubeledger.verify.settings import Settings
 from kubeledger.verify.variant import RECORDED, Variant
 

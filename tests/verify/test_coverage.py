@@ -107,15 +107,6 @@ def test_whether_a_line_may_be_missing(
         assert from_ns > end_ns or found.silent(from_ns, end_ns) is None
 
 
-def test_a_process_is_complete_until_the_first_loss() -> None:
-    """And not at all where its log does not begin with it."""
-    found = coverage([(0, start()), *signals(5, 95), *signals(200, 305)])
-    assert found.complete_since_start(90 * NS_PER_S) is None
-    assert found.complete_since_start(250 * NS_PER_S) is not None
-    found = coverage([(0, start(whole=False)), *signals(5, 95)])
-    assert found.complete_since_start(50 * NS_PER_S) is not None
-
-
 def test_the_log_ends_with_its_last_line() -> None:
     """A file beside it, read later, does not prolong it."""
     body = ContainerStarted(namespace="d", pod="a", pod_uid=None, container="c", container_id="1")

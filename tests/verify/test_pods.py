@@ -9,7 +9,7 @@ import pytest
 
 from kubeledger.kube.pod import Pod
 from kubeledger.lifecycle.records import PodListed
-from kubeledger.verify.pods import PodRegister
+from kubeledger.verify.evidence.pods import PodRegister
 
 
 def listed(uid: str | None, image: str = "a:1", **fields: Any) -> PodListed:  # noqa: ANN401 # any field

@@ -347,20 +347,6 @@ class Coverage:
         """Whether a time is after the last line of the log."""
         return self._line_ends is not None and ts_ns > self._line_ends[1]
 
-    def complete_since_start(self, ts_ns: int) -> Loss | None:
-        """Whether the log of the process that runs at a time is complete from its start to then.
-
-        Returns:
-            None when it is; else what is missing.
-        """
-        index = bisect_right(self._start_times, ts_ns) - 1
-        if index < 0:
-            return Loss(from_ts_ns=None, to_ts_ns=ts_ns, seq=0, phrase=_BEFORE_LOG)
-        start_ns, seq, from_start = self._starts[index]
-        if not from_start:
-            return Loss(from_ts_ns=None, to_ts_ns=start_ns, seq=seq, phrase=_BEFORE_LOG)
-        return self.missing(start_ns, ts_ns)
-
     def unbroken_from(self, ts_ns: int) -> int:
         """The earliest time from which on no part is :meth:`silent` up to a time.
 

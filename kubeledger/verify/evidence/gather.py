@@ -15,11 +15,11 @@ from kubeledger.units import NS_PER_S
 from kubeledger.verify.evidence.builder import LifeBuilder
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.podlife import ContainerRun, PodHistory
+from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.signs import Sign
 from kubeledger.verify.evidence.surroundings import Surroundings
 from kubeledger.verify.evidence.turns import Turns
-from kubeledger.verify.pods import PodRegister
 
 __all__ = ["Gathered", "gather"]
 
@@ -175,7 +175,7 @@ def _runs(signs: Sequence[Sign]) -> list[ContainerRun]:
 def _calls(signs: Sequence[Sign]) -> list[Sign]:
     """What config sources say of a pod, and what decides that it ends."""
     found: list[Sign] = []
-    for sign in sorted(signs, key=attrgetter("seq")):
+    for sign in signs:
         again = sign.what == "update" and found and found[-1].what == "update"
         if sign.what in _CALLS and not again:
             found.append(sign)

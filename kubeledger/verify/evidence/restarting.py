@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.kube.restartpolicy import ALWAYS, NEVER, ON_FAILURE, policy_restarts
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = ["Restarting"]
 

@@ -10,9 +10,9 @@ import msgspec
 from kubeledger.errors import BadQuestionError
 from kubeledger.profile.resolve import resolve
 from kubeledger.verify.evidence.coverage import Coverage
+from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.turns import Turns
-from kubeledger.verify.pods import PodRegister
 
 __all__ = ["Surroundings"]
 

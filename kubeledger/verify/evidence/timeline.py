@@ -25,10 +25,10 @@ from kubeledger.machine import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
 from kubeledger.verify.evidence.gather import Gathered, gather
 from kubeledger.verify.evidence.podlife import PodHistory, PodLife
+from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.signs import SIGNS, Sign, sign_of
 from kubeledger.verify.evidence.turns import Turns
-from kubeledger.verify.pods import PodRegister
 
 __all__ = ["Active", "Timeline"]
 

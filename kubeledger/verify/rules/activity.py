@@ -9,8 +9,8 @@ from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.restarting import Restarting
-from kubeledger.verify.pods import PodRegister
 
 __all__ = ["came_back", "is_active", "lived", "relied_on"]
 

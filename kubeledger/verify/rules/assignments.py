@@ -24,7 +24,7 @@ from kubeledger.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.units import NS_PER_S
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.activity import came_back, lived, relied_on
 from kubeledger.verify.verifier import Foresee, See
 from kubeledger.verify.witnesses import Row, Witnesses

@@ -15,7 +15,7 @@ import msgspec
 from kubeledger.kube.restartpolicy import ALWAYS, RestartRule
 from kubeledger.prober.records import ProbeType
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = ["ContainerSpec", "PodSpec", "ProbeSpec", "specs_of", "versions_of"]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from kubeledger.kube.pod import Pod
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.pods import ListedPod, PodRegister
+from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 from kubeledger.verify.rules.container_specs import versions_of
 
 __all__ = ["tell_disputes"]

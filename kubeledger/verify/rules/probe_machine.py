@@ -16,7 +16,7 @@ from kubeledger.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result
 from kubeledger.prober.worker import do_probe, new_worker
 from kubeledger.profile.prober import ProberFacts
 from kubeledger.units import NS_PER_S, format_ts
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = [
     "ABSENT",

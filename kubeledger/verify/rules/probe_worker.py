@@ -16,7 +16,7 @@ from kubeledger.prober.results import FAILURE, Result
 from kubeledger.profile.prober import ProberFacts
 from kubeledger.units import format_ts
 from kubeledger.verify.belief import Belief, World
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.probe_machine import Machine, ProbeSpec, Span, State, machine_of
 
 __all__ = ["Worker"]

@@ -12,7 +12,7 @@ from kubeledger.kube.names import is_extended_resource
 from kubeledger.kube.pod import Container, Pod
 from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.verify.evidence.podlife import PodLife
-from kubeledger.verify.pods import ListedPod, PodRegister
+from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
 __all__ = ["PodObject", "PodObjects", "requests_of"]
 

@@ -21,7 +21,7 @@ from kubeledger.cgroups.records import CgroupUpdated
 from kubeledger.cgroups.unified import UnifiedSettings
 from kubeledger.kube.pod import Container, Pod
 from kubeledger.kube.requests import ResourceList
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.cgroups.files import Option
 from kubeledger.verify.rules.cgroups.settings import Rules
 from kubeledger.verify.rules.cgroups.values import Values, is_unified, kernel_values

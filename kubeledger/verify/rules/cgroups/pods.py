@@ -19,8 +19,8 @@ from kubeledger.machine import Record
 from kubeledger.node.state import NodeState
 from kubeledger.verify.belief import Judgement, judge, lacks
 from kubeledger.verify.bench import Bench
+from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.evidence.processes import Process
-from kubeledger.verify.pods import ListedPod
 from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
 from kubeledger.verify.rules.cgroups.options import PodOptions
 from kubeledger.verify.rules.cgroups.settings import Rules

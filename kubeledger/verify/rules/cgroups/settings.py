@@ -16,8 +16,8 @@ from kubeledger.kube.quantity import Quantity, QuantityError
 from kubeledger.profile.gates import with_gates
 from kubeledger.profile.resolve import KubeletProfile, resolve
 from kubeledger.units import parse_go_duration, whole_number
+from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.evidence.processes import Process
-from kubeledger.verify.pods import ListedPod
 from kubeledger.verify.settings import Settings
 from kubeledger.verify.variant import Variant
 

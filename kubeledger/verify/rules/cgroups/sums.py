@@ -14,7 +14,7 @@ from kubeledger.kube.amounts import check_asked
 from kubeledger.kube.pod import Pod, lists_of_pods
 from kubeledger.kube.quantity import QuantityError
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.cgroups.settings import Rules
 
 __all__ = ["Amounts", "Summer", "Sums"]

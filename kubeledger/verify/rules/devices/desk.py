@@ -12,7 +12,7 @@ from kubeledger.profile.devices import DeviceFacts
 from kubeledger.topologymanager.bitmask import BITS_MAX
 from kubeledger.verify.belief import Judgement, same
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.devices.foresight import Foresight, Holder, when_of
 from kubeledger.verify.rules.devices.holdings import Holdings
 from kubeledger.verify.rules.devices.lists import When

@@ -8,7 +8,7 @@ import msgspec
 
 from kubeledger.kube.pod import SIDECAR, Container, Pod
 from kubeledger.kube.quantity import Quantity
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = ["Asker", "PodAsks", "asks_of"]
 

@@ -14,7 +14,7 @@ from kubeledger.kube.pod import Pod
 from kubeledger.oom.records import ProcessKilled
 from kubeledger.profile.resolve import KubeletProfile
 from kubeledger.verify.bench import Bench
-from kubeledger.verify.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod
 
 __all__ = ["both_ways", "decisions", "memory_limit"]
 
